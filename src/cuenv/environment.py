@@ -1,0 +1,77 @@
+"""The environment as a value: pins with their reasons, ready for ``environment.yml`` and for the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
+"""The four roles that a CUDA environment fills."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One requirement on a conda package.
+
+    Attributes:
+        version: in the subset that conda, micromamba and conda-lock read alike: ``2.7.1``, ``2.7.*``,
+            ``>=9,<9.11``; empty for any. A bare release is exact.
+        build: glob over the build string; empty for any.
+        channel: the channel it must come from (``nvidia/label/cuda-11.8.0``); empty for any.
+        why: the reasons, one sentence each, for the comment above it.
+        role: which of the four roles it fills; empty for none.
+    """
+
+    name: str
+    version: str = ""
+    build: str = ""
+    channel: str = ""
+    why: tuple[str, ...] = ()
+    role: str = ""
+
+    def yaml_text(self) -> str:
+        """As it stands in ``environment.yml``: ``conda-forge::pytorch=2.7.1=cuda129*``."""
+        head = f"{self.channel}::{self.name}" if self.channel else self.name
+        if self.build:
+            return f"{head}={self.version or '*'}={self.build}"
+        if not self.version:
+            return head
+        return f"{head}{self.version}" if self.version[0] in "<>=!~" else f"{head}={self.version}"
+
+    def match_spec(self) -> str:
+        """As a strict match spec for the solver: ``conda-forge::pytorch[version='==2.7.1',build='cuda129*']``."""
+        head = f"{self.channel}::{self.name}" if self.channel else self.name
+        inner = []
+        if self.version and self.version != "*":
+            exact = self.version[0] not in "<>=!~" and "*" not in self.version
+            bare = exact and not any(mark in self.version for mark in ",|")
+            # In environment.yml `name=3.12` is the prefix 3.12.*; `name=2.7.1=build` is exact.
+            text = self.version if not bare else (f"=={self.version}" if self.build else f"{self.version}.*")
+            inner.append(f"version='{text}'")
+        if self.build:
+            inner.append(f"build='{self.build}'")
+        return f"{head}[{','.join(inner)}]" if inner else head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentSpec:
+    """What goes into ``environment.yml``.
+
+    Attributes:
+        channels: in order of priority, strict.
+        pip: requirements for the pip part.
+        variables: literals; conda stores them as they are and expands nothing.
+        header: comment lines at the top: what was decided and why.
+    """
+
+    name: str
+    channels: tuple[str, ...]
+    pins: tuple[Pin, ...]
+    platforms: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    header: tuple[str, ...] = ()
+
+    def pin(self, name: str) -> Pin | None:
+        """The pin of a package."""
+        return next((pin for pin in self.pins if pin.name == name), None)

@@ -1,0 +1,79 @@
+"""Errors that a user can cause, and the exit codes they lead to.
+
+A "no" (nothing fits, a lock that is out of date) is a value, not an exception. What stands here is broken
+input or a broken world. Only ``cli`` turns an error into an exit code; only ``world`` catches foreign
+exceptions and raises one of these *from* them. Anything else that escapes is a bug and shows itself.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the process says when it leaves. Documented in the README; every code has a test."""
+
+    OK = 0
+    NEGATIVE = 1
+    """A negative answer: nothing fits, an impossible wish, findings, a lock that is out of date."""
+    USAGE = 2
+    """The command line is wrong: unknown flag, GPU or platform, a driver string that is none."""
+    INPUT = 3
+    """Unreadable or invalid input: a file, a knowledge row, a channel, a hash that does not match."""
+    OUTSIDE = 4
+    """The outside failed: a probe or solver crashed, a tool failed, the disk is full."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+class CuenvError(Exception):
+    """Base of all errors with a message for people.
+
+    Args:
+        message: What is wrong, with the numbers in it.
+        hint: What to do, best as one command that can be copied.
+    """
+
+    exit = ExitCode.OUTSIDE
+    code = "outside"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(CuenvError):
+    """The command line asks for something that does not exist."""
+
+    exit = ExitCode.USAGE
+    code = "usage"
+
+
+class InputError(CuenvError):
+    """A file or stream cannot be read or is not what it should be."""
+
+    exit = ExitCode.INPUT
+    code = "input"
+
+
+class KnowledgeError(InputError):
+    """A row of the knowledge base is invalid."""
+
+    code = "knowledge"
+
+
+class ChannelError(InputError):
+    """A channel cannot be read: missing, truncated, refused, offline."""
+
+    code = "channel"
+
+
+class HashError(InputError):
+    """A package is not what its hash says."""
+
+    code = "hash"
+
+
+class OutsideError(CuenvError):
+    """The world failed: a crash, a full disk, a tool that cannot be run."""

@@ -1,0 +1,292 @@
+"""What a machine is: the driver, every GPU, the C library, and how each of these is known.
+
+Absence has a reason. ``None`` means looked for and not there; a `Gap` says what could not be looked at, and why.
+Every fact carries `Evidence`. The *set* of GPUs is kept; ``__cuda_arch`` (the lowest, CEP 46) is derived from it
+for the solver alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from packaging.version import Version
+
+from cuenv.versions import Capability, version
+
+PLATFORMS = ("linux-64", "linux-aarch64")
+"""The conda platforms that cuenv resolves for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where a fact comes from: ``driver.version`` from ``nvml:nvmlSystemGetDriverVersion``, in its own words."""
+
+    fact: str
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A fact that could not be established, the source that was asked, and why it did not answer."""
+
+    fact: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The NVIDIA driver.
+
+    Attributes:
+        version: of the user-mode library, as the driver writes it (550.144.03); ``None`` when only the CUDA
+            level is known (CONDA_OVERRIDE_CUDA).
+        cuda: the CUDA release that the driver speaks (what ``nvidia-smi`` prints), not an installed toolkit.
+        kernel_module: version of the loaded kernel module; differs from ``version`` after an update without reboot.
+        module_kind: ``open`` or ``proprietary`` flavour of the kernel module, when it is known.
+    """
+
+    version: str | None = None
+    cuda: Version | None = None
+    kernel_module: str | None = None
+    module_kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU as the driver counts it; ``CUDA_VISIBLE_DEVICES`` changes nothing here."""
+
+    index: int
+    name: str
+    capability: Capability | None
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Libc:
+    """The C library: family ``glibc`` or ``musl``, and its version."""
+
+    family: str
+    version: Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundToolkit:
+    """A CUDA toolkit on this machine.
+
+    Attributes:
+        path: its root, such as ``/usr/local/cuda-12.6``.
+        release: ``12.6`` or ``12.6.3`` as the toolkit says it; ``None`` when it does not say.
+        on_path: its ``nvcc`` is the one that PATH finds first.
+        via: how it was found: ``directory``, ``CUDA_HOME``, ``PATH``.
+    """
+
+    path: str
+    release: str | None
+    on_path: bool
+    via: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """A host compiler that PATH finds: ``gcc``, ``g++`` or ``clang``."""
+
+    name: str
+    path: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTorch:
+    """A torch on this machine, read from its files and never imported.
+
+    Attributes:
+        where: ``active environment`` or ``python on PATH``.
+        path: the prefix of the environment.
+        version: of torch.
+        cuda: the CUDA release it was built for; ``None`` for a CPU build.
+        origin: ``conda`` or ``pip``.
+    """
+
+    where: str
+    path: str
+    version: str
+    cuda: str | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryPath:
+    """An entry of LD_LIBRARY_PATH that holds CUDA libraries, and their names."""
+
+    path: str
+    libraries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What encloses the process: container, WSL, the active environment, library paths."""
+
+    container: str | None = None
+    wsl: bool = False
+    conda_prefix: str | None = None
+    virtual_env: str | None = None
+    library_path: tuple[LibraryPath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """One machine, or several as one (``members``).
+
+    Attributes:
+        label: what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``.
+        detected: these are facts of one real machine (probed or recorded), not of options or a pool.
+        platform: the conda platform, ``linux-64`` or ``linux-aarch64``.
+        kernel: the release of the Linux kernel.
+        members: the machines of a pool. The pool itself holds the lowest driver, the lowest C library and the
+            union of the GPUs; rules that join a GPU with a driver ask the member that has both.
+    """
+
+    label: str
+    platform: str
+    detected: bool = False
+    driver: Driver | None = None
+    gpus: tuple[Gpu, ...] = ()
+    libc: Libc | None = None
+    kernel: str | None = None
+    toolkits: tuple[FoundToolkit, ...] = ()
+    compilers: tuple[Compiler, ...] = ()
+    torch: tuple[FoundTorch, ...] = ()
+    environment: Surroundings = field(default_factory=Surroundings)
+    evidence: tuple[Evidence, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    members: tuple[HostFacts, ...] = ()
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """The distinct capabilities of the GPUs, lowest first."""
+        return tuple(sorted({gpu.capability for gpu in self.gpus if gpu.capability}))
+
+    @property
+    def machines(self) -> tuple[HostFacts, ...]:
+        """The machines to ask one by one: the members of a pool, or this one."""
+        return self.members or (self,)
+
+    def evidence_for(self, fact: str) -> Evidence | None:
+        """The evidence of a fact, if it has any."""
+        return next((item for item in self.evidence if item.fact == fact), None)
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualPackage:
+    """A virtual package that describes the machine to the solver (CEP 30, CEP 46)."""
+
+    name: str
+    version: str
+    build: str = "0"
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.version}={self.build}"
+
+
+def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
+    """What the solver is told about the machine.
+
+    ``__cuda_arch`` is the lowest capability of all GPUs and never stands without ``__cuda`` (CEP 46).
+    ``__archspec`` is the base microarchitecture of the platform: what holds on every machine of the team.
+    """
+    found = [VirtualPackage("__unix", "0")]
+    found.append(VirtualPackage("__linux", facts.kernel or "0"))
+    if facts.libc and facts.libc.family == "glibc":
+        found.append(VirtualPackage("__glibc", str(facts.libc.version)))
+    if facts.driver and facts.driver.cuda:
+        found.append(VirtualPackage("__cuda", str(facts.driver.cuda)))
+        if facts.capabilities:
+            found.append(VirtualPackage("__cuda_arch", str(facts.capabilities[0])))
+    found.append(VirtualPackage("__archspec", "1", "aarch64" if facts.platform == "linux-aarch64" else "x86_64"))
+    return tuple(sorted(found, key=lambda package: package.name))
+
+
+def driver_key(text: str) -> tuple[int, ...]:
+    """A driver version as numbers, for ordering."""
+    return tuple(int(part) for part in text.split("."))
+
+
+def pool(hosts: Iterable[HostFacts]) -> HostFacts:
+    """Several machines as one: lowest driver, lowest C library, union of GPUs, and who cuts.
+
+    The evidence of each merged fact names the host that decides it. Merging is associative, commutative and
+    idempotent up to the order of GPUs with equal capabilities.
+
+    Args:
+        hosts: at least one machine; pools among them are opened.
+
+    Raises:
+        ValueError: they do not share one platform, or there is none.
+    """
+    members = tuple(dict.fromkeys(member for host in hosts for member in host.machines))
+    if not members:
+        raise ValueError("a pool needs at least one host")
+    if len(members) == 1:
+        return members[0]
+    platforms = sorted({member.platform for member in members})
+    if len(platforms) > 1:
+        names = ", ".join(f"{member.label} is {member.platform}" for member in members)
+        raise ValueError(f"one environment serves one platform, but {names}")
+    ordered = tuple(sorted(members, key=lambda member: member.label))
+    evidence: list[Evidence] = []
+    driver = _lowest_driver(ordered, evidence)
+    libc = _lowest_libc(ordered, evidence)
+    kernels = sorted((member.kernel for member in ordered if member.kernel), key=_kernel_key)
+    gpus = [gpu for member in ordered for gpu in member.gpus]
+    gaps = (replace(gap, source=f"{member.label}: {gap.source}") for member in ordered for gap in member.gaps)
+    return HostFacts(
+        label=f"pool of {len(ordered)} hosts",
+        platform=platforms[0],
+        driver=driver,
+        gpus=tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus)),
+        libc=libc,
+        kernel=kernels[0] if kernels else None,
+        evidence=tuple(evidence),
+        gaps=tuple(gaps),
+        members=ordered,
+    )
+
+
+def _lowest_driver(members: tuple[HostFacts, ...], evidence: list[Evidence]) -> Driver | None:
+    have = [(member, member.driver) for member in members if member.driver]
+    versions = [(driver_key(driver.version), member, driver) for member, driver in have if driver.version]
+    levels = [(driver.cuda, member) for member, driver in have if driver.cuda]
+    lowest = min(versions, key=lambda item: item[0], default=None)
+    level = min(levels, key=lambda item: item[0], default=None)
+    text = lowest[2].version if lowest else None
+    if lowest and text:
+        evidence.append(Evidence("driver.version", lowest[1].label, f"lowest driver of the pool: {text}"))
+    if level:
+        evidence.append(Evidence("driver.cuda", level[1].label, f"lowest CUDA level of the pool: {level[0]}"))
+    return Driver(version=text, cuda=level[0] if level else None) if lowest or level else None
+
+
+def _lowest_libc(members: tuple[HostFacts, ...], evidence: list[Evidence]) -> Libc | None:
+    have = [(member.libc, member) for member in members if member.libc]
+    if not have:
+        return None
+    libc, member = min(have, key=lambda item: item[0].version)
+    evidence.append(Evidence("libc", member.label, f"lowest C library of the pool: {libc.family} {libc.version}"))
+    return libc
+
+
+def _kernel_key(text: str) -> tuple[int, ...]:
+    digits = text.split("-", maxsplit=1)[0].split(".")
+    return tuple(int(part) for part in digits if part.isdigit())
+
+
+def glibc(text: str) -> Libc:
+    """A glibc of this version.
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    return Libc(family="glibc", version=version(text))

@@ -1,0 +1,1 @@
+"""One module per file format and version: parse(text) to a value, render(value) to text."""

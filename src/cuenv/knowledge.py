@@ -1,0 +1,304 @@
+"""The knowledge base as values: what is known about drivers, toolkits, GPUs, PyTorch builds and their companions.
+
+The tables lie in ``data/`` (see ``data/README.md``); ``tables.py`` reads them. Every row names its sources.
+Where no row covers a question the answer is ``None`` and the verdict on it is *unknown*, shown as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from cuenv.facts import driver_key
+from cuenv.versions import Capability, DeviceCode, version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where facts were read: title, publisher, where in it, and the day."""
+
+    id: str
+    title: str
+    publisher: str
+    locator: str
+    read_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What every row carries: its sources, whether it is of low confidence, and a remark."""
+
+    sources: tuple[str, ...]
+    low: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit(Row):
+    """One toolkit release X.Y.Z and the driver that belongs to it (full features and PTX JIT).
+
+    Attributes:
+        driver: ``None`` when NVIDIA prints only the branch or nothing.
+        hard: the driver is a hard minimum (CUDA 10.x, before minor-version compatibility).
+    """
+
+    version: Version
+    driver: str | None
+    branch: int | None
+    hard: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuda(Row):
+    """One CUDA minor X.Y: what its compiler can do and where conda has it.
+
+    Attributes:
+        isa: the PTX ISA version that its compiler writes.
+        targets: capabilities its nvcc can compile for; empty when unknown.
+        gcc_min, gcc_max: majors of the host compiler that nvcc accepts.
+        conda_gcc_max: the stricter bound of conda-forge's ``cuda-nvcc``.
+        conda_nvcc: conda-forge has a lockable nvcc with headers for it.
+        labels: releases X.Y.Z that the nvidia channel labels (``nvidia/label/cuda-X.Y.Z``).
+        glibc: lowest glibc that its libraries need.
+    """
+
+    version: Version
+    isa: Version | None
+    targets: tuple[Capability, ...]
+    gcc_min: int | None
+    gcc_max: int | None
+    conda_gcc_max: int | None
+    conda_nvcc: bool
+    labels: tuple[str, ...]
+    glibc: Version | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch(Row):
+    """A driver branch (535) and the CUDA release that its drivers speak (12.2)."""
+
+    number: int
+    cuda: Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor(Row):
+    """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
+
+    major: int
+    driver: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation(Row):
+    """What is known about one compute capability.
+
+    Attributes:
+        first_branch, last_branch: driver branches that drive it; ``None`` when unknown or open.
+        first_cuda, last_cuda: toolkits whose nvcc targets it.
+        module: kernel module flavour it needs: ``open``, ``proprietary`` or ``any``; ``None`` when unknown.
+    """
+
+    capability: Capability
+    architecture: str
+    first_branch: int | None
+    last_branch: int | None
+    first_cuda: Version | None
+    last_cuda: Version | None
+    module: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuModel(Row):
+    """A GPU product.
+
+    Attributes:
+        name: marketing name without the leading ``NVIDIA``.
+        aka: further names that mean it.
+        kind: ``datacenter``, ``workstation``, ``geforce``, ``jetson`` or ``desktop-soc``.
+        memory_gb: capacities sold; never decides anything.
+        pci: PCI device ids (vendor 10de) seen for it, in lower case.
+    """
+
+    name: str
+    aka: tuple[str, ...]
+    capability: Capability
+    architecture: str
+    chip: str
+    kind: str
+    memory_gb: tuple[int, ...]
+    pci: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchBuild(Row):
+    """One build of PyTorch in a conda channel, for one platform.
+
+    Attributes:
+        stack: ``conda-forge`` or ``pytorch``, which is also its channel.
+        cuda: the CUDA minor it was built with; ``None`` for the CPU build.
+        build: a glob over the build string, such as ``cuda129*`` or ``*cuda11.8*``.
+        pythons: Python minors it exists for.
+        code: its device code; ``None`` when unknown, empty for the CPU build.
+        glibc: lowest glibc it needs.
+        cudnn: requirement on cuDNN that comes with it (``>=9.10.2.21,<10``), or the version inside the build.
+    """
+
+    stack: str
+    version: Version
+    cuda: Version | None
+    build: str
+    platform: str
+    pythons: tuple[str, ...]
+    code: DeviceCode | None
+    glibc: Version | None
+    cudnn: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer(Row):
+    """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs."""
+
+    library: str
+    first: Version | None
+    below: Version | None
+    serves_from: Capability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component(Row):
+    """An NVIDIA package that the one-channel law binds.
+
+    Attributes:
+        name: the package, or a glob such as ``libcu*``.
+        role: ``cudatoolkit-dev``, ``cudnn``, ``nccl`` or empty (a plain part).
+        headers: the header files it brings, by name.
+    """
+
+    name: str
+    role: str
+    headers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin(Row):
+    """A package with CPU and CUDA builds under one name.
+
+    Attributes:
+        package: its name.
+        channel: where (``conda-forge``).
+        guard: glob of a CUDA build with ``{cuda}`` for 129, such as ``cuda{cuda}*``.
+        any_cuda: glob that every CUDA build matches and no CPU build does.
+        essential: the CPU build defeats the purpose of a CUDA environment (pyarrow's does not).
+    """
+
+    package: str
+    channel: str
+    guard: str
+    any_cuda: str
+    essential: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFit(Row):
+    """A label of the nvidia channel whose libraries fit inside the bounds of a ``pytorch-cuda`` build."""
+
+    cuda: Version
+    build: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending(Row):
+    """A package that ended: its releases, the last one, and what to take instead."""
+
+    package: str
+    channel: str
+    versions: tuple[str, ...]
+    says: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """All tables. Only lookups here; judgement is the business of the rules."""
+
+    edition: str
+    sources: Mapping[str, Source]
+    toolkits: tuple[Toolkit, ...]
+    cudas: tuple[Cuda, ...]
+    branches: tuple[Branch, ...]
+    floors: tuple[Floor, ...]
+    generations: tuple[Generation, ...]
+    gpus: tuple[GpuModel, ...]
+    torch: tuple[TorchBuild, ...]
+    layers: tuple[Layer, ...]
+    components: tuple[Component, ...]
+    twins: tuple[Twin, ...]
+    labels: tuple[LabelFit, ...]
+    endings: tuple[Ending, ...]
+
+    def cuda(self, wanted: Version) -> Cuda | None:
+        """The row of a CUDA minor."""
+        return next((row for row in self.cudas if row.version == wanted), None)
+
+    def floor(self, cuda: Version) -> Floor | None:
+        """The lowest driver for a CUDA release, by its major."""
+        return next((row for row in self.floors if row.major == cuda.major), None)
+
+    def branch_of(self, driver: str) -> Branch | None:
+        """The branch of a driver; for a branch between two known ones the lower of them (it speaks at least that)."""
+        number = driver_key(driver)[0]
+        known = [row for row in self.branches if row.number <= number]
+        return max(known, key=lambda row: row.number, default=None)
+
+    def cuda_of(self, driver: str) -> Version | None:
+        """The CUDA release that a driver speaks."""
+        branch = self.branch_of(driver)
+        return branch.cuda if branch else None
+
+    def branch_for(self, cuda: Version) -> Branch | None:
+        """The first branch whose drivers speak this CUDA release."""
+        able = [row for row in self.branches if row.cuda >= cuda]
+        return min(able, key=lambda row: row.number, default=None)
+
+    def native_driver(self, cuda: Version) -> str | None:
+        """The driver that came with the first release of a CUDA minor: full features, and JIT of its PTX."""
+        rows = [row for row in self.toolkits if row.version.release[:2] == cuda.release[:2] and row.driver]
+        first = min(rows, key=lambda row: row.version, default=None)
+        return first.driver if first else None
+
+    def first_driver(self, branch: int) -> str:
+        """The earliest known driver of a branch, else the branch itself."""
+        drivers = [row.driver for row in self.toolkits if row.driver and driver_key(row.driver)[0] == branch]
+        return min(drivers, key=driver_key, default=str(branch))
+
+    def generation(self, capability: Capability) -> Generation | None:
+        """The row of a capability; 12.1 is not 12.0, so an unknown capability has none."""
+        return next((row for row in self.generations if row.capability == capability), None)
+
+    def layer(self, library: str, release: Version) -> Layer | None:
+        """The row that covers a release of a library."""
+        for row in self.layers:
+            if (
+                row.library == library
+                and (row.first is None or release >= row.first)
+                and (row.below is None or release < row.below)
+            ):
+                return row
+        return None
+
+    def twin(self, package: str) -> Twin | None:
+        """The row of a package with CPU and CUDA builds."""
+        return next((row for row in self.twins if row.package == package), None)
+
+    def ending(self, package: str) -> Ending | None:
+        """The row of a package that ended."""
+        return next((row for row in self.endings if row.package == package), None)
+
+    def label_for(self, cuda: Version) -> LabelFit | None:
+        """The newest label of the nvidia channel that is proven to fit the pytorch channel's build."""
+        fits = [row for row in self.labels if row.cuda == cuda]
+        return max(fits, key=lambda row: version(row.label), default=None)

@@ -1,0 +1,139 @@
+"""A solved environment, and the lock that keeps it: the product of ``cuenv lock``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cuenv.environment import EnvironmentSpec
+from cuenv.facts import VirtualPackage
+
+CREATED_BY = "cuenv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedPackage:
+    """One conda package, exactly.
+
+    Attributes:
+        channel: base of its URL without subdir, canonical and without credentials
+            (``https://conda.anaconda.org/conda-forge``).
+        depends: dependency specs as the record has them, build strings included.
+        constrains: the record's ``constrains``; a lock file of version 1 cannot carry them.
+        size: bytes of the archive; ``None`` when the channel does not say.
+    """
+
+    name: str
+    version: str
+    build: str
+    subdir: str
+    channel: str
+    url: str
+    md5: str | None
+    sha256: str | None
+    size: int | None = None
+    depends: tuple[str, ...] = ()
+    constrains: tuple[str, ...] = ()
+
+    @property
+    def channel_name(self) -> str:
+        """The channel as people write it: ``conda-forge``, ``nvidia/label/cuda-11.8.0``."""
+        return short_channel(self.channel)
+
+
+CANONICAL = "https://conda.anaconda.org/"
+
+
+def short_channel(url: str) -> str:
+    """The short name of a channel on the canonical host, else its whole URL."""
+    return url.rstrip("/").removeprefix(CANONICAL)
+
+
+def channel_url(name: str) -> str:
+    """The canonical URL of a channel name; a URL stays what it is."""
+    return name.rstrip("/") if "://" in name else CANONICAL + name.strip("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveRequest:
+    """What is asked of the solver.
+
+    Attributes:
+        channels: names or URLs in order of priority (strict).
+        prefer: packages of an existing lock that stay while they satisfy the rest.
+    """
+
+    spec: EnvironmentSpec
+    channels: tuple[str, ...]
+    platform: str
+    virtual_packages: tuple[VirtualPackage, ...]
+    prefer: tuple[LockedPackage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """What the solver answered for one platform, sorted by name."""
+
+    platform: str
+    packages: tuple[LockedPackage, ...]
+    virtual_packages: tuple[VirtualPackage, ...]
+    solver: str
+
+    def package(self, name: str) -> LockedPackage | None:
+        """The package of that name."""
+        return next((package for package in self.packages if package.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsatisfiable:
+    """The solver's no.
+
+    Attributes:
+        missing: requirements of the environment that no record of the channels satisfies.
+        text: the solver's own words, whole.
+    """
+
+    platform: str
+    missing: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """The lock of an environment for one or more platforms.
+
+    Attributes:
+        sources: the environment files, relative to the lock.
+        metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
+    """
+
+    channels: tuple[str, ...]
+    sources: tuple[str, ...]
+    solutions: tuple[Solution, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def solution(self, platform: str) -> Solution | None:
+        """The solution for a platform."""
+        return next((item for item in self.solutions if item.platform == platform), None)
+
+
+def digest(*parts: str) -> str:
+    """SHA-256 over texts, with their lengths, as hex."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        total.update(f"{len(data)}:".encode())
+        total.update(data)
+    return total.hexdigest()
+
+
+def content_digest(solutions: Iterable[Solution]) -> str:
+    """Digest over what is locked, by which a later edit by hand is seen."""
+    rows = [
+        [solution.platform, package.url, package.md5 or "", package.sha256 or ""]
+        for solution in solutions
+        for package in solution.packages
+    ]
+    return digest(json.dumps(sorted(rows)))

@@ -1,0 +1,62 @@
+"""What checking something yields: findings with stable codes, and the report that holds them.
+
+Code ranges: CU1xx lock and environment file, CU2xx installed environment, CU3xx lint, CU4xx host, CU5xx pip part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cuenv.errors import ExitCode
+
+Severity = Literal["error", "warning", "info"]
+_RANK = {"error": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, or worth knowing.
+
+    Attributes:
+        code: stable, such as ``CU101``.
+        severity: ``error`` decides the exit code.
+        subject: what it is about: a package, a GPU, a file.
+        message: one sentence with the numbers in it.
+        evidence: the facts and rows it rests on.
+        fix: one command or edit that mends it.
+    """
+
+    code: str
+    severity: Severity
+    subject: str
+    message: str
+    evidence: tuple[str, ...] = ()
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The findings of one check, most severe first, and what was looked at."""
+
+    title: str
+    findings: tuple[Finding, ...] = ()
+    looked_at: tuple[str, ...] = field(default=())
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that make the answer a no."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def exit(self) -> ExitCode:
+        """The exit code of the report."""
+        return ExitCode.NEGATIVE if self.errors else ExitCode.OK
+
+
+def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = ()) -> Report:
+    """Put findings in order: severity, code, subject; equal ones once."""
+    unique = dict.fromkeys(findings)
+    ordered = sorted(unique, key=lambda item: (_RANK[item.severity], item.code, item.subject, item.message))
+    return Report(title=title, findings=tuple(ordered), looked_at=tuple(looked_at))

@@ -1,0 +1,238 @@
+"""Versions and the arithmetic of compute capabilities.
+
+Sources: CUDA C++ Programming Guide (binary compatibility, architecture-specific and family-specific
+features) and the compatibility table in torch/cuda/__init__.py of torch 2.11 to 2.15 for Tegra chips.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from packaging.version import InvalidVersion, Version
+
+from cuenv.errors import UsageError
+
+_CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)")
+_TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)")
+_DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}")
+_WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Capability:
+    """A compute capability ``major.minor`` of a device, such as 8.6."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def parse(text: str) -> Capability:
+        """Read ``X.Y``.
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        found = _CAPABILITY.fullmatch(text)
+        if not found:
+            raise ValueError(f"expected 'X.Y', got {text!r}")
+        return Capability(int(found[1]), int(found[2]))
+
+
+# Members of a major that sit on Tegra chips: desktop code of the same major does not run on them (torch's own
+# table, see the module docstring). 10.1 and 11.0 are one chip under two names (CUDA 12.8 and 13.0).
+_TEGRA = frozenset(Capability.parse(text) for text in ("5.3", "6.2", "7.2", "8.7", "10.1"))
+_THOR = frozenset({Capability(10, 1), Capability(11, 0)})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Target:
+    """What code was compiled for: a capability, and ``a`` (exactly it) or ``f`` (its family) or nothing."""
+
+    capability: Capability
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.capability}{self.suffix}"
+
+    @staticmethod
+    def parse(text: str) -> Target:
+        """Read ``X.Y``, ``X.Ya`` or ``X.Yf``.
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        found = _TARGET.fullmatch(text)
+        if not found:
+            raise ValueError(f"expected 'X.Y', 'X.Ya' or 'X.Yf', got {text!r}")
+        return Target(Capability.parse(found[1]), found[2])
+
+    def sass_runs_on(self, device: Capability) -> bool:
+        """Whether machine code (a cubin) for this target runs on the device as it is."""
+        own = self.capability
+        if own == device or (own in _THOR and device in _THOR):
+            return True
+        if self.suffix == "a" or own.major != device.major or device < own:
+            return False
+        return own not in _TEGRA and device not in _TEGRA
+
+    def ptx_runs_on(self, device: Capability) -> bool:
+        """Whether PTX for this target can be compiled for the device by a driver that knows its ISA."""
+        if self.suffix:
+            return self.sass_runs_on(device)
+        return device >= self.capability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCode:
+    """The device code that a binary, or a whole build, holds.
+
+    Attributes:
+        sass: targets with machine code.
+        ptx: targets with PTX.
+        isa: the CUDA release whose PTX ISA the PTX is written in; ``None`` when there is no PTX.
+    """
+
+    sass: tuple[Target, ...]
+    ptx: tuple[Target, ...] = ()
+    isa: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """The device runs this machine code as it is."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Jit:
+    """The driver compiles this PTX on first use, if it speaks CUDA ``needs`` or later."""
+
+    target: Target
+    needs: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class No:
+    """Nothing in the code runs on the device."""
+
+
+Service: TypeAlias = Native | Jit | No
+
+
+def serve(code: DeviceCode, device: Capability) -> Service:
+    """Tell how code runs on a device: natively, by JIT, or not at all."""
+    native = [target for target in code.sass if target.sass_runs_on(device)]
+    if native:
+        return Native(max(native))
+    jit = [target for target in code.ptx if target.ptx_runs_on(device)]
+    if jit:
+        return Jit(max(jit), code.isa)
+    return No()
+
+
+def parse_arch_list(text: str, isa: Version | None) -> DeviceCode:
+    """Read the notation of ``TORCH_CUDA_ARCH_LIST``: ``8.0;8.6;9.0a+PTX``.
+
+    Raises:
+        ValueError: a part has another form.
+    """
+    sass: list[Target] = []
+    ptx: list[Target] = []
+    for part in text.replace(" ", ";").split(";"):
+        if not part:
+            continue
+        target = Target.parse(part.removesuffix("+PTX"))
+        sass.append(target)
+        if part.endswith("+PTX"):
+            ptx.append(target)
+    return DeviceCode(sass=tuple(sass), ptx=tuple(ptx), isa=isa if ptx else None)
+
+
+def arch_list(code: DeviceCode) -> str:
+    """Write the notation of ``TORCH_CUDA_ARCH_LIST``."""
+    return ";".join(f"{target}+PTX" if target in code.ptx else str(target) for target in code.sass)
+
+
+@lru_cache(maxsize=2048)
+def version(text: str) -> Version:
+    """Read a version.
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    try:
+        return Version(text)
+    except InvalidVersion as error:
+        raise ValueError(f"expected a version, got {text!r}") from error
+
+
+def minor(of: Version) -> Version:
+    """The ``X.Y`` of a version."""
+    return version(f"{of.major}.{of.minor}")
+
+
+def check_driver(text: str) -> str:
+    """Accept the text of a driver version such as 535.129.03, unchanged.
+
+    ``packaging`` would write 550.144.03 as 550.144.3, which no user would know again: the text is kept.
+
+    Raises:
+        ValueError: the text is no driver version.
+    """
+    if not _DRIVER.fullmatch(text):
+        raise ValueError(f"expected a driver version such as 535.129.03, got {text!r}")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""
+
+    text: str
+    prefix: tuple[int, ...] | None
+
+    def admits(self, candidate: Version) -> bool:
+        """Whether the version satisfies the wish."""
+        if self.prefix is not None:
+            release = candidate.release + (0,) * len(self.prefix)
+            return release[: len(self.prefix)] == self.prefix
+        from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 15 ms that most runs do not need
+
+        return SpecifierSet(self.text).contains(candidate, prereleases=True)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_wish(text: str, *, what: str) -> Wish:
+    """Read a wish: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
+
+    Args:
+        text: what the user typed.
+        what: the name of the option, for the error.
+
+    Raises:
+        UsageError: the text is none of them.
+    """
+    stripped = text.strip()
+    prefix = _WISH.fullmatch(stripped)
+    if prefix:
+        return Wish(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - see Wish.admits
+
+    try:
+        SpecifierSet(stripped or "?")
+    except InvalidSpecifier as error:
+        raise UsageError(
+            f"{what}: {text!r} is no version wish",
+            hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
+        ) from error
+    return Wish(stripped, None)
