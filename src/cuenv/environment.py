@@ -15,7 +15,8 @@ class Pin:
 
     Attributes:
         version: in the subset that conda, micromamba and conda-lock read alike: ``2.7.1``, ``2.7.*``,
-            ``>=9,<9.11``; empty for any. A bare release is exact.
+            ``>=9,<9.11``; empty for any. As in the file, a bare release is exact beside a build (``=2.7.1=cuda*``)
+            and a prefix without one (``=3.12`` is 3.12.*; ``==3.12`` is exact).
         build: glob over the build string; empty for any.
         channel: the channel it must come from (``nvidia/label/cuda-11.8.0``); empty for any.
         why: the reasons, one sentence each, for the comment above it.
@@ -32,11 +33,18 @@ class Pin:
     def yaml_text(self) -> str:
         """As it stands in ``environment.yml``: ``conda-forge::pytorch=2.7.1=cuda129*``."""
         head = f"{self.channel}::{self.name}" if self.channel else self.name
+        several = "," in self.version or "|" in self.version
         if self.build:
-            return f"{head}={self.version or '*'}={self.build}"
+            exact = self.version.removeprefix("==")
+            if several or exact[:1] in tuple("<>=!~"):
+                # Only brackets hold a range and a build in a way that all clients read alike.
+                return f"{head}[version='{self.version}',build='{self.build}']"
+            return f"{head}={exact or '*'}={self.build}"
         if not self.version:
             return head
-        return f"{head}{self.version}" if self.version[0] in "<>=!~" else f"{head}={self.version}"
+        if self.version[0] in "<>=!~":
+            return f"{head}{self.version}"
+        return f"{head} {self.version}" if several else f"{head}={self.version}"
 
     def match_spec(self) -> str:
         """As a strict match spec for the solver: ``conda-forge::pytorch[version='==2.7.1',build='cuda129*']``."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
-from cuenv.versions import Capability, version
+from cuenv.versions import Capability, driver_key, version
 
 PLATFORMS = ("linux-64", "linux-aarch64")
 """The conda platforms that cuenv resolves for."""
@@ -207,11 +207,6 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
             found.append(VirtualPackage("__cuda_arch", str(facts.capabilities[0])))
     found.append(VirtualPackage("__archspec", "1", "aarch64" if facts.platform == "linux-aarch64" else "x86_64"))
     return tuple(sorted(found, key=lambda package: package.name))
-
-
-def driver_key(text: str) -> tuple[int, ...]:
-    """A driver version as numbers, for ordering."""
-    return tuple(int(part) for part in text.split("."))
 
 
 def pool(hosts: Iterable[HostFacts]) -> HostFacts:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from packaging.version import Version
 
-from cuenv.facts import driver_key
-from cuenv.versions import Capability, DeviceCode, version
+from cuenv.versions import Capability, DeviceCode, driver_key, version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,11 @@ class Cuda(Row):
     labels: tuple[str, ...]
     glibc: Version | None
 
+    @property
+    def conda(self) -> bool:
+        """Whether conda-forge has its runtime libraries."""
+        return self.conda_nvcc or self.version.major == 11
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch(Row):
@@ -133,6 +138,48 @@ class GpuModel(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """What a build asks of a library: ``libcudnn >=9.10.2.21,<10``, or the release that it holds inside.
+
+    Attributes:
+        package: the conda package; empty when the library lies inside the build.
+        first, below: the bounds; ``None`` is open.
+    """
+
+    package: str
+    first: Version | None
+    below: Version | None
+
+    @staticmethod
+    def parse(text: str) -> Requirement:
+        """Read ``[package ]>=A,<B`` or one release.
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        package, _, bounds = text.rpartition(" ")
+        first, _, below = bounds.partition(",")
+        if not first.startswith((">=", "<")):
+            inside = version(bounds)
+            return Requirement(package=package, first=inside, below=version(f"{inside}.1"))
+        if first.startswith("<"):
+            return Requirement(package=package, first=None, below=version(first[1:]))
+        if below and not below.startswith("<"):
+            raise ValueError(f"expected '>=A,<B', got {text!r}")
+        return Requirement(package=package, first=version(first[2:]), below=version(below[1:]) if below else None)
+
+    def overlaps(self, first: Version | None, below: Version | None) -> bool:
+        """Whether a range of releases shares any with this one."""
+        starts_in_time = self.below is None or first is None or first < self.below
+        ends_late_enough = self.first is None or below is None or self.first < below
+        return starts_in_time and ends_late_enough
+
+    def __str__(self) -> str:
+        parts = (f">={self.first}" if self.first else "", f"<{self.below}" if self.below else "")
+        return f"{self.package} {','.join(part for part in parts if part)}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TorchBuild(Row):
     """One build of PyTorch in a conda channel, for one platform.
 
@@ -143,7 +190,7 @@ class TorchBuild(Row):
         pythons: Python minors it exists for.
         code: its device code; ``None`` when unknown, empty for the CPU build.
         glibc: lowest glibc it needs.
-        cudnn: requirement on cuDNN that comes with it (``>=9.10.2.21,<10``), or the version inside the build.
+        cudnn, nccl: what it asks of these libraries, or the release inside the build; ``None`` when unknown.
     """
 
     stack: str
@@ -154,17 +201,23 @@ class TorchBuild(Row):
     pythons: tuple[str, ...]
     code: DeviceCode | None
     glibc: Version | None
-    cudnn: str | None
+    cudnn: Requirement | None
+    nccl: Requirement | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer(Row):
-    """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs."""
+    """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs.
+
+    Attributes:
+        glibc: lowest glibc that conda-forge's packages of these releases need.
+    """
 
     library: str
     first: Version | None
     below: Version | None
     serves_from: Capability
+    glibc: Version | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,9 +343,17 @@ class Knowledge:
                 return row
         return None
 
-    def twin(self, package: str) -> Twin | None:
-        """The row of a package with CPU and CUDA builds."""
-        return next((row for row in self.twins if row.package == package), None)
+    def twin(self, package: str, channel: str) -> Twin | None:
+        """The row of a package with CPU and CUDA builds in a channel."""
+        return next((row for row in self.twins if row.package == package and row.channel == channel), None)
+
+    def component(self, package: str) -> Component | None:
+        """The row of an NVIDIA package, by name or glob."""
+        return next((row for row in self.components if fnmatchcase(package, row.name)), None)
+
+    def is_component(self, package: str) -> bool:
+        """Whether the one-channel law binds a package."""
+        return self.component(package) is not None
 
     def ending(self, package: str) -> Ending | None:
         """The row of a package that ended."""

@@ -192,6 +192,11 @@ def check_driver(text: str) -> str:
     return text
 
 
+def driver_key(text: str) -> tuple[int, ...]:
+    """A driver version as numbers, for ordering."""
+    return tuple(int(part) for part in text.split("."))
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""

@@ -1,0 +1,140 @@
+"""Entering and leaving the process.
+
+py-rattler can kill the interpreter while it finalises, after complete work (a few percent of short runs). So the
+process ends by ``os._exit`` with the right code, after both streams are flushed. The ``try`` stands before every
+heavy import: Ctrl-C during an import is no traceback either.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_FAILED = 4
+_INTERRUPTED = 130
+_STREAMS = ("stdin", "stdout", "stderr")
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code. Does not return."""
+    code = _FAILED
+    try:
+        code = _run()
+    except BaseException as error:  # noqa: BLE001 - the last place: everything becomes a code here
+        code = _code_of(error)
+    finally:
+        leave(code)
+
+
+def leave(code: int) -> None:
+    """Flush both streams and end the process without finalising the interpreter. Does not return.
+
+    A reader that went away (``cuenv kb | head -1``) had what it wanted: no message, and the code stays. Output that
+    cannot be written otherwise (a full disk) is a failure of the outside.
+    """
+    try:
+        import signal  # noqa: PLC0415 - see the module docstring
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        code = max(code, _flush())
+    except BaseException:  # noqa: BLE001 - a second Ctrl-C must not bring back what os._exit avoids
+        code = _INTERRUPTED
+    os._exit(code)
+
+
+def _run() -> int:
+    _fill_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    from cuenv.cli.main import run  # noqa: PLC0415 - see the module docstring
+
+    return int(run(sys.argv[1:]))
+
+
+def _code_of(error: BaseException) -> int:
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if _holds_interrupt(error):
+        return _INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return 0
+    from cuenv.errors import CuenvError  # noqa: PLC0415 - see the module docstring
+
+    if isinstance(error, CuenvError):
+        _say(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
+        return int(error.exit)
+    if isinstance(error, OSError):
+        _say(f"error: {_words(error)}")
+        return _FAILED
+    _say_bug(error)
+    return _FAILED
+
+
+def _holds_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is the cause; a compiled module that is being imported may wrap it."""
+    for _ in range(20):
+        if error is None:
+            return False
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _say_bug(error: BaseException) -> None:
+    import traceback  # noqa: PLC0415 - bugs only
+
+    lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    _say(f"{lines}\nerror: this is a bug in cuenv; please report it with the lines above and 'cuenv --version'")
+
+
+def _words(error: Exception) -> str:
+    """The system's words without its number, and the file if there is one."""
+    words = getattr(error, "strerror", None) or str(error)
+    return f"{error.filename}: {words}" if getattr(error, "filename", None) else words
+
+
+def _say(text: str) -> None:
+    from cuenv.urls import printable, redact  # noqa: PLC0415 - see the module docstring
+
+    try:
+        sys.stderr.write(printable(redact(text)) + "\n")
+    except (OSError, ValueError):
+        return
+
+
+def _flush() -> int:
+    """Flush stdout, then stderr: `_FAILED` when stdout could not be written, else 0."""
+    code = 0
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except (OSError, ValueError) as error:
+        _say(f"error: cannot write to standard output: {_words(error)}")
+        code = _FAILED
+    try:  # noqa: SIM105 - contextlib is not loaded yet, and not worth it
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+    return code
+
+
+def _fill_closed_streams() -> None:
+    """Open the null device where a standard stream is closed.
+
+    Otherwise the next file that is opened, a lock perhaps, gets its number, and what is printed goes there.
+    """
+    for number, name in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for life
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""From a decision to the environment: pins with their channel, build, role and reasons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cuenv.candidates import Candidate
+from cuenv.decision import Decision
+from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.explain import host_line, host_options, served_lines
+from cuenv.knowledge import Cuda, Knowledge, Requirement
+from cuenv.rules import Case
+from cuenv.rules.device import target_for
+from cuenv.rules.layers import range_for
+from cuenv.specs import parse_spec
+
+_HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
+"""Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
+
+
+def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
+    """Write what was chosen as an environment.
+
+    Args:
+        decision: with a choice.
+        name: of the environment.
+        version: of cuenv, for the header.
+
+    Raises:
+        ValueError: nothing was chosen, or a wished package is no spec.
+    """
+    if decision.chosen is None:
+        raise ValueError("nothing was chosen")
+    candidate, case = decision.chosen.candidate, decision.case
+    own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
+    wished = [_wished(parse_spec(text), candidate, case.knowledge) for text in case.wish.packages]
+    pins = [*own, _python(candidate), *_compiler(candidate, case)]
+    if case.wish.pip:
+        pins.append(Pin(name="pip", why=("installs the pip part",)))
+    taken = {pin.name for pin in pins}
+    pins += [pin for pin in wished if pin.name not in taken]
+    overruled = tuple(pin.name for pin in wished if pin.name in taken)
+    return EnvironmentSpec(
+        name=name,
+        channels=_channels(candidate),
+        platforms=(candidate.build.platform,),
+        pins=tuple(_merged(pin, wished) for pin in pins) if overruled else tuple(pins),
+        pip=case.wish.pip,
+        variables=_variables(candidate, case),
+        header=_header(decision, version),
+    )
+
+
+def _merged(pin: Pin, wished: list[Pin]) -> Pin:
+    """A wish on a package that is pinned anyway: the wish's version where the pin has none."""
+    for wish in wished:
+        if wish.name == pin.name:
+            why = (*pin.why, "as asked with --with")
+            return replace(pin, version=wish.version or pin.version, build=wish.build or pin.build, why=why)
+    return pin
+
+
+def cuda_channel(candidate: Candidate) -> str | None:
+    """The one channel that every CUDA component comes from; ``None`` where no label is proven to fit."""
+    if candidate.build.stack == "conda-forge":
+        return "conda-forge"
+    return f"nvidia/label/cuda-{candidate.label.label}" if candidate.label else None
+
+
+def _channels(candidate: Candidate) -> tuple[str, ...]:
+    if candidate.build.stack == "conda-forge":
+        return ("conda-forge",)
+    # Where no label is proven, the label of the first release is the nearest thing to one channel.
+    label = cuda_channel(candidate) or f"nvidia/label/cuda-{candidate.cuda}.0"
+    return ("pytorch", label, "conda-forge")
+
+
+def _cpu(candidate: Candidate) -> list[Pin]:
+    build = candidate.build
+    why = ("a CPU build, because --cpu asks for it",)
+    return [Pin(name="pytorch", version=str(build.version), build=build.build, channel=build.stack, why=why)]
+
+
+def _cuda(candidate: Candidate, case: Case) -> list[Pin]:
+    return _pytorch(candidate, case) if candidate.build.stack == "pytorch" else _conda_forge(candidate, case)
+
+
+def _torch(candidate: Candidate, channel: str) -> Pin:
+    build = candidate.build
+    return Pin(
+        name="pytorch",
+        version=str(build.version),
+        build=build.build,
+        channel=channel,
+        role="pytorch-cuda",
+        why=(f"the build string keeps the solver from the CPU build; made with CUDA {build.cuda}",),
+    )
+
+
+def _conda_forge(candidate: Candidate, case: Case) -> list[Pin]:
+    channel, cuda = "conda-forge", candidate.cuda
+    pins = [
+        _torch(candidate, channel),
+        Pin(
+            name="cuda-version",
+            version=str(cuda),
+            channel=channel,
+            role="pytorch-cuda",
+            why=(f"every CUDA component is of release {cuda}",),
+        ),
+    ]
+    if cuda and cuda.major < 12:
+        pins.append(Pin(name="cudatoolkit", channel=channel, role="pytorch-cuda", why=("the runtime libraries",)))
+    if case.wish.dev:
+        pins.append(Pin(name="cuda-nvcc", channel=channel, role="cudatoolkit-dev", why=("the compiler",)))
+        pins += [Pin(name=header, channel=channel, role="cudatoolkit-dev", why=("headers",)) for header in _HEADERS]
+    pins.append(_layer_pin("cudnn", candidate.build.cudnn, "cudnn", case))
+    pins.append(_layer_pin("nccl", candidate.build.nccl, "nccl", case))
+    return pins
+
+
+def _layer_pin(library: str, requirement: Requirement | None, package: str, case: Case) -> Pin:
+    name = requirement.package if requirement and requirement.package else package
+    why = (f"the {library} that this torch build asks for",)
+    bound = ""
+    if case.facts.capabilities:
+        oldest = case.facts.capabilities[0]
+        found = range_for(library, requirement, oldest, case.knowledge)
+        if found.answer == "below":
+            bound = f"<{found.below}"
+            why = (f"from {found.below} on it no longer serves {oldest}",)
+    return Pin(name=name, version=bound, channel="conda-forge", role=library, why=why)
+
+
+def _pytorch(candidate: Candidate, case: Case) -> list[Pin]:
+    label = candidate.label
+    pins = [
+        _torch(candidate, "pytorch"),
+        Pin(
+            name="pytorch-cuda",
+            version=str(candidate.cuda),
+            build=label.build if label and label.build != "*" else "",
+            channel="pytorch",
+            role="pytorch-cuda",
+            why=(f"holds the runtime libraries at CUDA {candidate.cuda}; cuDNN and NCCL lie inside the torch build",),
+        ),
+        Pin(
+            name="mkl",
+            version="<2024.1",
+            channel="conda-forge",
+            why=("the torch builds of this channel fail with later ones: undefined symbol iJIT_NotifyEvent",),
+        ),
+    ]
+    channel = cuda_channel(candidate)
+    if case.wish.dev and label and channel:
+        why = ("compiler, headers and libraries of one release",)
+        toolkit = Pin(name="cuda-toolkit", version=label.label, channel=channel, role="cudatoolkit-dev", why=why)
+        pins.append(toolkit)
+    return pins
+
+
+def _python(candidate: Candidate) -> Pin:
+    return Pin(name="python", version=candidate.python, why=("a Python that this torch build exists for",))
+
+
+def _compiler(candidate: Candidate, case: Case) -> list[Pin]:
+    if not case.wish.dev or candidate.cuda is None:
+        return []
+    row = case.knowledge.cuda(candidate.cuda)
+    limit = _gcc_limit(row, candidate) if row else None
+    why = (f"nvcc {candidate.cuda} accepts host compilers up to {limit}",) if limit else ("the host compiler",)
+    gxx = Pin(
+        name=f"gxx_{candidate.build.platform}",
+        version=f"{limit}.*" if limit else "",
+        channel="conda-forge",
+        why=why,
+    )
+    return [gxx, Pin(name="ninja", why=("torch builds extensions with it",))]
+
+
+def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
+    bounds = [row.gcc_max, row.conda_gcc_max if candidate.build.stack == "conda-forge" else None]
+    return min((bound for bound in bounds if bound), default=None)
+
+
+def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge) -> Pin:
+    """A package of ``--with``: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
+    cuda = candidate.build.cuda
+    why = ("asked for with --with",)
+    if cuda is None:
+        return replace(pin, why=why)
+    twin = knowledge.twin(pin.name, pin.channel or candidate.build.stack) or knowledge.twin(pin.name, "conda-forge")
+    if twin and not pin.build:
+        guard = twin.guard.format(cuda=f"{cuda.major}{cuda.minor}", dotted=str(cuda))
+        return replace(pin, build=guard, channel=pin.channel or twin.channel, why=(*why, "its CPU twin is kept out"))
+    if not pin.channel and knowledge.is_component(pin.name):
+        return replace(pin, channel=cuda_channel(candidate) or "", why=(*why, "from the one CUDA channel"))
+    return replace(pin, why=why)
+
+
+def _variables(candidate: Candidate, case: Case) -> dict[str, str]:
+    if candidate.cuda is None or not case.facts.capabilities:
+        return {}
+    row = case.knowledge.cuda(candidate.cuda)
+    targets = [(target_for(row, item) if row else None) or item for item in case.facts.capabilities]
+    return {"TORCH_CUDA_ARCH_LIST": ";".join(dict.fromkeys(str(target) for target in targets))}
+
+
+def _header(decision: Decision, version: str) -> tuple[str, ...]:
+    if decision.chosen is None:
+        raise ValueError("nothing was chosen")
+    case = decision.case
+    lines = [
+        f"Written by cuenv {version}, knowledge base of {case.knowledge.edition}.",
+        f"For {host_line(case.facts)}.",
+    ]
+    lines += served_lines(decision)
+    if decision.minimum_driver:
+        lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
+    lines.append(f"Lock it: cuenv lock environment.yml {' '.join(host_options(case.facts))}".rstrip())
+    return tuple(lines)

@@ -1,0 +1,250 @@
+"""Choosing: every candidate is judged by every rule, the fitting ones are ranked by named criteria."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from packaging.version import Version
+
+from cuenv.candidates import Candidate, candidates
+from cuenv.rules import RULES, Case, Judge, Remedy, Verdict
+from cuenv.rules.device import jit_count
+from cuenv.rules.driver import minimum_driver
+from cuenv.versions import driver_key
+
+_PYTHON = 12
+"""Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Assessment:
+    """A candidate and what every rule said about it, in the order of the rules."""
+
+    candidate: Candidate
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def objections(self) -> tuple[Verdict, ...]:
+        """The verdicts that reject it; the first leads."""
+        return tuple(verdict for verdict in self.verdicts if verdict.outcome == "reject")
+
+    @property
+    def fits(self) -> bool:
+        """No rule rejects it; unknown is not a no."""
+        return all(verdict.outcome != "reject" for verdict in self.verdicts)
+
+    def verdict(self, rule: str) -> Verdict:
+        """The verdict of a rule."""
+        return next(verdict for verdict in self.verdicts if verdict.rule == rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One named criterion of the preference; a smaller key is better.
+
+    Attributes:
+        says: how a candidate stands on it, for "why not".
+    """
+
+    name: str
+    key: Callable[[Assessment, Case], Any]
+    says: Callable[[Assessment, Case], str]
+
+
+def _level(case: Case) -> Version | None:
+    return case.facts.driver.cuda if case.facts.driver else None
+
+
+def _within(item: Assessment, case: Case) -> bool:
+    level, cuda = _level(case), item.candidate.cuda
+    return level is None or cuda is None or cuda <= level
+
+
+def _jit(item: Assessment, case: Case) -> int:
+    return jit_count(item.candidate.build, case.facts.capabilities)
+
+
+def _unknown_roles(item: Assessment, _: Case) -> int:
+    return int(item.verdict("roles").outcome == "unknown")
+
+
+def _newest(item: Assessment, _: Case) -> tuple[int, ...]:
+    return tuple(-part for part in item.candidate.build.version.release)
+
+
+def _toolkit(item: Assessment, case: Case) -> tuple[int, int]:
+    """The highest toolkit that the driver's level reaches, else the build's own."""
+    level, cuda, own = _level(case), item.candidate.cuda, item.candidate.build.cuda
+    if cuda is None or own is None:
+        return (0, 0)
+    if level is None:
+        # Without a driver the release that runs on the oldest drivers is the one that can be promised.
+        return (cuda.major, cuda.minor - own.minor)
+    return (-cuda.major, -cuda.minor) if cuda <= level else (cuda.major, cuda.minor)
+
+
+def _own_cuda(item: Assessment, _: Case) -> tuple[int, int]:
+    own = item.candidate.build.cuda
+    return (-own.major, -own.minor) if own else (0, 0)
+
+
+def _python(item: Assessment, _: Case) -> tuple[int, int]:
+    distance = int(item.candidate.python.partition(".")[2]) - _PYTHON
+    return (abs(distance), distance)
+
+
+def _label(item: Assessment, _: Case) -> tuple[int, ...]:
+    label = item.candidate.label
+    return tuple(-int(part) for part in label.label.split(".")) if label else ()
+
+
+NATIVE_LEVEL = Criterion(
+    "toolkit within the driver's CUDA level",
+    lambda item, case: not _within(item, case),
+    lambda item, case: f"CUDA {item.candidate.cuda} against the driver's {_level(case) or 'unknown level'}",
+)
+
+PREFERENCE: tuple[Criterion, ...] = (
+    Criterion(
+        "every GPU native before JIT", _jit, lambda item, case: f"{_jit(item, case)} capabilities served by JIT only"
+    ),
+    Criterion("all asked roles filled", _unknown_roles, lambda item, _: item.verdict("roles").because),
+    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}"),
+    Criterion(
+        "stack conda-forge",
+        lambda item, _: item.candidate.build.stack != "conda-forge",
+        lambda item, _: f"stack {item.candidate.build.stack}",
+    ),
+    NATIVE_LEVEL,
+    Criterion(
+        "highest toolkit within that level, else the build's own",
+        _toolkit,
+        lambda item, _: f"CUDA {item.candidate.cuda}",
+    ),
+    Criterion("build made for the highest CUDA", _own_cuda, lambda item, _: f"build {item.candidate.build.build}"),
+    Criterion("Python nearest 3.12", _python, lambda item, _: f"python {item.candidate.python}"),
+    Criterion(
+        "newest label",
+        _label,
+        lambda item, _: f"label {item.candidate.label.label}" if item.candidate.label else "no label",
+    ),
+)
+
+
+def preference(prefer: str) -> tuple[Criterion, ...]:
+    """The criteria in order; ``native`` puts the driver's CUDA level first."""
+    if prefer != "native":
+        return PREFERENCE
+    return (NATIVE_LEVEL, *(criterion for criterion in PREFERENCE if criterion is not NATIVE_LEVEL))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Candidates with one and the same leading objection."""
+
+    rule: str
+    because: str
+    count: int
+    example: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A better candidate that one remedy would open."""
+
+    candidate: Candidate
+    objection: Verdict
+    remedy: Remedy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What was chosen, from what, and why.
+
+    Attributes:
+        fitting: the candidates that no rule rejects, best first.
+        skipped: candidates that the channels could not close (``--prove``), with what was missing.
+    """
+
+    case: Case
+    assessments: tuple[Assessment, ...]
+    fitting: tuple[Assessment, ...]
+    skipped: tuple[tuple[Candidate, str], ...] = ()
+    proven: bool = False
+
+    @property
+    def chosen(self) -> Assessment | None:
+        """The best fitting candidate."""
+        return self.fitting[0] if self.fitting else None
+
+    @property
+    def minimum_driver(self) -> str | None:
+        """The lowest driver that runs what was chosen."""
+        return minimum_driver(self.chosen.candidate, self.case) if self.chosen else None
+
+    @cached_property
+    def rejections(self) -> tuple[Rejection, ...]:
+        """The losers grouped by their leading objection, the largest group first."""
+        leads = [(item.objections[0], item.candidate) for item in self.assessments if not item.fits]
+        counts = Counter((lead.rule, lead.because) for lead, _ in leads)
+        examples = {(lead.rule, lead.because): candidate for lead, candidate in reversed(leads)}
+        order = {rule.name: index for index, rule in enumerate(RULES)}
+        groups = sorted(counts.items(), key=lambda item: (-item[1], order[item[0][0]], item[0][1]))
+        return tuple(Rejection(rule, because, count, examples[rule, because]) for (rule, because), count in groups)
+
+    @cached_property
+    def near_misses(self) -> tuple[NearMiss, ...]:
+        """For each remedy the best candidate that it alone would open, where that is better than the choice."""
+        best: dict[Remedy, Assessment] = {}
+        limit = _key(self.chosen, self.case) if self.chosen else None
+        for item in self.assessments:
+            objections = item.objections
+            if len(objections) != 1 or objections[0].remedy is None:
+                continue
+            key = _key(item, self.case)
+            if limit is not None and key >= limit:
+                continue
+            remedy = objections[0].remedy
+            if remedy not in best or key < _key(best[remedy], self.case):
+                best[remedy] = item
+        misses = [NearMiss(item.candidate, item.objections[0], remedy) for remedy, item in best.items()]
+        return tuple(sorted(misses, key=lambda miss: (driver_key(miss.remedy.driver or "0"), miss.remedy.text)))
+
+    @cached_property
+    def without_wish(self) -> Assessment | None:
+        """The best candidate whose only objection is a wish, when nothing fits."""
+        if self.chosen:
+            return None
+        free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
+        return min(free, key=lambda item: _key(item, self.case), default=None)
+
+    def lost_on(self, item: Assessment) -> tuple[Criterion, str, str] | None:
+        """The first criterion on which a fitting candidate loses, and how both stand on it."""
+        if self.chosen is None or item is self.chosen:
+            return None
+        for criterion in preference(self.case.wish.prefer):
+            if criterion.key(item, self.case) != criterion.key(self.chosen, self.case):
+                return criterion, criterion.says(self.chosen, self.case), criterion.says(item, self.case)
+        return None
+
+
+def _key(item: Assessment, case: Case) -> tuple[Any, ...]:
+    return tuple(criterion.key(item, case) for criterion in preference(case.wish.prefer))
+
+
+def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
+    """Judge all candidates and rank those that fit.
+
+    Args:
+        case: the host, the wishes and the tables.
+        among: the candidates to judge; all of the host's platform when absent.
+    """
+    judge = Judge(case)
+    pool = candidates(case.knowledge, case.facts.platform) if among is None else among
+    assessments = tuple(Assessment(candidate=item, verdicts=judge.verdicts(item)) for item in pool)
+    fitting = sorted((item for item in assessments if item.fits), key=lambda item: _key(item, case))
+    return Decision(case=case, assessments=assessments, fitting=tuple(fitting))

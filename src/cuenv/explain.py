@@ -1,0 +1,179 @@
+"""Decisions in plain sentences: for stderr, for comments, for ``why`` and ``why-not``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cuenv.decision import Assessment, Decision
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge
+from cuenv.report import Finding
+from cuenv.rules import Ground, Verdict
+from cuenv.versions import Jit, Native, serve
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What would help, and the command that tries it."""
+
+    text: str
+    command: str
+
+
+def host_options(facts: HostFacts) -> tuple[str, ...]:
+    """The options that describe a host on any other machine."""
+    options: list[str] = []
+    for capability in facts.capabilities:
+        options += ["--gpu", str(capability)]
+    if facts.driver and facts.driver.version and facts.gpus:
+        options += ["--driver", facts.driver.version]
+    if facts.libc:
+        options += ["--glibc", str(facts.libc.version)]
+    if facts.platform != "linux-64":
+        options += ["--platform", facts.platform]
+    return tuple(options)
+
+
+def host_line(facts: HostFacts) -> str:
+    """A host in one line: its label, driver, GPUs."""
+    driver = facts.driver
+    if driver and driver.version:
+        level = f" (speaks CUDA {driver.cuda})" if driver.cuda else ""
+        text = f"driver {driver.version}{level}"
+    elif driver and driver.cuda:
+        text = f"a driver that speaks CUDA {driver.cuda}"
+    else:
+        text = "driver not known"
+    return f"{facts.label}: {text}, {gpu_text(facts)}, {facts.platform}"
+
+
+def gpu_text(facts: HostFacts) -> str:
+    """The GPUs, equal ones counted: ``8 x A800-SXM4-80GB (8.0)``."""
+    counts: dict[str, int] = {}
+    for gpu in facts.gpus:
+        name = gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+        capability = str(gpu.capability) if gpu.capability else "capability unknown"
+        text = f"{name} ({capability})" if name and name != capability else f"GPU {capability}"
+        counts[text] = counts.get(text, 0) + 1
+    parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
+    return " + ".join(parts) if parts else "no NVIDIA GPU"
+
+
+def chosen_line(decision: Decision) -> str:
+    """What was chosen, in one line."""
+    if decision.chosen is None:
+        return "nothing fits"
+    item = decision.chosen.candidate
+    cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
+    return f"pytorch {item.build.version} ({item.build.build}), {cuda}, python {item.python}, stack {item.build.stack}"
+
+
+def served_lines(decision: Decision) -> list[str]:
+    """How each capability is served by what was chosen, one line each."""
+    if decision.chosen is None or decision.chosen.candidate.build.code is None:
+        return []
+    lines = []
+    for capability, how in services(decision):
+        if isinstance(how, Native):
+            lines.append(f"{capability}: native, by {how.target} code.")
+        elif isinstance(how, Jit):
+            lines.append(f"{capability}: by JIT of {how.target} PTX at the first start.")
+    return lines
+
+
+def services(decision: Decision) -> list[tuple[str, object]]:
+    """Each capability of the host with how the chosen build serves it."""
+    code = decision.chosen.candidate.build.code if decision.chosen else None
+    return [(str(item), serve(code, item)) for item in decision.case.facts.capabilities] if code else []
+
+
+def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
+    """The reasoned summary of ``resolve``: what, for what, on which grounds, what else there would be."""
+    lines = []
+    chosen = decision.chosen
+    unknown_driver = decision.case.facts.driver is None
+    if chosen and decision.minimum_driver and unknown_driver:
+        lines.append(f"needs driver {decision.minimum_driver} or later (no driver was given, so none was judged)")
+    lines.append(f"host    {host_line(decision.case.facts)}")
+    lines.append(f"choice  {chosen_line(decision)}")
+    if chosen:
+        lines += [f"        {line}" for line in served_lines(decision)]
+        if decision.minimum_driver and not unknown_driver:
+            lines.append(f"        lowest driver that runs it: {decision.minimum_driver}")
+        lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
+    lines += [f"skipped {candidate}: {missing}" for candidate, missing in decision.skipped[:_SHOWN]]
+    if len(decision.skipped) > _SHOWN:
+        lines.append(f"skipped ... and {len(decision.skipped) - _SHOWN} more")
+    groups = decision.rejections
+    for group in (
+        groups[:_SHOWN] if not chosen else [group for group in groups if group.rule not in ("cpu", "wish")][:3]
+    ):
+        lines.append(f"out     {group.count:4d}  {group.because}")
+    lines += [
+        f"{finding.severity:7} {finding.message}" + (f" -> {finding.fix}" if finding.fix else "")
+        for finding in findings
+    ]
+    lines += [f"hint    {hint.text}: {hint.command}" for hint in hints(decision)]
+    return lines
+
+
+def hints(decision: Decision) -> tuple[Hint, ...]:
+    """What would bring a better choice, or any: each with the command that shows it."""
+    case, found = decision.case, []
+    gpus = [part for item in case.facts.capabilities for part in ("--gpu", str(item))]
+    for miss in decision.near_misses:
+        build = miss.candidate.build
+        opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
+        if miss.remedy.driver:
+            driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
+            command = shlex.join(["cuenv", "resolve", *gpus, "--driver", driver])
+        else:
+            command = shlex.join(["cuenv", "resolve", *host_options(case.facts), miss.remedy.option or ""])
+        found.append(Hint(f"{miss.remedy.text} opens {opens}", command))
+    free = decision.without_wish
+    if free:
+        command = shlex.join(["cuenv", "resolve", *host_options(case.facts)])
+        found.append(Hint(f"without the wish {free.candidate} fits", command))
+    if not case.facts.gpus and not case.wish.cpu:
+        found += [
+            Hint("name the GPU it is for", "cuenv resolve --gpu 'RTX 4090' --driver 535.129.03"),
+            Hint("or use a recorded host", "cuenv resolve --host DIR"),
+            Hint("or ask for a CPU build", "cuenv resolve --cpu"),
+        ]
+    return tuple(found)
+
+
+def verdict_lines(verdict: Verdict, knowledge: Knowledge) -> list[str]:
+    """One verdict with its grounds, each down to its source."""
+    lines = [f"{verdict.outcome:7} {verdict.rule}: {verdict.because}"]
+    lines += [f"        - {ground_text(ground, knowledge)}" for ground in verdict.grounds]
+    if verdict.remedy and verdict.outcome in ("reject", "unknown"):
+        lines.append(f"        remedy: {verdict.remedy.text}")
+    return lines
+
+
+def ground_text(ground: Ground, knowledge: Knowledge) -> str:
+    """A ground in words, with its source and how sure it is."""
+    low = ", low confidence" if ground.low else ""
+    if ground.kind == "wish":
+        return f"{ground.says} (asked for)"
+    if ground.kind == "host":
+        return f"{ground.says} [{', '.join(ground.sources)}]"
+    cited = [knowledge.sources[item] for item in ground.sources if item in knowledge.sources]
+    text = "; ".join(f"{source.title}, {source.locator}, read {source.read_on}" for source in cited)
+    return f"{ground.says} [{text}{low}]"
+
+
+def objections_grouped(items: Iterable[Assessment]) -> list[tuple[Verdict, int]]:
+    """The leading objections of rejected candidates, equal ones counted, the most frequent first."""
+    counts: dict[tuple[str, str], tuple[Verdict, int]] = {}
+    for item in items:
+        if not item.fits:
+            lead = item.objections[0]
+            key = (lead.rule, lead.because)
+            counts[key] = (lead, counts.get(key, (lead, 0))[1] + 1)
+    return sorted(counts.values(), key=lambda pair: -pair[1])

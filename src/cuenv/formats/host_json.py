@@ -1,0 +1,300 @@
+"""``cuenv/host/1``: a machine as JSON, what ``cuenv inspect --json`` prints and ``--host`` reads.
+
+Only ``schema``, ``platform`` and ``gpus`` are required, so that a person can write one by hand; of the driver the
+version is enough. Reading is strict, and ``parse(dump(facts), ...)`` gives the facts back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from packaging.version import Version
+
+from cuenv.errors import InputError
+from cuenv.facts import (
+    PLATFORMS,
+    Compiler,
+    Driver,
+    Evidence,
+    FoundToolkit,
+    FoundTorch,
+    Gap,
+    Gpu,
+    HostFacts,
+    Libc,
+    LibraryPath,
+    Surroundings,
+    pool,
+)
+from cuenv.reading import Faults, Reader, describe
+from cuenv.versions import Capability, check_driver, version
+
+SCHEMA = "cuenv/host/1"
+THIS_MACHINE = "this machine"
+"""The label of a probed host. It is true only where it was written, so a reader gives its own label instead."""
+
+_RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
+_HINT = "cuenv inspect --json > host.json"
+
+
+def to_plain(facts: HostFacts) -> dict[str, Any]:
+    """The facts as JSON-ready mappings, lists, strings and numbers.
+
+    A pool carries its ``members`` as whole hosts beside the merged facts; a single host has no such key.
+    """
+    plain: dict[str, Any] = {"schema": SCHEMA, **_host(facts)}
+    if facts.members:
+        plain["members"] = [_host(member) for member in facts.members]
+    return plain
+
+
+def dump(facts: HostFacts) -> str:
+    """The text of a host file."""
+    return json.dumps(to_plain(facts), indent=2) + "\n"
+
+
+def _host(facts: HostFacts) -> dict[str, Any]:
+    driver, libc = facts.driver, facts.libc
+    return {
+        "label": facts.label,
+        "detected": facts.detected,
+        "platform": facts.platform,
+        "kernel": facts.kernel,
+        "driver": driver and {**asdict(driver), "cuda": driver.cuda and str(driver.cuda)},
+        "gpus": [{**asdict(gpu), "capability": gpu.capability and str(gpu.capability)} for gpu in facts.gpus],
+        "libc": libc and {"family": libc.family, "version": str(libc.version)},
+        "toolkits": [asdict(item) for item in facts.toolkits],
+        "compilers": [asdict(item) for item in facts.compilers],
+        "torch": [asdict(item) for item in facts.torch],
+        "environment": {
+            **asdict(facts.environment),
+            "library_path": [
+                {"path": entry.path, "libraries": list(entry.libraries)} for entry in facts.environment.library_path
+            ],
+        },
+        "gaps": [asdict(item) for item in facts.gaps],
+        "evidence": [asdict(item) for item in facts.evidence],
+    }
+
+
+def parse(text: str, source: str, label: str) -> HostFacts:
+    """Read a host file.
+
+    Args:
+        text: the JSON.
+        source: what to call the file in an error.
+        label: what to call the host when the file gives it no label of its own.
+
+    Raises:
+        InputError: the text is no host of a schema that this version knows; all faults are named at once.
+    """
+    data = _load(text, source)
+    faults = Faults(source)
+    reader = Reader(data, faults)
+    schema = reader.text("schema") if isinstance(data, dict) else SCHEMA
+    if schema and schema != SCHEMA:
+        raise InputError(
+            f"{source}: schema: expected {SCHEMA!r}, got {describe(schema)}",
+            hint=f"write it again with this cuenv: {_HINT}",
+        )
+    facts = _read_host(reader, label)
+    members = tuple(_read_members(reader, facts.platform, faults))
+    reader.done()
+    if members and not faults.items:
+        merged = replace(pool(members), label=facts.label)
+        _compare(facts, merged, faults)
+        facts = merged
+    faults.check(hint=_HINT)
+    return facts
+
+
+def _load(text: str, source: str) -> object:
+    if not text.strip():
+        raise InputError(f"{source}: it is empty, expected the JSON of a host", hint=_HINT)
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except RecursionError as error:
+        raise InputError(f"{source}: nested too deeply for the JSON of a host", hint=_HINT) from error
+    except ValueError as error:
+        raise InputError(f"{source}: not the JSON of a host: {error}", hint=_HINT) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _read_members(reader: Reader, platform: str, faults: Faults) -> Iterator[HostFacts]:
+    for member in reader.readers("members"):
+        facts = _read_host(member, member.text("label"))
+        if facts.platform and facts.platform != platform:
+            faults.add(member.at("platform"), f"expected {platform!r} like the pool, got {facts.platform!r}")
+        member.done()
+        yield facts
+
+
+def _compare(written: HostFacts, merged: HostFacts, faults: Faults) -> None:
+    for name in ("driver", "gpus", "libc", "kernel"):
+        value = getattr(written, name)
+        if value and value != getattr(merged, name):
+            faults.add(name, "differs from what the members give together")
+
+
+def _read_host(reader: Reader, label: str) -> HostFacts:
+    own = reader.get("label", str) or THIS_MACHINE
+    members = reader.has("members") if not reader.path else False
+    return HostFacts(
+        label=label if own == THIS_MACHINE else own,
+        platform=reader.parsed("platform", _platform, required=True) or "",
+        detected=bool(reader.get("detected", bool, default=not members)),
+        driver=_driver(reader.reader("driver")),
+        gpus=_gpus(reader),
+        libc=_libc(reader.reader("libc")),
+        kernel=reader.get("kernel", str),
+        toolkits=tuple(_toolkit(item) for item in reader.readers("toolkits")),
+        compilers=tuple(
+            Compiler(name=a, path=b, version=c) for a, b, c in _texts(reader, "compilers", "name", "path", "version")
+        ),
+        torch=tuple(_torch(item) for item in reader.readers("torch")),
+        environment=_surroundings(reader.reader("environment")),
+        evidence=tuple(Evidence(*item) for item in _texts(reader, "evidence", "fact", "source", "text")),
+        gaps=tuple(Gap(*item) for item in _texts(reader, "gaps", "fact", "source", "reason")),
+    )
+
+
+def _texts(reader: Reader, key: str, *names: str) -> Iterator[tuple[str, str, str]]:
+    for item in reader.readers(key):
+        first, second, third = (item.text(name) for name in names)
+        item.done()
+        yield first, second, third
+
+
+def _driver(reader: Reader | None) -> Driver | None:
+    if reader is None:
+        return None
+    found = Driver(
+        version=reader.parsed("version", check_driver),
+        cuda=reader.parsed("cuda", _release),
+        kernel_module=reader.parsed("kernel_module", check_driver),
+        module_kind=reader.parsed("module_kind", _module_kind),
+    )
+    reader.done()
+    return found
+
+
+def _gpus(reader: Reader) -> tuple[Gpu, ...]:
+    found: list[Gpu] = []
+    for position, item in enumerate(reader.readers("gpus", required=True)):
+        gpu = Gpu(
+            index=_count(item, "index", position) or 0,
+            name=item.get("name", str) or "",
+            capability=_capability(item),
+            memory_mib=_count(item, "memory_mib", None),
+        )
+        if any(gpu.index == other.index for other in found):
+            item.faults.add(item.at("index"), f"{gpu.index} stands twice")
+        item.done()
+        found.append(gpu)
+    return tuple(found)
+
+
+def _capability(reader: Reader) -> Capability | None:
+    """A capability; the number 8.6 is refused, since the number 8.10 would be 8.1."""
+    value = reader.raw("capability")
+    if value is None or isinstance(value, str):
+        return reader.parsed("capability", Capability.parse)
+    reader.faults.add(reader.at("capability"), f"expected 'X.Y', got {describe(value)}")
+    return None
+
+
+def _count(reader: Reader, key: str, default: int | None) -> int | None:
+    value = reader.get(key, int, default)
+    if value is not None and value < 0:
+        reader.faults.add(reader.at(key), f"expected 0 or more, got {value}")
+    return value
+
+
+def _libc(reader: Reader | None) -> Libc | None:
+    if reader is None:
+        return None
+    family = reader.parsed("family", _family, required=True)
+    number = reader.parsed("version", _release, required=True)
+    reader.done()
+    return Libc(family=family, version=number) if family and number else None
+
+
+def _toolkit(reader: Reader) -> FoundToolkit:
+    found = FoundToolkit(
+        path=reader.text("path"),
+        release=reader.get("release", str),
+        on_path=reader.get("on_path", bool) or False,
+        via=reader.get("via", str, "directory") or "",
+    )
+    reader.done()
+    return found
+
+
+def _torch(reader: Reader) -> FoundTorch:
+    found = FoundTorch(
+        where=reader.text("where"),
+        path=reader.text("path"),
+        version=reader.text("version"),
+        cuda=reader.get("cuda", str),
+        origin=reader.text("origin"),
+    )
+    reader.done()
+    return found
+
+
+def _surroundings(reader: Reader | None) -> Surroundings:
+    if reader is None:
+        return Surroundings()
+    entries = []
+    for item in reader.readers("library_path"):
+        entries.append(LibraryPath(path=item.text("path"), libraries=item.texts("libraries")))
+        item.done()
+    found = Surroundings(
+        container=reader.get("container", str),
+        wsl=reader.get("wsl", bool) or False,
+        conda_prefix=reader.get("conda_prefix", str),
+        virtual_env=reader.get("virtual_env", str),
+        library_path=tuple(entries),
+    )
+    reader.done()
+    return found
+
+
+def _one_of(*allowed: str, text: str) -> str:
+    if text not in allowed:
+        raise ValueError(f"expected {' or '.join(repr(name) for name in allowed)}, got {describe(text)}")
+    return text
+
+
+def _platform(text: str) -> str:
+    return _one_of(*PLATFORMS, text=text)
+
+
+def _module_kind(text: str) -> str:
+    return _one_of("open", "proprietary", text=text)
+
+
+def _family(text: str) -> str:
+    return _one_of("glibc", "musl", text=text)
+
+
+def _release(text: str) -> Version:
+    if not _RELEASE.fullmatch(text):
+        raise ValueError(f"expected a release such as 12.2, got {describe(text)}")
+    return version(text)

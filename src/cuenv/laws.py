@@ -1,0 +1,213 @@
+"""What holds of every environment, whoever wrote it: one CUDA channel, no CPU twin, nothing that cannot exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.knowledge import Knowledge
+from cuenv.lock import LockedPackage, short_channel
+from cuenv.report import Finding
+
+_MAJORS = ("10", "11", "12", "13")
+_CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
+
+
+def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge an environment file by what it says itself, before anything is solved."""
+    cuda = wants_cuda(spec, knowledge)
+    found = [*_endings(spec, knowledge), *_channels(spec, knowledge)]
+    if cuda:
+        found += _cpu_pins(spec, knowledge)
+    return tuple(found)
+
+
+def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
+    """Whether a file names a CUDA build: a CUDA component, or a CUDA build string."""
+    return any("cuda" in pin.build or knowledge.is_component(pin.name) or pin.name in _GPU_PINS for pin in spec.pins)
+
+
+_GPU_PINS = ("pytorch-cuda", "pytorch-gpu")
+
+
+def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Pins on releases that a package never had."""
+    for pin in spec.pins:
+        row = knowledge.ending(pin.name)
+        if row is None or not pin.version or (pin.channel and pin.channel != row.channel):
+            continue
+        if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
+            continue
+        if pin.name == "pytorch" or _admits_any(pin, row.versions):
+            continue
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject=pin.name,
+            message=f"{pin.yaml_text()} cannot be had: {row.says}",
+            evidence=tuple(row.sources),
+            fix=row.instead,
+        )
+
+
+def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
+    """Whether a pin admits any of the releases, by the release numbers in front."""
+    text = pin.version.lstrip("=").removesuffix(".*").removesuffix("*")
+    if not text or any(mark in text for mark in "<>!~|,"):
+        return True
+    wanted = text.split(".")
+    return any(release.split(".")[: len(wanted)] == wanted for release in versions)
+
+
+def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Channels that hold CUDA components: one, named."""
+    named = {pin.name: pin.channel for pin in spec.pins if pin.channel and knowledge.is_component(pin.name)}
+    loose = [pin.name for pin in spec.pins if not pin.channel and knowledge.is_component(pin.name)]
+    channels = [short_channel(channel) for channel in spec.channels]
+    holding = sorted(set(named.values()))
+    if len(holding) > 1:
+        parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
+        yield _two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}")
+        return
+    sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
+    nvidia = [channel for channel in sources if channel.startswith("nvidia")]
+    if len(nvidia) > 1:
+        yield _two_channels(f"{' and '.join(nvidia)} both hold CUDA components")
+    elif nvidia == ["nvidia"] and (loose or wants_cuda(spec, knowledge)):
+        others = [channel for channel in sources if channel != "nvidia"]
+        also = f", beside {others[0]}," if others else ""
+        yield _two_channels(
+            f"the channel nvidia{also} gives CUDA components of several releases: its metapackages have no upper bound",
+        )
+    elif nvidia and "conda-forge" in sources and loose:
+        yield Finding(
+            code="CU101",
+            severity="warning",
+            subject=", ".join(loose),
+            message=f"{', '.join(loose)} may come from {nvidia[0]} or from conda-forge: no channel is named",
+            fix=f"write {nvidia[0]}::{loose[0]}",
+        )
+
+
+def _two_channels(message: str) -> Finding:
+    return Finding(
+        code="CU101",
+        severity="error",
+        subject="channels",
+        message=message,
+        fix="cuenv resolve -o environment.yml takes every CUDA component from one channel",
+    )
+
+
+def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Pins that ask for a CPU twin in a CUDA environment, and pins that would let one in."""
+    channels = [short_channel(channel) for channel in spec.channels]
+    for pin in spec.pins:
+        if pin.name in _CPU_PACKAGES:
+            yield _cpu_twin(pin, f"{pin.name} forces the CPU build in an environment that names CUDA")
+            continue
+        homes = [pin.channel] if pin.channel else channels
+        twin = next((row for row in (knowledge.twin(pin.name, home) for home in homes) if row), None)
+        if twin is None or not twin.essential:
+            continue
+        if "cpu" in pin.build:
+            yield _cpu_twin(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
+        elif not pin.build and "cuda" not in pin.build:
+            guarded = f"{pin.name}={pin.version or '*'}={twin.any_cuda}"
+            yield Finding(
+                code="CU104",
+                severity="warning",
+                subject=pin.name,
+                message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
+                evidence=tuple(twin.sources),
+                fix=f"write {guarded}",
+            )
+
+
+def _cpu_twin(pin: Pin, message: str) -> Finding:
+    fix = f"remove the CPU build of {pin.name}, or resolve a CPU environment: cuenv resolve --cpu"
+    return Finding(code="CU103", severity="error", subject=pin.name, message=message, fix=fix)
+
+
+def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform."""
+    all_packages = tuple(packages)
+    cuda = [package for package in all_packages if knowledge.is_component(package.name)]
+    found = [*_locked_channels(cuda), *_releases(cuda), *_hashes(all_packages), *_subdirs(all_packages, platform)]
+    if cuda:
+        found += _locked_twins(all_packages, knowledge)
+    return tuple(found)
+
+
+def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    homes: dict[str, list[str]] = {}
+    for package in cuda:
+        homes.setdefault(package.channel_name, []).append(package.name)
+    if len(homes) > 1:
+        parts = "; ".join(
+            f"{len(names)} from {home} ({', '.join(sorted(names)[:3])})" for home, names in sorted(homes.items())
+        )
+        yield _two_channels(f"CUDA components come from {len(homes)} channels: {parts}")
+    elif homes and next(iter(homes)) == "nvidia":
+        yield _two_channels("CUDA components come from the plain channel nvidia, which mixes releases")
+
+
+def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    """Packages that carry the toolkit's own number agree with ``cuda-version`` on the release X.Y."""
+    pin = next((package for package in cuda if package.name == "cuda-version"), None)
+    numbered = [package for package in cuda if package.name.startswith("cuda-") and package is not pin]
+    releases: dict[str, list[str]] = {}
+    for package in numbered:
+        release = ".".join(package.version.split(".")[:2])
+        if package.version.split(".")[0] in _MAJORS:
+            releases.setdefault(release, []).append(package.name)
+    wanted = pin.version if pin else max(releases, key=lambda release: len(releases[release]), default="")
+    for release, names in sorted(releases.items()):
+        if release != wanted:
+            yield Finding(
+                code="CU102",
+                severity="error",
+                subject=", ".join(sorted(names)[:3]),
+                message=f"{', '.join(sorted(names)[:3])} are of CUDA {release}, the rest is of {wanted}",
+                fix=f"pin the release: cuda-version={wanted}, or the label channel nvidia/label/cuda-{wanted}.Z",
+            )
+
+
+def _locked_twins(packages: tuple[LockedPackage, ...], knowledge: Knowledge) -> Iterator[Finding]:
+    from fnmatch import fnmatchcase  # noqa: PLC0415 - only here
+
+    for package in packages:
+        twin = knowledge.twin(package.name, package.channel_name)
+        if twin and twin.essential and not fnmatchcase(package.build, twin.any_cuda):
+            yield Finding(
+                code="CU103",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} {package.version} {package.build} is the CPU build in a CUDA environment",
+                evidence=tuple(twin.sources),
+                fix=f"pin it: {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
+            )
+
+
+def _hashes(packages: tuple[LockedPackage, ...]) -> Iterator[Finding]:
+    for package in packages:
+        if not package.md5 and not package.sha256:
+            yield Finding(
+                code="CU105",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} {package.version} has no hash: an installer cannot verify it",
+                fix="lock again from a channel that gives hashes: cuenv lock",
+            )
+
+
+def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:
+    for package in packages:
+        if package.subdir not in (platform, "noarch"):
+            yield Finding(
+                code="CU106",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} is for {package.subdir}, the lock for {platform}",
+                fix=f"cuenv lock --platform {platform}",
+            )

@@ -1,0 +1,88 @@
+"""What a team wants: a profile read from a file, options laid over it, and the wishes that come of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cuenv.errors import UsageError
+from cuenv.reading import Faults, Reader
+from cuenv.versions import Wish, check_driver, parse_wish
+
+STACKS = ("conda-forge", "pytorch")
+PREFER = ("newest", "native")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Wishes for an environment.
+
+    Attributes:
+        name: of the profile, and of the environment unless another is asked for.
+        story: where the profile comes from, for people.
+        stack: where CUDA components come from; ``None`` lets cuenv choose.
+        pytorch, cuda, python: wishes on versions; ``None`` for no wish.
+        gpus: GPU names or capabilities that the environment must serve, whatever machine asks.
+        lowest_driver: the oldest driver of the team.
+        dev: compiler and headers for extensions that are built on first use.
+        packages: further conda specs; ``pip``: requirements for the pip part.
+        cpu: a CPU build, only ever when asked for.
+        prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA level first.
+    """
+
+    name: str = "cuenv"
+    story: str = ""
+    stack: str | None = None
+    pytorch: Wish | None = None
+    cuda: Wish | None = None
+    python: Wish | None = None
+    gpus: tuple[str, ...] = ()
+    lowest_driver: str | None = None
+    dev: bool = True
+    packages: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    cpu: bool = False
+    prefer: str = "newest"
+
+
+def parse(data: Any, source: str) -> Profile:
+    """Read a profile from decoded YAML.
+
+    Raises:
+        InputError: with every fault in it and its path.
+    """
+    faults = Faults(source)
+    reader = Reader(data, faults)
+    dev = reader.get("dev", bool)
+    profile = Profile(
+        name=reader.text("name"),
+        story=reader.text("story"),
+        stack=reader.parsed("stack", lambda text: _one_of(text, STACKS)),
+        pytorch=reader.parsed("pytorch", lambda text: _wish(text, "pytorch")),
+        cuda=reader.parsed("cuda", lambda text: _wish(text, "cuda")),
+        python=reader.parsed("python", lambda text: _wish(text, "python")),
+        gpus=reader.texts("gpus"),
+        lowest_driver=reader.parsed("lowest_driver", check_driver),
+        dev=True if dev is None else dev,
+        packages=reader.texts("with"),
+        pip=reader.texts("pip"),
+        prefer=reader.parsed("prefer", lambda text: _one_of(text, PREFER)) or "newest",
+    )
+    reader.done()
+    if profile.lowest_driver and not profile.gpus:
+        faults.add("lowest_driver", "a driver without gpus says nothing; name the gpus it drives")
+    faults.check(hint="cuenv resolve --help names what a profile may hold; strings want quotes: python: '3.12'")
+    return profile
+
+
+def _one_of(text: str, allowed: tuple[str, ...]) -> str:
+    if text not in allowed:
+        raise ValueError(f"expected one of {', '.join(allowed)}, got {text!r}")
+    return text
+
+
+def _wish(text: str, what: str) -> Wish:
+    try:
+        return parse_wish(text, what=what)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error

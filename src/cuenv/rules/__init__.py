@@ -1,0 +1,82 @@
+"""The rules, most basic first. The first objection leads; all of them stay in the data.
+
+One truth: acceptance, ``why``, ``why-not``, ``check`` and hints all read the verdicts of these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from cuenv.candidates import Candidate
+from cuenv.rules import device, driver, layers, roles, wishes
+from cuenv.rules.verdict import Case, Ground, Outcome, Remedy, Rule, Verdict
+
+__all__ = ["RULES", "Case", "Ground", "Judge", "Outcome", "Remedy", "Rule", "Verdict"]
+
+
+def _nothing(_: Candidate) -> Hashable:
+    return None
+
+
+def _build(candidate: Candidate) -> Hashable:
+    return id(candidate.build)
+
+
+def _cuda(candidate: Candidate) -> Hashable:
+    return candidate.cuda
+
+
+def _stack_and_cuda(candidate: Candidate) -> Hashable:
+    return (candidate.build.stack, candidate.cuda, id(candidate.label))
+
+
+def _wished(candidate: Candidate) -> Hashable:
+    return (id(candidate.build), candidate.cuda, candidate.python)
+
+
+def _layered(candidate: Candidate) -> Hashable:
+    return (id(candidate.build), candidate.cuda, candidate.cudnn, candidate.nccl)
+
+
+def _platform(candidate: Candidate) -> Hashable:
+    return candidate.build.platform
+
+
+def _is_cpu(candidate: Candidate) -> Hashable:
+    return candidate.build.cuda is None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(name="platform", title="the build is for the platform", key=_platform, judge=wishes.platform),
+    Rule(name="cpu", title="CPU only when asked for", key=_is_cpu, judge=wishes.cpu),
+    Rule(name="gpu", title="there is a GPU of known capability", key=_nothing, judge=driver.gpu),
+    Rule(name="wish", title="it is what was asked for", key=_wished, judge=wishes.wish),
+    Rule(name="driver-gpu", title="the driver drives the GPUs", key=_nothing, judge=driver.driver_gpu),
+    Rule(name="driver-floor", title="the driver runs the CUDA major", key=_cuda, judge=driver.driver_floor),
+    Rule(name="device-code", title="torch holds code for the GPUs", key=_build, judge=device.device_code),
+    Rule(name="nvcc", title="nvcc compiles for the GPUs", key=_cuda, judge=device.nvcc),
+    Rule(name="cudnn", title="cuDNN serves the GPUs", key=_layered, judge=layers.cudnn),
+    Rule(name="nccl", title="NCCL serves the GPUs", key=_layered, judge=layers.nccl),
+    Rule(name="glibc", title="the C library is new enough", key=_layered, judge=layers.glibc),
+    Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, judge=roles.roles),
+    Rule(name="driver-level", title="the toolkit is within the driver's level", key=_cuda, judge=driver.driver_level),
+)
+
+
+class Judge:
+    """Judges candidates for one case; equal questions are asked once."""
+
+    def __init__(self, case: Case, rules: tuple[Rule, ...] = RULES) -> None:
+        self.case = case
+        self._memo: list[tuple[Rule, dict[Hashable, Verdict]]] = [(rule, {}) for rule in rules]
+
+    def verdicts(self, candidate: Candidate) -> tuple[Verdict, ...]:
+        """The verdict of every rule, in the order of the rules."""
+        found = []
+        for rule, memo in self._memo:
+            key = rule.key(candidate)
+            verdict = memo.get(key)
+            if verdict is None:
+                verdict = memo[key] = rule.judge(candidate, self.case)
+            found.append(verdict)
+        return tuple(found)

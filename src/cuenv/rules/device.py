@@ -1,0 +1,93 @@
+"""Rules on device code: what the torch build holds for each GPU, and what nvcc can compile for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cuenv.candidates import Candidate
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Cuda, TorchBuild
+from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
+from cuenv.versions import Capability, Jit, Native, Target, arch_list, serve
+
+
+def device_code(candidate: Candidate, case: Case) -> Verdict:
+    """The build holds code for every GPU: machine code, or PTX that the machine's driver can compile."""
+    build = candidate.build
+    if build.cuda is None:
+        return Verdict(rule="device-code", outcome="pass", because="a CPU build holds no device code")
+    if build.code is None:
+        because = f"no row says which GPUs {build.version} {build.build} holds code for"
+        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=(_build_ground(build),))
+    verdicts = [
+        _serves(build, capability, machine, case)
+        for machine in case.facts.machines
+        for capability in machine.capabilities
+    ]
+    return worst("device-code", verdicts, "no GPU to serve")
+
+
+def _serves(build: TorchBuild, capability: Capability, machine: HostFacts, case: Case) -> Verdict:
+    if build.code is None:
+        raise AssertionError("device_code answers for builds without code")
+    grounds = (_build_ground(build), fact_ground(machine, "gpus", f"{machine.label} has a {capability} GPU"))
+    service = serve(build.code, capability)
+    if isinstance(service, Native):
+        because = f"its {service.target} code runs on {capability}"
+        return Verdict(rule="device-code", outcome="pass", because=because, grounds=grounds)
+    if not isinstance(service, Jit):
+        because = f"it holds {arch_list(build.code)}, nothing for {capability}"
+        return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds)
+    return _by_jit(service, capability, machine, case, grounds)
+
+
+def _by_jit(
+    service: Jit, capability: Capability, machine: HostFacts, case: Case, grounds: tuple[Ground, ...]
+) -> Verdict:
+    level = machine.driver.cuda if machine.driver else None
+    how = f"{capability} is served by JIT of {service.target} PTX"
+    needs = case.knowledge.native_driver(service.needs) if service.needs else None
+    remedy = Remedy(text=f"driver {needs} or later", driver=needs) if needs else None
+    if level is None or service.needs is None:
+        because = f"{how}, which needs a driver that speaks CUDA {service.needs}; the driver is not known"
+        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
+    grounds = (*grounds, fact_ground(machine, "driver.cuda", f"{machine.label}: its driver speaks CUDA {level}"))
+    if level < service.needs:
+        because = f"{how}, which needs a driver that speaks CUDA {service.needs}; {machine.label} speaks {level}"
+        return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds, remedy=remedy)
+    because = f"{how}: the first start compiles every kernel"
+    return Verdict(rule="device-code", outcome="warn", because=because, grounds=grounds)
+
+
+def nvcc(candidate: Candidate, case: Case) -> Verdict:
+    """With a compiler in the environment, its nvcc can compile code that runs on every GPU."""
+    if candidate.cuda is None or not case.wish.dev:
+        return Verdict(rule="nvcc", outcome="pass", because="no compiler was asked for")
+    row = case.knowledge.cuda(candidate.cuda)
+    if row is None or not row.targets:
+        because = f"no row says what nvcc {candidate.cuda} compiles for"
+        return Verdict(rule="nvcc", outcome="unknown", because=because)
+    ground = row_ground(row, f"nvcc {row.version} compiles for {', '.join(map(str, row.targets))}")
+    lacking = [capability for capability in case.facts.capabilities if target_for(row, capability) is None]
+    if lacking:
+        because = f"nvcc {row.version} cannot compile for {', '.join(map(str, lacking))}"
+        return Verdict(rule="nvcc", outcome="reject", because=because, grounds=(ground,))
+    because = f"nvcc {row.version} compiles for every GPU"
+    return Verdict(rule="nvcc", outcome="pass", because=because, grounds=(ground,))
+
+
+def target_for(row: Cuda, capability: Capability) -> Target | None:
+    """What to compile for so that it runs on a GPU: the GPU itself, else the nearest that runs there."""
+    able = [Target(target) for target in row.targets if Target(target).sass_runs_on(capability)]
+    return max(able, default=None)
+
+
+def jit_count(build: TorchBuild, capabilities: Iterable[Capability]) -> int:
+    """How many of the GPUs get the build by JIT only."""
+    code = build.code
+    return sum(code is not None and isinstance(serve(code, item), Jit) for item in capabilities)
+
+
+def _build_ground(build: TorchBuild) -> Ground:
+    holds = arch_list(build.code) if build.code else "not known"
+    return row_ground(build, f"pytorch {build.version} {build.build} ({build.stack}) holds {holds}")

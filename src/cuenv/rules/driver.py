@@ -1,0 +1,193 @@
+"""Rules that join the driver with the CUDA release and with each GPU, machine by machine.
+
+Sources: CUDA Compatibility (minor-version compatibility), the release notes' driver tables, and the first and
+last driver branch of each architecture; see the rows that the verdicts name.
+"""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from cuenv.candidates import Candidate
+from cuenv.facts import Gpu, HostFacts
+from cuenv.knowledge import Generation, Knowledge, Row
+from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
+from cuenv.versions import Jit, driver_key, serve
+
+
+def gpu(_: Candidate, case: Case) -> Verdict:
+    """There is an NVIDIA GPU, and its capability is known."""
+    facts = case.facts
+    if case.wish.cpu:
+        return Verdict(rule="gpu", outcome="pass", because="a CPU build needs no GPU")
+    if not facts.gpus:
+        because = f"{facts.label} shows no NVIDIA GPU"
+        reasons = tuple(Ground("host", gap.reason, (gap.source,)) for gap in facts.gaps if gap.fact == "gpus")
+        return Verdict(rule="gpu", outcome="reject", because=because, grounds=reasons)
+    blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
+    if blind:
+        because = f"the capability of {', '.join(dict.fromkeys(blind))} is not known"
+        return Verdict(rule="gpu", outcome="unknown", because=because)
+    because = "GPUs of capability " + ", ".join(str(capability) for capability in facts.capabilities)
+    return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_ground(facts, "gpus", because),))
+
+
+def driver_gpu(_: Candidate, case: Case) -> Verdict:
+    """Each machine's driver branch drives each of its GPUs: not too young a GPU, not too old."""
+    verdicts = [_driver_gpu(machine, gpu, case) for machine in case.facts.machines for gpu in _distinct(machine.gpus)]
+    return worst("driver-gpu", verdicts, "no GPU to drive")
+
+
+def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Case) -> Verdict:
+    row = case.knowledge.generation(gpu.capability) if gpu.capability else None
+    name = _gpu_name(gpu)
+    if row is None:
+        because = f"no row says which drivers drive {name}"
+        return Verdict(rule="driver-gpu", outcome="unknown", because=because)
+    branch = _branch(machine, case.knowledge)
+    if branch is None:
+        floor = f"; it needs branch {row.first_branch} or later" if row.first_branch else ""
+        because = f"the driver is not known{floor}"
+        return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=_generation_grounds(row))
+    have = _driver_text(machine)
+    if row.first_branch and branch < row.first_branch:
+        lowest = case.knowledge.first_driver(row.first_branch)
+        return Verdict(
+            rule="driver-gpu",
+            outcome="reject",
+            because=f"branch {row.first_branch} is the first that drives {name}; {machine.label} has {have}",
+            grounds=(*_driver_grounds(machine), *_generation_grounds(row)),
+            remedy=Remedy(text=f"driver {lowest} or later", driver=lowest),
+        )
+    if row.last_branch and branch > row.last_branch:
+        return Verdict(
+            rule="driver-gpu",
+            outcome="reject",
+            because=f"branch {row.last_branch} is the last that drives {name}; {machine.label} has {have}",
+            grounds=(*_driver_grounds(machine), *_generation_grounds(row)),
+            remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
+        )
+    because = f"{have} drives {name}"
+    grounds = (*_driver_grounds(machine), *_generation_grounds(row))
+    return Verdict(rule="driver-gpu", outcome="pass", because=because, grounds=grounds)
+
+
+def driver_floor(candidate: Candidate, case: Case) -> Verdict:
+    """Each machine's driver is at or above the floor of the CUDA major (hard floor of the minor before 11)."""
+    if candidate.cuda is None:
+        return Verdict(rule="driver-floor", outcome="pass", because="a CPU build needs no driver")
+    found = floor_of(candidate.cuda, case.knowledge)
+    if found is None:
+        because = f"no row says which driver CUDA {candidate.cuda} needs"
+        return Verdict(rule="driver-floor", outcome="unknown", because=because)
+    lowest, row = found
+    verdicts = [_floor(machine, candidate.cuda, lowest, row) for machine in case.facts.machines]
+    return worst("driver-floor", verdicts, "no machine to judge")
+
+
+def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
+    what = f"CUDA {cuda.major}.x" if cuda.major > 10 else f"CUDA {cuda}"
+    ground = row_ground(row, f"{what} needs driver {lowest} or later")
+    remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
+    driver = machine.driver
+    if driver is None or (driver.version is None and driver.cuda is None):
+        because = f"the driver is not known; {what} needs {lowest} or later"
+        return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
+    if driver.version:
+        enough = driver_key(driver.version) >= driver_key(lowest)
+    else:
+        level = driver.cuda
+        enough = level is not None and (level.major >= cuda.major if cuda.major > 10 else level >= cuda)
+    have = _driver_text(machine)
+    grounds = (*_driver_grounds(machine), ground)
+    if enough:
+        because = f"{have} is at or above the floor {lowest} of {what}"
+        return Verdict(rule="driver-floor", outcome="pass", because=because, grounds=grounds)
+    because = f"{have} of {machine.label} is below the floor {lowest} of {what}"
+    return Verdict(rule="driver-floor", outcome="reject", because=because, grounds=grounds, remedy=remedy)
+
+
+def driver_level(candidate: Candidate, case: Case) -> Verdict:
+    """The toolkit is within the CUDA level of the driver, or rests on minor-version compatibility."""
+    level = case.facts.driver.cuda if case.facts.driver else None
+    if candidate.cuda is None or level is None:
+        return Verdict(rule="driver-level", outcome="pass", because="nothing to compare")
+    grounds = (fact_ground(case.facts, "driver.cuda", f"the driver speaks CUDA {level}"),)
+    if candidate.cuda <= level:
+        because = f"CUDA {candidate.cuda} is within the driver's {level}"
+        return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
+    because = (
+        f"CUDA {candidate.cuda} is above the driver's {level}: it runs by minor-version compatibility, "
+        "which covers machine code but not PTX"
+    )
+    return Verdict(rule="driver-level", outcome="warn", because=because, grounds=grounds)
+
+
+def floor_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
+    """The lowest driver that runs a CUDA release, and the row that says so."""
+    floor = knowledge.floor(cuda)
+    if floor:
+        return floor.driver, floor
+    hard = [
+        row for row in knowledge.toolkits if row.hard and row.driver and row.version.release[:2] == cuda.release[:2]
+    ]
+    first = min(hard, key=lambda row: row.version, default=None)
+    return (first.driver, first) if first and first.driver else None
+
+
+def _branch(machine: HostFacts, knowledge: Knowledge) -> int | None:
+    driver = machine.driver
+    if driver is None:
+        return None
+    if driver.version:
+        return driver_key(driver.version)[0]
+    if driver.cuda is None:
+        return None
+    row = knowledge.branch_for(driver.cuda)
+    return row.number if row else None
+
+
+def _driver_text(machine: HostFacts) -> str:
+    driver = machine.driver
+    if driver and driver.version:
+        return f"driver {driver.version}"
+    return f"a driver that speaks CUDA {driver.cuda}" if driver and driver.cuda else "an unknown driver"
+
+
+def _driver_grounds(machine: HostFacts) -> tuple[Ground, ...]:
+    fact = "driver.version" if machine.driver and machine.driver.version else "driver.cuda"
+    return (fact_ground(machine, fact, f"{machine.label} has {_driver_text(machine)}"),)
+
+
+def _generation_grounds(row: Generation) -> tuple[Ground, ...]:
+    first = f"first branch {row.first_branch}" if row.first_branch else "first branch unknown"
+    last = f"last branch {row.last_branch}" if row.last_branch else "no last branch known"
+    return (row_ground(row, f"capability {row.capability} ({row.architecture}): {first}, {last}"),)
+
+
+def _gpu_name(gpu: Gpu) -> str:
+    return f"{gpu.name} ({gpu.capability})" if gpu.name and gpu.capability else gpu.name or f"a {gpu.capability} GPU"
+
+
+def _distinct(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    return tuple({(gpu.name, gpu.capability): gpu for gpu in reversed(gpus)}.values())
+
+
+def minimum_driver(candidate: Candidate, case: Case) -> str | None:
+    """The lowest driver that runs a candidate on all GPUs: floor of its CUDA, branch of each GPU, JIT of its PTX.
+
+    ``None`` for a CPU build and where no row says it.
+    """
+    if candidate.cuda is None:
+        return None
+    knowledge = case.knowledge
+    found = floor_of(candidate.cuda, knowledge)
+    needs = [found[0]] if found else []
+    for capability in case.facts.capabilities:
+        row = knowledge.generation(capability)
+        if row and row.first_branch:
+            needs.append(knowledge.first_driver(row.first_branch))
+        service = serve(candidate.build.code, capability) if candidate.build.code else None
+        if isinstance(service, Jit) and service.needs:
+            needs.append(knowledge.native_driver(service.needs) or "")
+    return max((need for need in needs if need), key=driver_key, default=None)

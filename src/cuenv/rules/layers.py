@@ -1,0 +1,152 @@
+"""Rules on the layers beside torch: cuDNN and NCCL serve every GPU, the C library is new enough.
+
+The weakest layer decides: a torch build may hold code for a GPU that its cuDNN has dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from packaging.version import Version
+
+from cuenv.candidates import Candidate
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge, Layer, Requirement
+from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground, row_ground, worst
+from cuenv.versions import Capability
+
+_NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which releases of a layer serve a GPU.
+
+    Attributes:
+        answer: ``any`` release that the build admits, only those ``below`` a release, ``none``, or ``unknown``.
+        below: the first release that no longer serves it.
+        rows: the rows that say so.
+    """
+
+    answer: Literal["any", "below", "none", "unknown"]
+    below: Version | None = None
+    rows: tuple[Layer, ...] = ()
+
+
+def range_for(library: str, requirement: Requirement | None, device: Capability, knowledge: Knowledge) -> Range:
+    """Which of the releases that a build admits serve a GPU.
+
+    A row of low confidence can vouch for a GPU, but its silence about an older one is *unknown*, not a no.
+    """
+    if requirement is None:
+        return Range("unknown")
+    rows = [row for row in knowledge.layers if row.library == library and requirement.overlaps(row.first, row.below)]
+    serving = [row for row in rows if row.serves_from <= device]
+    if not serving:
+        silent = not rows or any(row.low for row in rows)
+        return Range("unknown" if silent else "none", None, tuple(rows))
+    if len(serving) == len(rows):
+        return Range("any", None, tuple(serving))
+    cut = max((row.below for row in serving if row.below), default=None)
+    return Range("below", cut, tuple(rows))
+
+
+def cudnn(candidate: Candidate, case: Case) -> Verdict:
+    """CuDNN serves every GPU, if need be below the release that dropped the oldest one."""
+    return _layer("cudnn", candidate.build.cudnn, candidate.cudnn, candidate, case)
+
+
+def nccl(candidate: Candidate, case: Case) -> Verdict:
+    """NCCL serves every GPU."""
+    return _layer("nccl", candidate.build.nccl, candidate.nccl, candidate, case)
+
+
+def _layer(
+    library: str, requirement: Requirement | None, release: Version | None, candidate: Candidate, case: Case
+) -> Verdict:
+    devices = case.facts.capabilities
+    name = _NAMES[library]
+    if candidate.cuda is None or not devices:
+        return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
+    oldest = devices[0]
+    if release is not None:
+        return _known(library, release, devices, case.knowledge)
+    found = range_for(library, requirement, oldest, case.knowledge)
+    grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
+    if found.answer == "any":
+        because = f"every {name} that the build admits serves {oldest}"
+        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+    if found.answer == "below":
+        because = f"{name} below {found.below} serves {oldest}, later releases do not: the pin keeps below"
+        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+    if found.answer == "none":
+        because = f"the {name} that this build needs ({requirement}) has dropped {oldest}"
+        return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
+    because = f"no row says whether the {name} of this build serves {oldest}"
+    return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
+
+
+def _known(library: str, release: Version, devices: tuple[Capability, ...], knowledge: Knowledge) -> Verdict:
+    name = _NAMES[library]
+    row = knowledge.layer(library, release)
+    if row is None:
+        because = f"no row says which GPUs {name} {release} serves"
+        return Verdict(rule=library, outcome="unknown", because=because)
+    lacking = [device for device in devices if device < row.serves_from]
+    grounds = (row_ground(row, _says(row)),)
+    if not lacking:
+        because = f"{name} {release} serves {row.serves_from} and up"
+        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+    gone = ", ".join(map(str, lacking))
+    because = f"{name} {release} serves {row.serves_from} and up, not {gone}"
+    outcome: Literal["unknown", "reject"] = "unknown" if row.low else "reject"
+    return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
+
+
+def glibc(candidate: Candidate, case: Case) -> Verdict:
+    """The C library of each machine is at or above what the build, its toolkit and its layers need."""
+    needs = glibc_needs(candidate, case.knowledge)
+    if not needs:
+        return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
+    lowest, ground = max(needs, key=lambda item: item[0])
+    verdicts = [_glibc(machine, lowest, ground) for machine in case.facts.machines]
+    return worst("glibc", verdicts, "no machine to judge")
+
+
+def glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Ground]]:
+    """Each glibc that a part of the environment needs, with the row that says so."""
+    build = candidate.build
+    needs = [(build.glibc, row_ground(build, f"the torch build needs glibc {build.glibc}"))] if build.glibc else []
+    row = knowledge.cuda(candidate.cuda) if candidate.cuda else None
+    if row and row.glibc:
+        needs.append((row.glibc, row_ground(row, f"CUDA {row.version} needs glibc {row.glibc}")))
+    for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
+        # The oldest release that the build admits needs the oldest C library.
+        layer = knowledge.layer(library, requirement.first) if requirement and requirement.first else None
+        if layer and layer.glibc and build.stack == "conda-forge":
+            says = f"{_NAMES[library]} as this build needs it ({requirement}) needs glibc {layer.glibc}"
+            needs.append((layer.glibc, row_ground(layer, says)))
+    return needs
+
+
+def _glibc(machine: HostFacts, lowest: Version, ground: Ground) -> Verdict:
+    libc = machine.libc
+    if libc is None:
+        because = f"the C library is not known; glibc {lowest} or later is needed"
+        return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
+    grounds = (fact_ground(machine, "libc", f"{machine.label} has {libc.family} {libc.version}"), ground)
+    if libc.family != "glibc":
+        because = f"{machine.label} has {libc.family}; conda packages for Linux need glibc {lowest}"
+        return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+    if libc.version >= lowest:
+        because = f"glibc {libc.version} is at or above {lowest}"
+        return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
+    because = f"glibc {libc.version} of {machine.label} is below {lowest}"
+    return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+
+
+def _says(row: Layer) -> str:
+    bounds = [f"from {row.first}" if row.first else "", f"below {row.below}" if row.below else ""]
+    which = " ".join(bound for bound in bounds if bound) or "every release"
+    return f"{_NAMES[row.library]} {which} serves {row.serves_from} and up"

@@ -1,0 +1,117 @@
+"""What a rule says about a candidate, and on which grounds. Deciding, explaining, checking and hinting read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cuenv.candidates import Candidate
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge, Row
+from cuenv.profile import Profile
+from cuenv.versions import driver_key
+
+Outcome = Literal["pass", "warn", "reject", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a verdict rests on: a fact of the host, a row of a table, or a wish.
+
+    Attributes:
+        kind: ``host``, ``row`` or ``wish``.
+        says: the fact in words, with its numbers.
+        sources: ids of the row's sources, or the source of the evidence.
+        low: a row of low confidence.
+    """
+
+    kind: Literal["host", "row", "wish"]
+    says: str
+    sources: tuple[str, ...] = ()
+    low: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """What would lift an objection: a driver to install, or an option to give. A wrong GPU has no remedy.
+
+    Attributes:
+        driver: the lowest driver that lifts it (or the highest branch, when ``upto``).
+        option: the option that lifts it.
+    """
+
+    text: str
+    driver: str | None = None
+    upto: bool = False
+    option: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A rule's word on one candidate."""
+
+    rule: str
+    outcome: Outcome
+    because: str
+    grounds: tuple[Ground, ...] = ()
+    remedy: Remedy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What every rule may look at, beside the candidate."""
+
+    facts: HostFacts
+    wish: Profile
+    knowledge: Knowledge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A named rule.
+
+    Attributes:
+        key: what of a candidate the verdict depends on, so that equal questions are asked once.
+        judge: the verdict.
+    """
+
+    name: str
+    title: str
+    key: Callable[[Candidate], Hashable]
+    judge: Callable[[Candidate, Case], Verdict]
+
+
+def row_ground(row: Row, says: str) -> Ground:
+    """A ground that is a row of a table."""
+    return Ground("row", says, row.sources, row.low)
+
+
+def fact_ground(facts: HostFacts, fact: str, says: str) -> Ground:
+    """A ground that is a fact of a host, with where it was seen."""
+    evidence = facts.evidence_for(fact)
+    return Ground("host", says, (evidence.source,) if evidence else (facts.label,))
+
+
+def worst(rule: str, verdicts: Sequence[Verdict], otherwise: str) -> Verdict:
+    """The gravest of several verdicts of one rule, with the grounds of all that are as grave."""
+    if not verdicts:
+        return Verdict(rule=rule, outcome="pass", because=otherwise)
+    order = ("reject", "unknown", "warn", "pass")
+    gravest = min(verdicts, key=lambda verdict: order.index(verdict.outcome))
+    equal = [verdict for verdict in verdicts if verdict.outcome == gravest.outcome]
+    because = "; ".join(dict.fromkeys(verdict.because for verdict in equal))
+    grounds = tuple(dict.fromkeys(ground for verdict in equal for ground in verdict.grounds))
+    return Verdict(rule=rule, outcome=gravest.outcome, because=because, grounds=grounds, remedy=_remedy(equal))
+
+
+def _remedy(verdicts: Sequence[Verdict]) -> Remedy | None:
+    """One remedy for several objections, only where every one of them has one and they agree in direction."""
+    remedies = [verdict.remedy for verdict in verdicts]
+    if not all(remedies):
+        return None
+    found = [remedy for remedy in remedies if remedy]
+    if len({remedy.upto for remedy in found}) > 1:
+        return None
+    pick = min if found[0].upto else max
+    return pick(found, key=lambda remedy: driver_key(remedy.driver) if remedy.driver else ())

@@ -1,0 +1,61 @@
+"""Rules on what was asked for: the platform, CPU or CUDA, and the wishes on versions."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from cuenv.candidates import Candidate
+from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground
+from cuenv.versions import Wish, version
+
+
+def platform(candidate: Candidate, case: Case) -> Verdict:
+    """The build exists for the platform of the host."""
+    wanted, have = case.facts.platform, candidate.build.platform
+    grounds = (fact_ground(case.facts, "platform", f"the platform is {wanted}"),)
+    if wanted == have:
+        return Verdict(rule="platform", outcome="pass", because=f"the build is for {have}", grounds=grounds)
+    because = f"a build for {have} does not run on {wanted}"
+    return Verdict(rule="platform", outcome="reject", because=because, grounds=grounds)
+
+
+def cpu(candidate: Candidate, case: Case) -> Verdict:
+    """A CPU build is chosen when it is asked for, and only then."""
+    is_cpu = candidate.build.cuda is None
+    grounds = (Ground("wish", "--cpu was given" if case.wish.cpu else "--cpu was not given"),)
+    if is_cpu == case.wish.cpu:
+        because = "a CPU build was asked for" if is_cpu else "a CUDA build"
+        return Verdict(rule="cpu", outcome="pass", because=because, grounds=grounds)
+    because = (
+        "a CPU build is never chosen unless --cpu asks for it"
+        if is_cpu
+        else "a CPU build was asked for, and this one is for CUDA"
+    )
+    return Verdict(rule="cpu", outcome="reject", because=because, grounds=grounds)
+
+
+def wish(candidate: Candidate, case: Case) -> Verdict:
+    """The versions and the stack are those that the options or the profile ask for."""
+    build, asked = candidate.build, case.wish
+    if asked.stack and asked.stack != build.stack:
+        return _refused(f"--stack {asked.stack}", f"this build is of the stack {build.stack}")
+    for what, text, have in (
+        ("pytorch", asked.pytorch, build.version),
+        ("cuda", asked.cuda, candidate.cuda),
+        ("python", asked.python, version(candidate.python)),
+    ):
+        if text and have and not _admits(text, have, prefix_only=what != "pytorch"):
+            return _refused(f"--{what} {text}", f"this one has {what} {have}")
+    return Verdict(rule="wish", outcome="pass", because="it is what was asked for")
+
+
+def _admits(asked: Wish, have: Version, *, prefix_only: bool) -> bool:
+    """Whether a wish admits a version; a toolkit or Python minor X.Y also stands for each of its releases."""
+    if asked.prefix is not None and prefix_only:
+        return asked.prefix[:2] == have.release[: len(asked.prefix[:2])]
+    return asked.admits(have)
+
+
+def _refused(asked: str, but: str) -> Verdict:
+    because = f"{asked} was asked for"
+    return Verdict(rule="wish", outcome="reject", because=because, grounds=(Ground("wish", f"{asked}; {but}"),))

@@ -1,0 +1,73 @@
+"""What may be shown and written of a URL, and of foreign text: no credentials, no control characters.
+
+Channels carry credentials in three places: ``user:password@``, ``/t/TOKEN/`` (anaconda.org's tokens) and the query
+string (signed links). A canonical URL has none of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>\x00-\x1f]*)")
+_TOKEN = re.compile(r"/t/[^/]*(?=/|$)")
+_PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
+
+
+def strip_credentials(url: str) -> str:
+    """The URL without user, password, token and query string; a text that is no URL stays what it is.
+
+    The fragment stays: explicit lock files carry the hash in it.
+    """
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    body, hash_mark, fragment = rest.partition("#")
+    body = body.partition("?")[0]
+    authority, slash, path = _split(body)
+    return f"{scheme}://{authority}{_without_tokens(slash + path)}{hash_mark}{fragment}"
+
+
+def redact(text: str) -> str:
+    """Foreign text with the credentials of every URL in it removed."""
+    return _URL.sub(lambda found: strip_credentials(found[0]), text)
+
+
+def credentials(url: str) -> tuple[str, str] | None:
+    """User and password of a URL, percent signs decoded; ``None`` when there is no user."""
+    from urllib.parse import unquote  # noqa: PLC0415 - only where somebody gave credentials
+
+    authority = url.partition("://")[2].partition("/")[0]
+    userinfo, mark, _ = authority.rpartition("@")
+    if not mark:
+        return None
+    user, _, password = userinfo.partition(":")
+    return unquote(user), unquote(password)
+
+
+def host(url: str) -> str:
+    """The host of a URL in lower case, without credentials and port; empty when it has none."""
+    authority = strip_credentials(url).partition("://")[2].partition("/")[0].lower()
+    if authority.startswith("["):
+        return authority.partition("]")[0].removeprefix("[")
+    return authority.partition(":")[0]
+
+
+def printable(text: str) -> str:
+    """Foreign text for a terminal or a file: control characters escaped, line ends kept."""
+    return "".join(mark if mark.isprintable() or mark == "\n" else repr(mark)[1:-1] for mark in text)
+
+
+def _split(body: str) -> tuple[str, str, str]:
+    """Authority without userinfo, the slash, the path. A password may hold a slash that nobody encoded."""
+    authority, slash, path = body.partition("/")
+    if "@" in authority:
+        return authority.rpartition("@")[2], slash, path
+    if "@" in path and not _PORT.fullmatch(authority):
+        authority, slash, path = path.rpartition("@")[2].partition("/")
+    return authority, slash, path
+
+
+def _without_tokens(path: str) -> str:
+    while (shorter := _TOKEN.sub("", path)) != path:
+        path = shorter
+    return path

@@ -1,0 +1,103 @@
+"""What went wrong with a channel, in one sentence: which channel, which subdir, where it was read, what to do."""
+
+from __future__ import annotations
+
+import re
+
+from cuenv.errors import ChannelError
+from cuenv.lock import short_channel
+from cuenv.urls import printable, redact, strip_credentials
+
+_URL = re.compile(r"https?://[^\s'\"()<>]+")
+_STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
+_CONNECTION = ("(Connect)", "dns error", "timed out", "error sending request", "connection")
+
+
+def unreachable(text: str) -> bool:
+    """Whether the words of the gateway tell of a connection rather than of an answer."""
+    return any(mark in text for mark in _CONNECTION) and not _STATUS.search(text)
+
+
+def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: bool) -> ChannelError:
+    """The error for a channel on the network.
+
+    Args:
+        text: the gateway's own words.
+        channel: canonical URL.
+        subdir: platform or ``noarch``.
+        target: the URL that is read instead, or the canonical one.
+        offline: nothing was asked of the network.
+    """
+    name = short_channel(channel)
+    if offline:
+        return ChannelError(
+            f"channel {name}, {subdir}: offline, and the cache holds nothing of {strip_credentials(target)}",
+            hint=f"run the same command once without --offline, or read a folder: --mirror {name}=/path/to/channel",
+        )
+    found = _URL.search(text)
+    url = strip_credentials(found[0]) if found else f"{strip_credentials(target)}/{subdir}/repodata.json"
+    return ChannelError(f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})", hint=_hint(text, name, url))
+
+
+def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> ChannelError:
+    """The error for a channel in a folder: ``path`` is the file that was opened."""
+    name = short_channel(channel)
+    reason = _JSON_POSITION.sub("", str(error)) if error.errno is None else (error.strerror or str(error))
+    if isinstance(error, FileNotFoundError):
+        return ChannelError(
+            f"channel {name}, {subdir}: {path} is missing",
+            hint=f"index the folder (conda index {path.removesuffix(f'/{subdir}/repodata.json')}), "
+            "or point --mirror at the folder that holds the channel",
+        )
+    if error.errno is not None:
+        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {reason}")
+    return ChannelError(
+        f"channel {name}, {subdir}: {path} is no valid repodata: {printable(str(error))}",
+        hint=f"copy it again from {channel}/{subdir}/repodata.json",
+    )
+
+
+def only_compressed(*, channel: str, subdir: str, path: str) -> ChannelError:
+    """The error for a folder with ``repodata.json.zst`` alone."""
+    return ChannelError(
+        f"channel {short_channel(channel)}, {subdir}: {path} is missing, there is only {path}.zst",
+        hint=f"zstd -d {path}.zst",
+    )
+
+
+def from_records(text: str, *, channel: str, subdir: str, path: str) -> ChannelError:
+    """The error for a file that opens and holds a record that is none."""
+    reason = printable(redact(text.splitlines()[-1].removeprefix("Caused by: "))) if text else "no record"
+    return ChannelError(
+        f"channel {short_channel(channel)}, {subdir}: {path} holds an invalid record: {reason}",
+        hint=f"copy it again from {channel}/{subdir}/repodata.json",
+    )
+
+
+_JSON_POSITION = re.compile(r" at line \d+ column \d+$")
+
+
+def _reason(text: str) -> str:
+    status = _STATUS.search(text)
+    if status:
+        return f"HTTP {status[1]} {status[2]}"
+    lines = [line.removeprefix("Caused by: ").strip() for line in text.splitlines() if line.strip()]
+    kept = [lines[0], lines[-1]] if len(lines) > 1 else lines
+    joined = ": ".join(dict.fromkeys(kept)) or "the gateway gave no reason"
+    return printable(redact(_URL.sub("", joined).replace(" for url ()", "").replace(" from ''", "")))
+
+
+def _hint(text: str, name: str, url: str) -> str:
+    status = _STATUS.search(text)
+    code = status[1] if status else ""
+    if code in {"401", "403", "407"}:
+        return f"give the credentials with the mirror: --mirror {name}=https://USER:PASSWORD@HOST/PATH"
+    if code == "404":
+        return f"check the channel's name, or read it elsewhere: --mirror {name}=URL"
+    if code:
+        return f"try again later, or read the channel elsewhere: --mirror {name}=URL"
+    if "certificate" in text:
+        return "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
+    if unreachable(text):
+        return f"check the network and its proxy, or read the channel elsewhere: --mirror {name}=URL"
+    return f"look at what the server sends: curl -sSL {url} | head -c 300"

@@ -1,0 +1,209 @@
+"""Channels opened through rattler, once per process. Import this module lazily: rattler costs 30 to 60 ms.
+
+Folders become `SparseRepoData` under their canonical channel, so that ``channel::package`` pins match and the lock
+keeps canonical URLs; a ``file://`` channel would break both, and rattler's mirror middleware refuses it. Channels on
+the network go through rattler's gateway, a mirror through its mirror middleware.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
+from rattler.exceptions import GatewayError
+
+from cuenv.errors import ChannelError, CuenvError, OutsideError
+from cuenv.lock import short_channel
+from cuenv.urls import printable, redact
+from cuenv.world import channel_errors
+from cuenv.world.client import make_client
+from cuenv.world.sources import Sources
+
+T = TypeVar("T")
+
+Progress: TypeAlias = Callable[[str], None]
+Source: TypeAlias = SparseRepoData | Channel
+_COMPRESSED = "repodata.json.zst"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One subdir of one channel: where it is read, and the handle that rattler takes."""
+
+    channel: str
+    subdir: str
+    place: str
+    source: Source
+
+
+class Channels:
+    """The channels that one `Sources` reaches. Files are opened once; the gateway keeps what it has fetched."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._sharded = True
+        self._gateways: dict[bool, Gateway] = {}
+        self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
+        self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
+
+    def open(self, channels: Sequence[str], platform: str, progress: Progress | None = None) -> tuple[Part, ...]:
+        """Open channels for a platform, in order of priority.
+
+        Raises:
+            ChannelError: a folder does not hold what a channel must hold.
+        """
+        parts: list[Part] = []
+        for url in self.sources.urls(channels):
+            if progress:
+                progress(f"reading {short_channel(url)}")
+            folder = self.sources.folder(url)
+            if folder is None:
+                handle = Channel(url)
+                parts.extend(Part(url, subdir, self.sources.target(url), handle) for subdir in (platform, "noarch"))
+            else:
+                parts.extend(self._folder(url, folder, platform))
+        return tuple(parts)
+
+    def ask(self, parts: Sequence[Part], question: Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]]) -> T:
+        """Ask the gateway about opened channels.
+
+        A mirror that does not know sharded repodata may answer that request with anything; then the plain
+        ``repodata.json`` is asked for.
+
+        Raises:
+            ChannelError: a channel cannot be read.
+            OutsideError: rattler failed.
+        """
+        handles = list(dict.fromkeys(part.source for part in parts))
+        try:
+            return run(question(self._gateway(), handles))
+        except GatewayError as error:
+            if not (self._sharded and "shard" in str(error)) or channel_errors.unreachable(str(error)):
+                raise self._blame(parts, error) from error
+        self._sharded = False
+        try:
+            return run(question(self._gateway(), handles))
+        except GatewayError as error:
+            raise self._blame(parts, error) from error
+
+    def find(self, parts: Sequence[Part], platform: str, specs: Sequence[MatchSpec]) -> list[RepoDataRecord]:
+        """The records that match any of the specs."""
+
+        async def question(gateway: Gateway, handles: list[Source]) -> list[RepoDataRecord]:
+            found = await gateway.query(
+                handles,  # type: ignore[arg-type] # the stubs forget SparseRepoData, which the gateway takes
+                [platform, "noarch"],  # type: ignore[list-item] # any subdir, not only those rattler lists
+                specs,
+                recursive=False,
+                channel_relations="disabled",
+            )
+            return [record for records in found for record in records]
+
+        return self.ask(parts, question) if specs else []
+
+    def _gateway(self) -> Gateway:
+        if self._sharded not in self._gateways:
+            config = SourceConfig(
+                sharded_enabled=self._sharded,
+                cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
+            )
+            self._gateways[self._sharded] = Gateway(
+                cache_dir=self.sources.cache_folder(), default_config=config, client=make_client(self.sources)
+            )
+        return self._gateways[self._sharded]
+
+    def _folder(self, url: str, folder: Path, platform: str) -> Iterator[Part]:
+        for subdir in (platform, "noarch"):
+            path = folder / subdir / "repodata.json"
+            if subdir == "noarch" and not path.exists() and not path.with_name(_COMPRESSED).exists():
+                continue  # a channel may be without packages for every platform
+            yield Part(url, subdir, str(path), self._file(url, subdir, path))
+
+    def _file(self, url: str, subdir: str, path: Path) -> SparseRepoData:
+        try:
+            about = path.stat()
+            if not path.is_file():
+                raise IsADirectoryError(21, "not a file")
+            key = (url, str(path), about.st_mtime_ns, about.st_size)
+            if key not in self._files:
+                with translated(f"rattler cannot open {path}"):
+                    self._files[key] = SparseRepoData(Channel(url), subdir, path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and path.with_name(_COMPRESSED).exists():
+                raise channel_errors.only_compressed(channel=url, subdir=subdir, path=str(path)) from error
+            raise channel_errors.from_folder(error, channel=url, subdir=subdir, path=str(path)) from error
+        return self._files[key]
+
+    def _blame(self, parts: Sequence[Part], error: GatewayError) -> ChannelError:
+        """Find the channel that the gateway's error is about, by asking each alone if the error does not say."""
+        text = str(error)
+        for part in parts:
+            if any(f"{place}/{part.subdir}/" in text for place in (part.place, redact(part.place), part.channel)):
+                return self._network_error(part, text)
+        for part in parts:
+            found = self._try(part)
+            if found:
+                return found
+        names = ", ".join(dict.fromkeys(short_channel(part.channel) for part in parts))
+        return ChannelError(f"channels {names}: {printable(redact(text))}")
+
+    def _try(self, part: Part) -> ChannelError | None:
+        try:
+            if isinstance(part.source, SparseRepoData):
+                part.source.load_all_records()
+            else:
+                run(self._names(part.source, part.subdir))
+        except (GatewayError, OSError, ValueError) as error:
+            if isinstance(part.source, Channel):
+                return self._network_error(part, str(error))
+            return channel_errors.from_records(str(error), channel=part.channel, subdir=part.subdir, path=part.place)
+        return None
+
+    async def _names(self, channel: Channel, subdir: str) -> object:
+        return await self._gateway().names([channel], [subdir], channel_relations="disabled")  # type: ignore[list-item] # as in find
+
+    def _network_error(self, part: Part, text: str) -> ChannelError:
+        return channel_errors.from_gateway(
+            text, channel=part.channel, subdir=part.subdir, target=part.place, offline=self.sources.offline
+        )
+
+
+@lru_cache(maxsize=16)
+def channels_of(sources: Sources) -> Channels:
+    """The opened channels of this process for one `Sources`."""
+    return Channels(sources)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine of rattler to its end, also where a loop is running already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - notebooks only
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn whatever rattler throws into `OutsideError`; errors of ours, OSError and Ctrl-C pass.
+
+    A panic of its Rust core arrives as a BaseException that no other ``except`` catches.
+    """
+    try:
+        yield
+    except (CuenvError, OSError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        kind = type(error).__name__
+        raise OutsideError(f"{what}: {kind}: {printable(redact(str(error)))}") from error

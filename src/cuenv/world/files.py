@@ -1,0 +1,136 @@
+"""Reading and writing files, with errors that name the file and say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from cuenv.errors import InputError, OutsideError
+
+LIMIT = 64 * 1024 * 1024
+"""Bytes that a text file may have unless the caller knows better."""
+
+_WHY = {
+    errno.ENOENT: "no such file",
+    errno.ENOTDIR: "a part of the path is no folder",
+    errno.EISDIR: "it is a folder",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.ELOOP: "its symbolic links run in a circle",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path for a message: as it is, or quoted when it holds characters that do not print."""
+    text = os.fspath(path)
+    return text if text and text.isprintable() else repr(text)
+
+
+def why(error: OSError | ValueError | RuntimeError) -> str:
+    """The reason of a failed file operation in a few words."""
+    if isinstance(error, OSError):
+        return _WHY.get(error.errno or 0, error.strerror or type(error).__name__)
+    return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
+
+
+def read_text(path: Path, *, limit: int = LIMIT) -> str:
+    """The text of a UTF-8 file (a byte order mark is dropped).
+
+    Args:
+        path: a file, or anything that can be read to its end, such as ``/dev/fd/63`` of a shell.
+        limit: bytes above which the file is refused.
+
+    Raises:
+        InputError: it is missing, a folder, unreadable, too large, or no UTF-8 text.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {shown(path)}: {why(error)}") from error
+    if len(data) > limit:
+        raise InputError(f"cannot read {shown(path)}: it is larger than {limit} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {shown(path)}: byte {error.start} is no UTF-8 text") from error
+    if "\0" in text:
+        raise InputError(f"cannot read {shown(path)}: it is a binary file")
+    return text
+
+
+def write_atomically(path: Path, data: str | bytes) -> None:
+    """Write a file so that after a crash or on a full disk the old one is still whole.
+
+    The bytes go into a new file in the same folder, reach the disk, and take the name of the old one. A symbolic
+    link stays a link and its target is replaced. An existing file keeps its mode (and its owner where allowed); a
+    write-protected one is refused. A device or pipe (``/dev/null``) is written directly.
+
+    Raises:
+        OutsideError: the file cannot be written; nothing is left behind.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    try:
+        target = path.resolve()
+        try:
+            old = target.stat()
+        except FileNotFoundError:
+            old = None
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            with target.open("wb", buffering=0) as stream:
+                _write_all(stream.fileno(), raw)
+            return
+        if old is not None and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        _replace(target, raw, old)
+    except (OSError, ValueError, RuntimeError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
+        hint = f"mkdir -p {shown(path.parent)}" if missing else None
+        raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
+
+
+def _replace(target: Path, raw: bytes, old: os.stat_result | None) -> None:
+    beside = target.with_name(f".cuenv-{secrets.token_hex(8)}.tmp")
+    # O_EXCL with a fresh mode lets the umask of the user decide about a new file.
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            if old is not None:
+                with contextlib.suppress(OSError):
+                    os.fchown(handle, old.st_uid, old.st_gid)
+                os.fchmod(handle, stat.S_IMODE(old.st_mode))
+            _write_all(handle, raw)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        beside.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def _write_all(handle: int, raw: bytes) -> None:
+    rest = memoryview(raw)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name reach the disk; some file systems cannot do this, and the file itself is safe already."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,135 @@
+"""NVML through nvidia-ml-py: what the driver says about itself and its GPUs.
+
+Every call that fails becomes a gap with NVML's own reason; the others still count. Branches look at the error's
+value, since its class and text differ between releases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from cuenv.facts import Driver, Evidence, Gap, Gpu
+from cuenv.reading import describe
+from cuenv.versions import Capability, check_driver
+from cuenv.world.sighting import Sighting, level
+
+T = TypeVar("T")
+
+NO_PERMISSION = 4
+_MEANING = {
+    3: "this GPU or driver does not offer it",
+    NO_PERMISSION: "this process may not ask: device permissions or a cgroup forbid it",
+    9: "the kernel module is not loaded",
+    12: "the driver's library cannot be loaded",
+    13: "the driver is too old to know this question",
+    15: "the GPU fell off the bus; it needs a reset or a reboot",
+    18: "the library and the loaded kernel module belong to different drivers; reboot, or reload the module",
+}
+
+
+def see(library: Path | None = None) -> Sighting:
+    """Ask NVML about the driver and every GPU.
+
+    Zero devices are a fact; a device whose use is forbidden to this process (NVML error 4, as in a batch job that got
+    some GPUs of a node) is a gap and not one of its GPUs; any other unreachable device stays in the set, unknown.
+
+    Args:
+        library: loaded first, for places that the loader does not search by itself.
+    """
+    import pynvml  # noqa: PLC0415 - 25 ms that a machine without a driver does not need
+
+    if library is not None:
+        _preload(library)
+    return _Questions(pynvml).all()
+
+
+def _preload(library: Path) -> None:
+    import ctypes  # noqa: PLC0415 - pynvml has loaded it
+
+    with contextlib.suppress(OSError):  # NVML itself will say that it cannot be loaded
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+class _Questions:
+    """One round of questions, collecting evidence and gaps."""
+
+    def __init__(self, nvml: ModuleType) -> None:
+        self.nvml = nvml
+        self.evidence: list[Evidence] = []
+        self.gaps: list[Gap] = []
+
+    def all(self) -> Sighting:
+        try:
+            self.nvml.nvmlInit()
+        except self.nvml.NVMLError as error:
+            return Sighting(gaps=(Gap("driver", "nvml:nvmlInit", _reason(error)),))
+        try:
+            driver = Driver(
+                version=self.ask("driver.version", "nvmlSystemGetDriverVersion", read=check_driver),
+                cuda=self.ask("driver.cuda", "nvmlSystemGetCudaDriverVersion", read=level),
+            )
+            count = self.ask("gpus", "nvmlDeviceGetCount", read=int)
+            gpus = None if count is None else self.gpus(count)
+        finally:
+            with contextlib.suppress(self.nvml.NVMLError):
+                self.nvml.nvmlShutdown()
+        return Sighting(driver=driver, gpus=gpus, evidence=tuple(self.evidence), gaps=tuple(self.gaps))
+
+    def ask(self, fact: str, call: str, *arguments: object, read: Callable[[Any], T]) -> T | None:
+        """The answer of one call as ``read`` understands it (ValueError when not), else ``None`` and a gap."""
+        try:
+            answer = getattr(self.nvml, call)(*arguments)
+            found = read(answer)
+        except self.nvml.NVMLError as error:
+            self.gaps.append(Gap(fact, f"nvml:{call}", _reason(error)))
+        except ValueError as error:
+            self.gaps.append(Gap(fact, f"nvml:{call}", f"unusable answer: {error}"))
+        else:
+            self.evidence.append(Evidence(fact, f"nvml:{call}", str(answer if type(answer) is int else found)))
+            return found
+        return None
+
+    def gpus(self, count: int) -> tuple[Gpu, ...]:
+        found = []
+        for index in range(count):
+            try:
+                handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
+            except self.nvml.NVMLError as error:
+                self.gaps.append(Gap(f"gpus[{index}]", "nvml:nvmlDeviceGetHandleByIndex", _reason(error)))
+                if error.value != NO_PERMISSION:
+                    found.append(Gpu(index=index, name="", capability=None))
+            else:
+                found.append(self.gpu(index, handle))
+        return tuple(found)
+
+    def gpu(self, index: int, handle: object) -> Gpu:
+        fact = f"gpus[{index}]"
+        return Gpu(
+            index=index,
+            name=self.ask(f"{fact}.name", "nvmlDeviceGetName", handle, read=str) or "",
+            capability=self.ask(
+                f"{fact}.capability", "nvmlDeviceGetCudaComputeCapability", handle, read=_read_capability
+            ),
+            memory_mib=self.ask(f"{fact}.memory_mib", "nvmlDeviceGetMemoryInfo", handle, read=_read_memory),
+        )
+
+
+def _read_capability(answer: tuple[int, int]) -> Capability:
+    return Capability.parse(f"{answer[0]}.{answer[1]}")
+
+
+def _read_memory(answer: Any) -> int:
+    return int(answer.total) // (1024 * 1024)
+
+
+def _reason(error: Any) -> str:
+    """NVML's own words, its number, what the number means, and what the loader said."""
+    words = f"{str(error).rstrip('.')} (NVML error {error.value})"
+    meaning = _MEANING.get(error.value)
+    loader = error.__context__ if isinstance(error.__context__, OSError) else None
+    parts = [words, meaning, None if loader is None else describe(str(loader))]
+    return ": ".join(part for part in parts if part)

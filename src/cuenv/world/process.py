@@ -1,0 +1,127 @@
+"""Running another program: no shell, the C locale, no input, bounded output and time; a failure is a value."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+
+_KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR")
+LIMIT = 1024 * 1024
+"""Bytes of each stream that are kept; a program that writes more is stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a program ended.
+
+    Attributes:
+        code: its exit status (negative: the signal); ``None`` when it did not start or was stopped.
+        out: what it wrote on standard output, as text.
+        err: the same for standard error.
+        reason: why there is no good answer, in a few words; ``None`` after exit status 0.
+    """
+
+    code: int | None
+    out: str = ""
+    err: str = ""
+    reason: str | None = None
+
+
+def run(argv: Sequence[str], timeout: float, environ: Mapping[str, str] | None = None) -> Completed:
+    """Run a program to its end; what fails is told in the value's ``reason``.
+
+    Args:
+        argv: the program (looked up in PATH unless it holds a slash) and its arguments.
+        timeout: seconds after which it is stopped, with all its children.
+        environ: where PATH, HOME and LD_LIBRARY_PATH come from; nothing else reaches the program.
+    """
+    import subprocess  # noqa: PLC0415 - 8 ms that a run without it does not need
+
+    source = os.environ if environ is None else environ
+    clean = {name: source[name] for name in _KEPT if name in source} | {"LC_ALL": "C", "LANGUAGE": "C"}
+    program = argv[0] if "/" in argv[0] else which(argv[0], source)
+    if program is None:
+        return Completed(code=None, reason="not on PATH")
+    try:
+        process = subprocess.Popen(  # noqa: S603 - no shell; the program is one that a caller of ours names
+            [program, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return Completed(code=None, reason=f"cannot be started: {getattr(error, 'strerror', None) or error}")
+    with process:
+        return _collect(process, timeout)
+
+
+def which(name: str, environ: Mapping[str, str]) -> str | None:
+    """The first executable file of that name on PATH; relative entries are not searched."""
+    for folder in environ.get("PATH", "").split(":"):
+        path = f"{folder}/{name}"
+        if folder.startswith("/") and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _collect(process: subprocess.Popen[bytes], timeout: float) -> Completed:
+    deadline = time.monotonic() + timeout
+    out, err = bytearray(), bytearray()
+    code: int | None = None
+    try:
+        reason = _drain(process, out, err, deadline)
+        if reason is None:
+            code, reason = _wait(process, deadline)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(OSError):  # it may just have ended
+                os.killpg(process.pid, signal.SIGKILL)
+    reason = f"no answer within {timeout:g} s" if reason == "late" else reason
+    return Completed(code=code, out=_text(out), err=_text(err), reason=reason)
+
+
+def _drain(process: subprocess.Popen[bytes], out: bytearray, err: bytearray, deadline: float) -> str | None:
+    import selectors  # noqa: PLC0415 - subprocess has loaded it
+
+    with selectors.DefaultSelector() as selector:
+        for stream, kept in ((process.stdout, out), (process.stderr, err)):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, kept)
+        while selector.get_map():
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+            if not ready:
+                return "late"
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                key.data.extend(data)
+                if not data:
+                    selector.unregister(key.fileobj)
+                if len(key.data) > LIMIT:
+                    return f"wrote more than {LIMIT} bytes"
+    return None
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> tuple[int | None, str | None]:
+    import subprocess  # noqa: PLC0415 - loaded by run
+
+    try:
+        code = process.wait(max(deadline - time.monotonic(), 0.01))
+    except subprocess.TimeoutExpired:
+        return None, "late"
+    if code < 0:
+        return code, f"killed by signal {-code}"
+    return code, f"exit status {code}" if code else None
+
+
+def _text(data: bytearray) -> str:
+    return data[:LIMIT].decode("utf-8", "replace")

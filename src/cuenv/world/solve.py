@@ -1,0 +1,214 @@
+"""The embedded solver. Import this module lazily: it imports rattler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from rattler import (
+    ChannelPriority,
+    Gateway,
+    GenericVirtualPackage,
+    MatchSpec,
+    PackageName,
+    PackageRecord,
+    RepoDataRecord,
+    Version,
+)
+from rattler import __version__ as _rattler_version
+from rattler import solve as _solve
+from rattler.exceptions import InvalidMatchSpecError, SolverError
+from rattler.package import BuildString
+
+from cuenv.environment import Pin
+from cuenv.errors import ChannelError, InputError, OutsideError
+from cuenv.facts import VirtualPackage
+from cuenv.lock import LockedPackage, Solution, SolveRequest, Unsatisfiable, short_channel
+from cuenv.urls import printable, redact, strip_credentials
+from cuenv.world.channels import Channels, Part, Progress, Source, channels_of, translated
+from cuenv.world.sources import Sources
+
+SOLVER = f"py-rattler {_rattler_version}"
+"""What `Solution.solver` says."""
+
+_UNSOLVABLE = "Cannot solve the request because of:"
+_BUILD_NUMBER = re.compile(r"_?(\d+)$")
+
+
+def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None = None) -> Solution | Unsatisfiable:
+    """Solve for one platform, channel priority strict, existing packages preferred.
+
+    Args:
+        request: what is asked.
+        sources: where the channels are read.
+        progress: told what is being done, one short line each time.
+
+    Raises:
+        InputError: rattler does not understand a pin.
+        ChannelError: a channel cannot be read, or a chosen record has no hash.
+        OutsideError: the solver failed.
+    """
+    channels = channels_of(sources.reaching(request.channels))
+    specs = [parse_spec(pin) for pin in request.spec.pins]
+    virtual = [_virtual(package) for package in request.virtual_packages]
+    with translated("the solver failed"):
+        parts = channels.open(request.channels, request.platform, progress)
+        locked = _records_of(channels, parts, request)
+        if progress:
+            progress(f"solving for {request.platform}")
+
+        async def question(gateway: Gateway, handles: list[Source]) -> list[RepoDataRecord]:
+            return await _solve(
+                handles,
+                specs,
+                gateway=gateway,
+                platforms=[request.platform, "noarch"],  # type: ignore[list-item] # any subdir
+                locked_packages=locked,
+                virtual_packages=virtual,
+                channel_priority=ChannelPriority.Strict,
+                channel_relations="disabled",
+            )
+
+        try:
+            records = channels.ask(parts, question)
+        except SolverError as error:
+            return _unsatisfiable(request, channels, parts, error)
+    packages = sorted((_locked(record, request.platform) for record in records), key=lambda item: item.name)
+    return Solution(
+        platform=request.platform,
+        packages=tuple(packages),
+        virtual_packages=request.virtual_packages,
+        solver=SOLVER,
+    )
+
+
+def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources: Sources) -> tuple[Pin, ...]:
+    """The pins that no record of the channels satisfies: a cheap answer before a solve.
+
+    Answers are kept for the life of the process, so that many candidates cost little. Virtual packages are not asked.
+
+    Raises:
+        InputError: rattler does not understand a pin.
+        ChannelError: a channel cannot be read.
+    """
+    opened = channels_of(sources.reaching(channels))
+    with translated("the channels cannot be asked"):
+        parts = opened.open(channels, platform)
+        return tuple(pin for pin in pins if not pin.name.startswith("__") and not _exists(opened, parts, platform, pin))
+
+
+def matches(match_spec: str, package: LockedPackage) -> bool:
+    """Whether a locked package satisfies a match spec, by rattler's own rules; ``False`` for a spec that is none."""
+    spec = _lenient(match_spec)
+    return spec is not None and spec.matches(_record(package))
+
+
+def parse_spec(pin: Pin) -> MatchSpec:
+    """A pin for rattler.
+
+    Raises:
+        InputError: rattler does not understand it.
+    """
+    text = pin.match_spec()
+    try:
+        return MatchSpec(text, strict=True)
+    except (InvalidMatchSpecError, ValueError) as error:
+        raise InputError(
+            f"{printable(pin.yaml_text())!r} is no package requirement: {printable(str(error))}",
+            hint="write name, name=1.2, name>=1.2,<2 or name=1.2.3=build*",
+        ) from error
+
+
+def _exists(channels: Channels, parts: tuple[Part, ...], platform: str, pin: Pin) -> bool:
+    key = (parts, pin.match_spec())
+    if key not in channels.answers:
+        channels.answers[key] = bool(channels.find(parts, platform, [parse_spec(pin)]))
+    return channels.answers[key]
+
+
+def _unsatisfiable(
+    request: SolveRequest, channels: Channels, parts: tuple[Part, ...], error: SolverError
+) -> Unsatisfiable:
+    text = str(error)
+    if not text.startswith(_UNSOLVABLE):
+        raise OutsideError(f"the solver failed: {printable(redact(text))}") from error
+    missing = [
+        pin.yaml_text()
+        for pin in request.spec.pins
+        if not pin.name.startswith("__") and not _exists(channels, parts, request.platform, pin)
+    ]
+    return Unsatisfiable(platform=request.platform, missing=tuple(missing), text=printable(redact(text)).strip())
+
+
+def _records_of(channels: Channels, parts: tuple[Part, ...], request: SolveRequest) -> list[RepoDataRecord]:
+    """The channel records of the packages to prefer. Those whose record is gone are dropped."""
+    wanted = {package.url for package in request.prefer}
+    texts = (f"{item.name}[version='=={item.version}',build='{item.build}']" for item in request.prefer)
+    specs = [spec for text in texts if (spec := _lenient(text)) is not None]
+    return [
+        record for record in channels.find(parts, request.platform, specs) if strip_credentials(record.url) in wanted
+    ]
+
+
+def _locked(record: RepoDataRecord, platform: str) -> LockedPackage:
+    channel = strip_credentials(record.channel or "").rstrip("/")
+    package = LockedPackage(
+        name=record.name.normalized,
+        version=str(record.version),
+        build=str(record.build),
+        subdir=record.subdir,
+        channel=channel,
+        url=strip_credentials(record.url),
+        md5=record.md5.hex() if record.md5 else None,
+        sha256=record.sha256.hex() if record.sha256 else None,
+        size=record.size,
+        depends=tuple(record.depends),
+        constrains=tuple(record.constrains),
+    )
+    where = (
+        f"channel {short_channel(channel)}, {printable(package.subdir)}: {printable(package.name)} {package.version}"
+    )
+    texts = (package.build, package.url, *package.depends, *package.constrains)
+    if not all(text.isprintable() for text in texts) or " " in package.build + package.url:
+        raise ChannelError(f"{where} has control characters or spaces in its record")
+    if package.subdir not in {platform, "noarch"}:
+        raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}")
+    if not (package.sha256 or package.md5):
+        raise ChannelError(
+            f"{where} has neither sha256 nor md5: a lock without a hash proves nothing",
+            hint=f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'",
+        )
+    return package
+
+
+def _record(package: LockedPackage) -> RepoDataRecord:
+    number = _BUILD_NUMBER.search(package.build)
+    base = PackageRecord(
+        package.name,
+        package.version,
+        BuildString.new_unchecked(package.build),
+        int(number[1]) if number else 0,
+        package.subdir,
+        depends=list(package.depends),
+        sha256=bytes.fromhex(package.sha256) if package.sha256 else None,
+        md5=bytes.fromhex(package.md5) if package.md5 else None,
+    )
+    return RepoDataRecord(base, package.url.rpartition("/")[2], package.url, package.channel)
+
+
+@lru_cache(maxsize=4096)
+def _lenient(text: str) -> MatchSpec | None:
+    try:
+        return MatchSpec(text)
+    except (InvalidMatchSpecError, ValueError):
+        return None
+
+
+def _virtual(package: VirtualPackage) -> GenericVirtualPackage:
+    try:
+        return GenericVirtualPackage(
+            PackageName(package.name), Version(package.version), BuildString.new_unchecked(package.build)
+        )
+    except Exception as error:
+        raise InputError(f"virtual package {printable(str(package))}: {printable(str(error))}") from error

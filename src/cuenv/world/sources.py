@@ -1,0 +1,161 @@
+"""Where channel data is read from: mirrors, proxies, certificates. The lock keeps canonical URLs whatever stands here.
+
+A mirror replaces the beginning of a canonical channel URL; the longest one that ends at a slash wins. It comes from
+``--mirror FROM=TO`` or from ``.condarc`` (``channel_alias``, ``custom_channels``), or is implied by a channel that
+was given with credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cuenv.errors import UsageError
+from cuenv.lock import CANONICAL, channel_url, digest
+from cuenv.urls import printable, strip_credentials
+
+DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
+"""What the channel name ``defaults`` means. Source: conda documentation, settings, default_channels."""
+
+HOST = CANONICAL.rstrip("/")
+"""The host that ``channel_alias`` replaces."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_.+-]+)*")
+_HINT = "write --mirror conda-forge=https://mirror.example.com/conda-forge or --mirror conda-forge=/srv/conda-forge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """A replacement for the beginning of channel URLs.
+
+    Attributes:
+        origin: canonical URL, without credentials and without a slash at the end.
+        target: ``http(s)://`` URL, credentials included (never shown), or the absolute path of a folder.
+    """
+
+    origin: str
+    target: str = field(repr=False)
+
+    @property
+    def local(self) -> bool:
+        """Whether the target is a folder."""
+        return "://" not in self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """How to reach channels.
+
+    Attributes:
+        default_channels: what the name ``defaults`` stands for.
+        proxies: pairs of scheme (``http``, ``https``) and proxy URL.
+        verify: check TLS certificates; ``False`` only when somebody asked for it.
+        certificates: file with the authorities to trust; ``None`` for the system's.
+        offline: use only what the cache holds, whatever its age.
+        cache: folder of the repodata cache; empty for the user's cache folder.
+        timeout: seconds that one request for repodata may take.
+    """
+
+    mirrors: tuple[Mirror, ...] = ()
+    default_channels: tuple[str, ...] = DEFAULTS
+    proxies: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    verify: bool = True
+    certificates: str | None = None
+    offline: bool = False
+    cache: str = ""
+    timeout: int = 120
+
+    def urls(self, channels: Iterable[str]) -> tuple[str, ...]:
+        """The canonical URLs of channels, each once, in order; ``defaults`` becomes what it stands for."""
+        found: list[str] = []
+        for name in channels:
+            names = self.default_channels if name == "defaults" else (name,)
+            found.extend(strip_credentials(channel_url(item)).rstrip("/") for item in names)
+        return tuple(dict.fromkeys(found))
+
+    def target(self, url: str) -> str:
+        """Where a canonical URL is really read from: itself, a mirror's URL or a path."""
+        fits = [mirror for mirror in self.mirrors if _covers(mirror.origin, url)]
+        best = max(fits, key=lambda mirror: len(mirror.origin), default=None)
+        return best.target + url[len(best.origin) :] if best else url
+
+    def folder(self, url: str) -> Path | None:
+        """The folder that a channel is read from, or ``None`` when it is on the network."""
+        target = self.target(url)
+        return Path(target) if "://" not in target else None
+
+    def reaching(self, channels: Sequence[str]) -> Sources:
+        """The same, with a mirror for every channel whose URL was given with credentials."""
+        given = [name for name in (*channels, *self.default_channels) if strip_credentials(name) != name]
+        implied = [Mirror(origin=strip_credentials(name).rstrip("/"), target=name.rstrip("/")) for name in given]
+        known = {mirror.origin for mirror in self.mirrors}
+        fresh = [mirror for mirror in implied if mirror.origin not in known]
+        return replace(self, mirrors=(*self.mirrors, *fresh)) if fresh else self
+
+    def cache_folder(self) -> Path:
+        """The repodata cache of this mapping: its entries are keyed by canonical URL, so mappings must not share."""
+        user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        base = self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv"
+        mapping = [part for mirror in self.mirrors for part in (mirror.origin, mirror.target)]
+        return Path(base).expanduser() / "repodata" / (digest(*mapping)[:16] if mapping else "canonical")
+
+
+def parse_mirror(text: str) -> Mirror:
+    """Read ``FROM=TO``: a channel name or URL (or only the host), and an http(s) URL, a file URL or a folder.
+
+    Raises:
+        UsageError: the text has another form.
+    """
+    shown = printable(strip_credentials(text))
+    origin, mark, target = (part.strip() for part in text.partition("="))
+    if not (origin and mark and target):
+        raise UsageError(f"--mirror: {shown!r} is not FROM=TO", hint=_HINT)
+    return Mirror(origin=_origin(origin), target=_target(target))
+
+
+def parse_mirrors(texts: Iterable[str]) -> tuple[Mirror, ...]:
+    """Read several ``FROM=TO``.
+
+    Raises:
+        UsageError: a text has another form, or two replace the same channel.
+    """
+    mirrors = tuple(parse_mirror(text) for text in texts)
+    seen: set[str] = set()
+    for mirror in mirrors:
+        if mirror.origin in seen:
+            raise UsageError(f"--mirror: {mirror.origin} is replaced twice", hint="give one mirror for each channel")
+        seen.add(mirror.origin)
+    return mirrors
+
+
+def _origin(text: str) -> str:
+    if text.startswith(("http://", "https://")):
+        return strip_credentials(text).rstrip("/")
+    if text == "defaults":
+        raise UsageError(f"--mirror: 'defaults' stands for several channels: {', '.join(DEFAULTS)}", hint=_HINT)
+    if not _NAME.fullmatch(text):
+        raise UsageError(f"--mirror: {printable(strip_credentials(text))!r} is no channel name or URL", hint=_HINT)
+    return channel_url(text)
+
+
+def _target(text: str) -> str:
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return str(Path(text).expanduser().absolute())
+    if scheme in {"http", "https"} and rest.strip("/"):
+        return text.rstrip("/")
+    if scheme == "file":
+        from urllib.parse import unquote  # noqa: PLC0415 - only file URLs need it
+
+        path = unquote(rest.removeprefix("localhost"))
+        if path.startswith("/"):
+            return path.rstrip("/") or "/"
+    shown = printable(strip_credentials(text))
+    raise UsageError(f"--mirror: cannot read channels from {shown!r}", hint=_HINT)
+
+
+def _covers(origin: str, url: str) -> bool:
+    return url == origin or url.startswith(origin + "/")
