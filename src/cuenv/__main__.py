@@ -92,7 +92,8 @@ def _say_bug(error: BaseException) -> None:
 def _words(error: Exception) -> str:
     """The system's words without its number, and the file if there is one."""
     words = getattr(error, "strerror", None) or str(error)
-    return f"{error.filename}: {words}" if getattr(error, "filename", None) else words
+    filename = getattr(error, "filename", None)
+    return f"{filename}: {words}" if filename else words
 
 
 def _say(text: str) -> None:

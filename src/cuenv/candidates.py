@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from cuenv.knowledge import Cuda, Knowledge, LabelFit, TorchBuild
+from cuenv.versions import Wish, version
+
+_PYTHON = 12
+"""Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,20 +38,42 @@ class Candidate:
         return f"pytorch {self.build.version} {self.build.build} with {cuda}, python {self.python} ({self.build.stack})"
 
 
-def candidates(knowledge: Knowledge, platform: str) -> tuple[Candidate, ...]:
-    """Enumerate all candidates of a platform.
+def candidates(knowledge: Knowledge, platform: str, python: Wish | None = None) -> tuple[Candidate, ...]:
+    """Enumerate all candidates of a platform, each with the Python that suits it best.
 
     A conda-forge build for CUDA X.Y accepts every ``cuda-version`` from X.Y to the end of its major; a build of
     the pytorch channel is bound to its own minor, and to the labels of the nvidia channel proven to fit.
+
+    Args:
+        knowledge: the tables.
+        platform: the conda platform.
+        python: the wish that the Python should satisfy, where a build has one that does.
     """
     on_conda_forge = [row for row in knowledge.cudas if row.conda]
     return tuple(
-        Candidate(build=build, cuda=cuda, python=python, label=label)
+        Candidate(build=build, cuda=cuda, python=best, label=label)
         for build in knowledge.torch
         if build.platform == platform
+        for best in pythons(build, python)[:1]
         for cuda, label in _toolkits(build, on_conda_forge, knowledge)
-        for python in build.pythons
     )
+
+
+def pythons(build: TorchBuild, wish: Wish | None = None) -> tuple[str, ...]:
+    """The Pythons of a build: those that the wish admits first, nearest to 3.12 (the middle of the channels)."""
+    return tuple(sorted(build.pythons, key=lambda text: (wish is not None and not admits(wish, text), distance(text))))
+
+
+def admits(wish: Wish, minor: str) -> bool:
+    """Whether a wish admits a Python or CUDA minor; a wish for 3.12.4 admits 3.12, of which it is a release."""
+    have = version(minor)
+    return wish.prefix[:2] == have.release[: len(wish.prefix[:2])] if wish.prefix is not None else wish.admits(have)
+
+
+def distance(python: str) -> tuple[int, int]:
+    """How far a Python minor is from 3.12; of two as far, the older first."""
+    away = int(python.partition(".")[2]) - _PYTHON
+    return abs(away), away
 
 
 def _toolkits(

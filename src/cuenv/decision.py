@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from packaging.version import Version
 
-from cuenv.candidates import Candidate, candidates
+from cuenv.candidates import Candidate, admits, candidates, distance, pythons
+from cuenv.facts import Driver
 from cuenv.rules import RULES, Case, Judge, Remedy, Verdict
 from cuenv.rules.device import jit_count
 from cuenv.rules.driver import minimum_driver
 from cuenv.versions import driver_key
 
-_PYTHON = 12
-"""Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assessment:
-    """A candidate and what every rule said about it, in the order of the rules."""
+    """A candidate and what every rule said about it, in the order of the rules.
+
+    Attributes:
+        objections: the verdicts that reject it; the first leads.
+    """
 
     candidate: Candidate
     verdicts: tuple[Verdict, ...]
-
-    @property
-    def objections(self) -> tuple[Verdict, ...]:
-        """The verdicts that reject it; the first leads."""
-        return tuple(verdict for verdict in self.verdicts if verdict.outcome == "reject")
+    objections: tuple[Verdict, ...]
 
     @property
     def fits(self) -> bool:
         """No rule rejects it; unknown is not a no."""
-        return all(verdict.outcome != "reject" for verdict in self.verdicts)
+        return not self.objections
 
     def verdict(self, rule: str) -> Verdict:
         """The verdict of a rule."""
@@ -92,11 +90,6 @@ def _own_cuda(item: Assessment, _: Case) -> tuple[int, int]:
     return (-own.major, -own.minor) if own else (0, 0)
 
 
-def _python(item: Assessment, _: Case) -> tuple[int, int]:
-    distance = int(item.candidate.python.partition(".")[2]) - _PYTHON
-    return (abs(distance), distance)
-
-
 def _label(item: Assessment, _: Case) -> tuple[int, ...]:
     label = item.candidate.label
     return tuple(-int(part) for part in label.label.split(".")) if label else ()
@@ -126,11 +119,15 @@ PREFERENCE: tuple[Criterion, ...] = (
         lambda item, _: f"CUDA {item.candidate.cuda}",
     ),
     Criterion("build made for the highest CUDA", _own_cuda, lambda item, _: f"build {item.candidate.build.build}"),
-    Criterion("Python nearest 3.12", _python, lambda item, _: f"python {item.candidate.python}"),
     Criterion(
         "newest label",
         _label,
         lambda item, _: f"label {item.candidate.label.label}" if item.candidate.label else "no label",
+    ),
+    Criterion(
+        "Python nearest 3.12",
+        lambda item, _: distance(item.candidate.python),
+        lambda item, _: f"python {item.candidate.python}",
     ),
 )
 
@@ -198,21 +195,25 @@ class Decision:
 
     @cached_property
     def near_misses(self) -> tuple[NearMiss, ...]:
-        """For each remedy the best candidate that it alone would open, where that is better than the choice."""
-        best: dict[Remedy, Assessment] = {}
-        limit = _key(self.chosen, self.case) if self.chosen else None
+        """For each remedy the best candidate that it alone would open, where it would then beat the choice."""
+        opened: dict[Remedy, list[Assessment]] = {}
         for item in self.assessments:
-            objections = item.objections
-            if len(objections) != 1 or objections[0].remedy is None:
-                continue
-            key = _key(item, self.case)
-            if limit is not None and key >= limit:
-                continue
-            remedy = objections[0].remedy
-            if remedy not in best or key < _key(best[remedy], self.case):
-                best[remedy] = item
-        misses = [NearMiss(item.candidate, item.objections[0], remedy) for remedy, item in best.items()]
+            if len(item.objections) == 1 and item.objections[0].remedy:
+                opened.setdefault(item.objections[0].remedy, []).append(item)
+        misses = []
+        for remedy, items in opened.items():
+            then = _remedied(self.case, remedy)
+            best = min(items, key=lambda item: _key(item, then))
+            if self.chosen is None or _key(best, then) < _key(self.chosen, then):
+                misses.append(NearMiss(best.candidate, best.objections[0], remedy))
         return tuple(sorted(misses, key=lambda miss: (driver_key(miss.remedy.driver or "0"), miss.remedy.text)))
+
+    def variants(self, item: Assessment) -> Iterator[Assessment]:
+        """A fitting candidate with each Python of its build that the wishes admit, the best first."""
+        wish = self.case.wish.python
+        for python in pythons(item.candidate.build, wish):
+            if wish is None or admits(wish, python):
+                yield replace(item, candidate=replace(item.candidate, python=python))
 
     @cached_property
     def without_wish(self) -> Assessment | None:
@@ -221,6 +222,10 @@ class Decision:
             return None
         free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
         return min(free, key=lambda item: _key(item, self.case), default=None)
+
+    def ranked(self, items: Iterable[Assessment]) -> tuple[Assessment, ...]:
+        """Assessments in the order of the preference."""
+        return tuple(sorted(items, key=lambda item: _key(item, self.case)))
 
     def lost_on(self, item: Assessment) -> tuple[Criterion, str, str] | None:
         """The first criterion on which a fitting candidate loses, and how both stand on it."""
@@ -236,6 +241,14 @@ def _key(item: Assessment, case: Case) -> tuple[Any, ...]:
     return tuple(criterion.key(item, case) for criterion in preference(case.wish.prefer))
 
 
+def _remedied(case: Case, remedy: Remedy) -> Case:
+    """The case as it would be with the remedy's driver."""
+    if remedy.driver is None:
+        return case
+    driver = Driver(version=remedy.driver, cuda=case.knowledge.cuda_of(remedy.driver))
+    return replace(case, facts=replace(case.facts, driver=driver))
+
+
 def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
     """Judge all candidates and rank those that fit.
 
@@ -244,7 +257,13 @@ def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
         among: the candidates to judge; all of the host's platform when absent.
     """
     judge = Judge(case)
-    pool = candidates(case.knowledge, case.facts.platform) if among is None else among
-    assessments = tuple(Assessment(candidate=item, verdicts=judge.verdicts(item)) for item in pool)
+    pool = candidates(case.knowledge, case.facts.platform, case.wish.python) if among is None else tuple(among)
+    assessments = tuple(_assess(item, judge) for item in pool)
     fitting = sorted((item for item in assessments if item.fits), key=lambda item: _key(item, case))
     return Decision(case=case, assessments=assessments, fitting=tuple(fitting))
+
+
+def _assess(candidate: Candidate, judge: Judge) -> Assessment:
+    verdicts = judge.verdicts(candidate)
+    objections = tuple([verdict for verdict in verdicts if verdict.outcome == "reject"])
+    return Assessment(candidate=candidate, verdicts=verdicts, objections=objections)

@@ -46,19 +46,22 @@ class Pin:
             return f"{head}{self.version}"
         return f"{head} {self.version}" if several else f"{head}={self.version}"
 
+    def condition(self) -> str:
+        """The version as a strict condition that means the same: ``==2.7.1``, ``3.12.*``; empty for any."""
+        if self.version in ("", "*"):
+            return ""
+        bare = self.version[0] not in "<>=!~" and not any(mark in self.version for mark in "*,|")
+        if not bare:
+            return self.version
+        # In environment.yml `name=3.12` is the prefix 3.12.*; `name=2.7.1=build` is exact.
+        return f"=={self.version}" if self.build else f"{self.version}.*"
+
     def match_spec(self) -> str:
         """As a strict match spec for the solver: ``conda-forge::pytorch[version='==2.7.1',build='cuda129*']``."""
         head = f"{self.channel}::{self.name}" if self.channel else self.name
-        inner = []
-        if self.version and self.version != "*":
-            exact = self.version[0] not in "<>=!~" and "*" not in self.version
-            bare = exact and not any(mark in self.version for mark in ",|")
-            # In environment.yml `name=3.12` is the prefix 3.12.*; `name=2.7.1=build` is exact.
-            text = self.version if not bare else (f"=={self.version}" if self.build else f"{self.version}.*")
-            inner.append(f"version='{text}'")
-        if self.build:
-            inner.append(f"build='{self.build}'")
-        return f"{head}[{','.join(inner)}]" if inner else head
+        parts = (("version", self.condition()), ("build", self.build))
+        inner = ",".join(f"{key}='{value}'" for key, value in parts if value)
+        return f"{head}[{inner}]" if inner else head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ for the solver alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,9 @@ from cuenv.versions import Capability, driver_key, version
 
 PLATFORMS = ("linux-64", "linux-aarch64")
 """The conda platforms that cuenv resolves for."""
+
+THIS_MACHINE = "this machine"
+"""The label of a probed host. It is true only where it was probed: a reader of a record gives its own label instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
     ``__archspec`` is the base microarchitecture of the platform: what holds on every machine of the team.
     """
     found = [VirtualPackage("__unix", "0")]
-    found.append(VirtualPackage("__linux", facts.kernel or "0"))
+    found.append(VirtualPackage("__linux", _kernel_number(facts.kernel or "")))
     if facts.libc and facts.libc.family == "glibc":
         found.append(VirtualPackage("__glibc", str(facts.libc.version)))
     if facts.driver and facts.driver.cuda:
@@ -207,6 +211,12 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
             found.append(VirtualPackage("__cuda_arch", str(facts.capabilities[0])))
     found.append(VirtualPackage("__archspec", "1", "aarch64" if facts.platform == "linux-aarch64" else "x86_64"))
     return tuple(sorted(found, key=lambda package: package.name))
+
+
+def _kernel_number(text: str) -> str:
+    """The leading numbers of a kernel release, as CEP 30 wants them: 5.15.0-91-generic is 5.15.0."""
+    found = re.match(r"[0-9]+\.[0-9]+(\.[0-9]+){0,2}", text)
+    return found[0] if found else "0"
 
 
 def pool(hosts: Iterable[HostFacts]) -> HostFacts:

@@ -107,12 +107,14 @@ class Lock:
     Attributes:
         sources: the environment files, relative to the lock.
         metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
+        pip: ``name==version`` of the packages for pip in a lock that conda-lock wrote; cuenv itself locks none.
     """
 
     channels: tuple[str, ...]
     sources: tuple[str, ...]
     solutions: tuple[Solution, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    pip: tuple[str, ...] = ()
 
     def solution(self, platform: str) -> Solution | None:
         """The solution for a platform."""

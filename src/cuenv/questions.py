@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cuenv.candidates import Candidate
-from cuenv.decision import Assessment, Decision
+from cuenv.candidates import Candidate, candidates
+from cuenv.decision import Assessment, Decision, decide
 from cuenv.errors import UsageError
 from cuenv.explain import chosen_line, objections_grouped
 from cuenv.rules import RULES, Verdict
@@ -92,12 +92,18 @@ def why_not(decision: Decision, question: str) -> Answer:
         )
     asked = f"why not {question}"
     wish = None if key == "stack" else parse_wish(value.lstrip("="), what=key)
-    meant = [item for item in decision.assessments if _matches(item.candidate, key, value, wish)]
+    pool = decision.assessments
+    if key == "python" and wish:
+        # The choice has one Python; the question is about the same builds with another.
+        case = decision.case
+        others = candidates(case.knowledge, case.facts.platform, wish)
+        pool = decide(case, [*others, *([decision.chosen.candidate] if decision.chosen else [])]).assessments
+    meant = [item for item in pool if _matches(item.candidate, key, value, wish)]
     if not meant:
         return Answer(question=asked, says=_unheard_of(decision, key, value))
-    if decision.chosen in meant:
+    if decision.chosen and any(_same(item.candidate, decision.chosen.candidate) for item in meant):
         return Answer(question=asked, says=f"it is chosen: {chosen_line(decision)}")
-    fitting = [item for item in decision.fitting if item in meant]
+    fitting = decision.ranked(item for item in meant if item.fits)
     if fitting:
         loss = _loss(decision, fitting[0])
         says = f"it would fit; it loses on {loss.criterion!r}" if loss else "it would fit"
@@ -105,6 +111,10 @@ def why_not(decision: Decision, question: str) -> Answer:
     grouped = tuple(objections_grouped(meant))
     says = f"{len(meant)} candidates with {question}, none fits: {grouped[0][0].because}"
     return Answer(question=asked, says=says, verdicts=grouped)
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return (one.build, one.cuda, one.python, one.label) == (other.build, other.cuda, other.python, other.label)
 
 
 def _loss(decision: Decision, item: Assessment) -> Loss | None:

@@ -25,11 +25,11 @@ _KEYS = ("version", "build", "channel")
 
 _JOINTS = re.compile(r"\s*([,|])\s*|([<>=!~])\s+(?=[^\s<>=!~])")
 _BUILD_AFTER_EQUALS = re.compile(r"(?P<version>.*[^<>=!~,|\s])=(?P<build>[^=<>!~,|\s]+)")
-_TERM = re.compile(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:\d+!)?[^<>=!~*\s]*?)(?P<glob>(?:\.?\*)*)")
+_TERM = re.compile(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:[0-9]+!)?[^<>=!~*\s]*?)(?P<glob>(?:\.?\*)*)")
 # CEP 33: epoch, segments of letters and digits (numbers of at most 18 digits), an underscore at the end, a local part.
 _UNDERSCORED, _DASHED = (rf"[a-z0-9]+(?:[.{joint}][a-z0-9]+)*" for joint in "_-")
-_VERSION = re.compile(rf"(?:\d+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCORED}|{_DASHED}))?")
-_LONG_NUMBER = re.compile(r"\d{19}")
+_VERSION = re.compile(rf"(?:[0-9]+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCORED}|{_DASHED}))?")
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 def parse_spec(text: str) -> Pin:
@@ -48,6 +48,17 @@ def parse_spec(text: str) -> Pin:
         return _parse(text)
     except ValueError as error:
         raise ValueError(f"{_shown(text)}: {error}") from None
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Split a requirement of a package record into the name and what follows, one blank between words.
+
+    ``('pytorch', '2.5.1 cuda*')`` of ``pytorch 2.5.1   cuda*``, ``('imath', '<3.2')`` of ``imath<3.2``.
+    """
+    found = _NAME.match(text.strip())
+    if not found:
+        return text.strip(), ""
+    return found[0].lower(), " ".join(text.strip()[found.end() :].split())
 
 
 def _parse(text: str) -> Pin:

@@ -17,6 +17,7 @@ from packaging.version import Version
 from cuenv.errors import InputError
 from cuenv.facts import (
     PLATFORMS,
+    THIS_MACHINE,
     Compiler,
     Driver,
     Evidence,
@@ -34,8 +35,6 @@ from cuenv.reading import Faults, Reader, describe
 from cuenv.versions import Capability, check_driver, version
 
 SCHEMA = "cuenv/host/1"
-THIS_MACHINE = "this machine"
-"""The label of a probed host. It is true only where it was written, so a reader gives its own label instead."""
 
 _RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
 _HINT = "cuenv inspect --json > host.json"

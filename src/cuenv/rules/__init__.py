@@ -18,32 +18,32 @@ def _nothing(_: Candidate) -> Hashable:
     return None
 
 
-def _build(candidate: Candidate) -> Hashable:
-    return id(candidate.build)
-
-
-def _cuda(candidate: Candidate) -> Hashable:
-    return candidate.cuda
-
-
-def _stack_and_cuda(candidate: Candidate) -> Hashable:
-    return (candidate.build.stack, candidate.cuda, id(candidate.label))
-
-
-def _wished(candidate: Candidate) -> Hashable:
-    return (id(candidate.build), candidate.cuda, candidate.python)
-
-
-def _layered(candidate: Candidate) -> Hashable:
-    return (id(candidate.build), candidate.cuda, candidate.cudnn, candidate.nccl)
-
-
 def _platform(candidate: Candidate) -> Hashable:
     return candidate.build.platform
 
 
 def _is_cpu(candidate: Candidate) -> Hashable:
     return candidate.build.cuda is None
+
+
+def _cuda(candidate: Candidate) -> Hashable:
+    return id(candidate.cuda)
+
+
+def _build(candidate: Candidate) -> Hashable:
+    return id(candidate.build)
+
+
+def _stack_and_cuda(candidate: Candidate) -> Hashable:
+    return (candidate.build.stack, id(candidate.cuda), id(candidate.label))
+
+
+def _build_and_cuda(candidate: Candidate) -> Hashable:
+    return (id(candidate.build), id(candidate.cuda))
+
+
+def _wished(candidate: Candidate) -> Hashable:
+    return (id(candidate.build), id(candidate.cuda), candidate.python)
 
 
 RULES: tuple[Rule, ...] = (
@@ -55,16 +55,19 @@ RULES: tuple[Rule, ...] = (
     Rule(name="driver-floor", title="the driver runs the CUDA major", key=_cuda, judge=driver.driver_floor),
     Rule(name="device-code", title="torch holds code for the GPUs", key=_build, judge=device.device_code),
     Rule(name="nvcc", title="nvcc compiles for the GPUs", key=_cuda, judge=device.nvcc),
-    Rule(name="cudnn", title="cuDNN serves the GPUs", key=_layered, judge=layers.cudnn),
-    Rule(name="nccl", title="NCCL serves the GPUs", key=_layered, judge=layers.nccl),
-    Rule(name="glibc", title="the C library is new enough", key=_layered, judge=layers.glibc),
+    Rule(name="cudnn", title="cuDNN serves the GPUs", key=_build, judge=layers.cudnn),
+    Rule(name="nccl", title="NCCL serves the GPUs", key=_build, judge=layers.nccl),
+    Rule(name="glibc", title="the C library is new enough", key=_build_and_cuda, judge=layers.glibc),
     Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, judge=roles.roles),
     Rule(name="driver-level", title="the toolkit is within the driver's level", key=_cuda, judge=driver.driver_level),
 )
 
 
 class Judge:
-    """Judges candidates for one case; equal questions are asked once."""
+    """Judges candidates for one case; equal questions are asked once.
+
+    The keys of the rules are identities of table rows: the candidates must outlive the judge.
+    """
 
     def __init__(self, case: Case, rules: tuple[Rule, ...] = RULES) -> None:
         self.case = case

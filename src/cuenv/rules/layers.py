@@ -39,10 +39,11 @@ def range_for(library: str, requirement: Requirement | None, device: Capability,
 
     A row of low confidence can vouch for a GPU, but its silence about an older one is *unknown*, not a no.
     """
-    if requirement is None:
-        return Range("unknown")
-    rows = [row for row in knowledge.layers if row.library == library and requirement.overlaps(row.first, row.below)]
+    asked = requirement or Requirement(package="", first=None, below=None)
+    rows = [row for row in knowledge.layers if row.library == library and asked.overlaps(row.first, row.below)]
     serving = [row for row in rows if row.serves_from <= device]
+    if requirement is None and len(serving) < len(rows):
+        return Range("unknown", None, tuple(rows))
     if not serving:
         silent = not rows or any(row.low for row in rows)
         return Range("unknown" if silent else "none", None, tuple(rows))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from packaging.version import Version
-
-from cuenv.candidates import Candidate
+from cuenv.candidates import Candidate, admits
 from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground
-from cuenv.versions import Wish, version
 
 
 def platform(candidate: Candidate, case: Case) -> Verdict:
@@ -39,21 +36,13 @@ def wish(candidate: Candidate, case: Case) -> Verdict:
     build, asked = candidate.build, case.wish
     if asked.stack and asked.stack != build.stack:
         return _refused(f"--stack {asked.stack}", f"this build is of the stack {build.stack}")
-    for what, text, have in (
-        ("pytorch", asked.pytorch, build.version),
-        ("cuda", asked.cuda, candidate.cuda),
-        ("python", asked.python, version(candidate.python)),
-    ):
-        if text and have and not _admits(text, have, prefix_only=what != "pytorch"):
-            return _refused(f"--{what} {text}", f"this one has {what} {have}")
+    if asked.pytorch and not asked.pytorch.admits(build.version):
+        return _refused(f"--pytorch {asked.pytorch}", f"this one has pytorch {build.version}")
+    if asked.cuda and candidate.cuda and not admits(asked.cuda, str(candidate.cuda)):
+        return _refused(f"--cuda {asked.cuda}", f"this one has CUDA {candidate.cuda}")
+    if asked.python and not admits(asked.python, candidate.python):
+        return _refused(f"--python {asked.python}", f"this build has python {', '.join(build.pythons)}")
     return Verdict(rule="wish", outcome="pass", because="it is what was asked for")
-
-
-def _admits(asked: Wish, have: Version, *, prefix_only: bool) -> bool:
-    """Whether a wish admits a version; a toolkit or Python minor X.Y also stands for each of its releases."""
-    if asked.prefix is not None and prefix_only:
-        return asked.prefix[:2] == have.release[: len(asked.prefix[:2])]
-    return asked.admits(have)
 
 
 def _refused(asked: str, but: str) -> Verdict:

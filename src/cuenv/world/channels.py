@@ -114,7 +114,7 @@ class Channels:
                 cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
             )
             self._gateways[self._sharded] = Gateway(
-                cache_dir=self.sources.cache_folder(), default_config=config, client=make_client(self.sources)
+                cache_dir=self.sources.repodata_folder(), default_config=config, client=make_client(self.sources)
             )
         return self._gateways[self._sharded]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
+import sys
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
@@ -41,6 +41,24 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
     return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
 
 
+def is_file(path: str | Path) -> bool:
+    """Whether it is a file that can be looked at; never an error."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a forbidden folder before Python 3.14
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether it is a folder that can be looked at; never an error."""
+    return os.path.isdir(path)  # noqa: PTH112 - as above
+
+
+def names_in(folder: str | Path) -> tuple[str, ...]:
+    """The sorted names in a folder; none when it cannot be listed."""
+    try:
+        return tuple(sorted(os.listdir(folder)))  # noqa: PTH208 - names are wanted, not paths
+    except (OSError, ValueError):
+        return ()
+
+
 def read_text(path: Path, *, limit: int = LIMIT) -> str:
     """The text of a UTF-8 file (a byte order mark is dropped).
 
@@ -56,14 +74,33 @@ def read_text(path: Path, *, limit: int = LIMIT) -> str:
             data = stream.read(limit + 1)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {shown(path)}: {why(error)}") from error
+    return _decode(data, shown(path), limit)
+
+
+def read_stdin(*, limit: int = LIMIT) -> str:
+    """Standard input to its end, as UTF-8 text.
+
+    Raises:
+        InputError: it is closed, cannot be read, is too large, or no UTF-8 text.
+    """
+    if sys.stdin is None:
+        raise InputError("cannot read standard input: it is closed")
+    try:
+        data = sys.stdin.buffer.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read standard input: {why(error)}") from error
+    return _decode(data, "standard input", limit)
+
+
+def _decode(data: bytes, source: str, limit: int) -> str:
     if len(data) > limit:
-        raise InputError(f"cannot read {shown(path)}: it is larger than {limit} bytes")
+        raise InputError(f"cannot read {source}: it is larger than {limit} bytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"cannot read {shown(path)}: byte {error.start} is no UTF-8 text") from error
+        raise InputError(f"cannot read {source}: byte {error.start} is no UTF-8 text") from error
     if "\0" in text:
-        raise InputError(f"cannot read {shown(path)}: it is a binary file")
+        raise InputError(f"cannot read {source}: it is a binary file")
     return text
 
 
@@ -99,7 +136,7 @@ def write_atomically(path: Path, data: str | bytes) -> None:
 
 
 def _replace(target: Path, raw: bytes, old: os.stat_result | None) -> None:
-    beside = target.with_name(f".cuenv-{secrets.token_hex(8)}.tmp")
+    beside = target.with_name(f".cuenv-{os.urandom(8).hex()}.tmp")
     # O_EXCL with a fresh mode lets the umask of the user decide about a new file.
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:

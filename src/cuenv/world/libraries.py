@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.facts import LibraryPath
+from cuenv.world.files import names_in
 
 NVML = "libnvidia-ml.so.1"
 CUDA = "libcuda.so.1"
@@ -80,7 +81,7 @@ def library_version(environ: Mapping[str, str], root: Path) -> tuple[str, str] |
         target = os.path.realpath(found.path) if found else ""
         number = parse_number(target)
         if found and number:
-            return number, f"{found.path} is {os.path.basename(target)}"
+            return number, f"{found.path} is {Path(target).name}"
     return None
 
 
@@ -94,10 +95,7 @@ def library_path(environ: Mapping[str, str]) -> tuple[LibraryPath, ...]:
     """The entries of LD_LIBRARY_PATH that hold CUDA libraries, in its order."""
     found = []
     for entry in dict.fromkeys(environ.get("LD_LIBRARY_PATH", "").split(":")):
-        try:
-            names = parse_names(os.listdir(entry)) if entry else ()
-        except (OSError, ValueError):
-            names = ()
+        names = parse_names(names_in(entry)) if entry else ()
         if names:
             found.append(LibraryPath(path=entry, libraries=names))
     return tuple(found)

@@ -94,20 +94,16 @@ class _Questions:
         return None
 
     def gpus(self, count: int) -> tuple[Gpu, ...]:
-        found = []
-        for index in range(count):
-            try:
-                handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
-            except self.nvml.NVMLError as error:
-                self.gaps.append(Gap(f"gpus[{index}]", "nvml:nvmlDeviceGetHandleByIndex", _reason(error)))
-                if error.value != NO_PERMISSION:
-                    found.append(Gpu(index=index, name="", capability=None))
-            else:
-                found.append(self.gpu(index, handle))
-        return tuple(found)
+        found = (self.gpu(index) for index in range(count))
+        return tuple(gpu for gpu in found if gpu is not None)
 
-    def gpu(self, index: int, handle: object) -> Gpu:
+    def gpu(self, index: int) -> Gpu | None:
         fact = f"gpus[{index}]"
+        try:
+            handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
+        except self.nvml.NVMLError as error:
+            self.gaps.append(Gap(fact, "nvml:nvmlDeviceGetHandleByIndex", _reason(error)))
+            return None if error.value == NO_PERMISSION else Gpu(index=index, name="", capability=None)
         return Gpu(
             index=index,
             name=self.ask(f"{fact}.name", "nvmlDeviceGetName", handle, read=str) or "",

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cuenv.world.files import is_file
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -69,7 +71,7 @@ def which(name: str, environ: Mapping[str, str]) -> str | None:
     """The first executable file of that name on PATH; relative entries are not searched."""
     for folder in environ.get("PATH", "").split(":"):
         path = f"{folder}/{name}"
-        if folder.startswith("/") and os.path.isfile(path) and os.access(path, os.X_OK):
+        if folder.startswith("/") and is_file(path) and os.access(path, os.X_OK):
             return path
     return None
 

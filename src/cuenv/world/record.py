@@ -1,4 +1,4 @@
-"""Recorded hosts: reading one that a person names, and writing one of this machine.
+"""Recorded hosts: reading one that a person names.
 
 A recorded host is a folder with ``host.json`` and raw captures beside it, or that file alone. The raw captures are
 for a reader of a bug report; cuenv itself reads ``host.json`` only.
@@ -16,7 +16,8 @@ from cuenv.world.files import read_text, shown
 
 SHIPPED = Path(__file__).resolve().parent.parent / "data" / "hosts"
 HOST_FILE = "host.json"
-_LIMIT = 4 * 1024 * 1024
+LIMIT = 4 * 1024 * 1024
+"""Bytes that a host file may have."""
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
     names = shipped_names()
     if name_or_path in names:
         source = SHIPPED / f"{name_or_path}.json"
-        return host_json.parse(read_text(source, limit=_LIMIT), source.name, name_or_path)
+        return host_json.parse(read_text(source, limit=LIMIT), source.name, name_or_path)
     raise UsageError(
         f"{name_or_path!r} is no folder, no file and no host that comes with cuenv; those are: {', '.join(names)}",
         hint=f"cuenv resolve --host {_nearest(name_or_path, names)}",
@@ -61,7 +62,7 @@ def _read_path(path: Path) -> HostFacts:
                 f"{shown(folder)} holds no {HOST_FILE}", hint=f"cuenv inspect --record {shown(folder / 'this-host')}"
             )
     named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
-    return host_json.parse(read_text(path, limit=_LIMIT), shown(path), named_after or str(path))
+    return host_json.parse(read_text(path, limit=LIMIT), shown(path), named_after or str(path))
 
 
 def _exists(path: Path) -> bool:
@@ -74,8 +75,8 @@ def _exists(path: Path) -> bool:
 
 
 def _bounded(text: str) -> str:
-    if len(text) > _LIMIT:
-        raise InputError(f"standard input is larger than {_LIMIT} characters, expected the JSON of a host")
+    if len(text) > LIMIT:
+        raise InputError(f"standard input is larger than {LIMIT} characters, expected the JSON of a host")
     return text
 
 

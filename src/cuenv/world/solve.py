@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -12,7 +11,6 @@ from rattler import (
     GenericVirtualPackage,
     MatchSpec,
     PackageName,
-    PackageRecord,
     RepoDataRecord,
     Version,
 )
@@ -27,13 +25,13 @@ from cuenv.facts import VirtualPackage
 from cuenv.lock import LockedPackage, Solution, SolveRequest, Unsatisfiable, short_channel
 from cuenv.urls import printable, redact, strip_credentials
 from cuenv.world.channels import Channels, Part, Progress, Source, channels_of, translated
+from cuenv.world.records import record_of
 from cuenv.world.sources import Sources
 
 SOLVER = f"py-rattler {_rattler_version}"
 """What `Solution.solver` says."""
 
 _UNSOLVABLE = "Cannot solve the request because of:"
-_BUILD_NUMBER = re.compile(r"_?(\d+)$")
 
 
 def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None = None) -> Solution | Unsatisfiable:
@@ -101,7 +99,7 @@ def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources:
 def matches(match_spec: str, package: LockedPackage) -> bool:
     """Whether a locked package satisfies a match spec, by rattler's own rules; ``False`` for a spec that is none."""
     spec = _lenient(match_spec)
-    return spec is not None and spec.matches(_record(package))
+    return spec is not None and spec.matches(record_of(package))
 
 
 def parse_spec(pin: Pin) -> MatchSpec:
@@ -180,21 +178,6 @@ def _locked(record: RepoDataRecord, platform: str) -> LockedPackage:
             hint=f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'",
         )
     return package
-
-
-def _record(package: LockedPackage) -> RepoDataRecord:
-    number = _BUILD_NUMBER.search(package.build)
-    base = PackageRecord(
-        package.name,
-        package.version,
-        BuildString.new_unchecked(package.build),
-        int(number[1]) if number else 0,
-        package.subdir,
-        depends=list(package.depends),
-        sha256=bytes.fromhex(package.sha256) if package.sha256 else None,
-        md5=bytes.fromhex(package.md5) if package.md5 else None,
-    )
-    return RepoDataRecord(base, package.url.rpartition("/")[2], package.url, package.channel)
 
 
 @lru_cache(maxsize=4096)

@@ -95,12 +95,18 @@ class Sources:
         fresh = [mirror for mirror in implied if mirror.origin not in known]
         return replace(self, mirrors=(*self.mirrors, *fresh)) if fresh else self
 
-    def cache_folder(self) -> Path:
+    def repodata_folder(self) -> Path:
         """The repodata cache of this mapping: its entries are keyed by canonical URL, so mappings must not share."""
-        user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        base = self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv"
         mapping = [part for mirror in self.mirrors for part in (mirror.origin, mirror.target)]
-        return Path(base).expanduser() / "repodata" / (digest(*mapping)[:16] if mapping else "canonical")
+        return self._base() / "repodata" / (digest(*mapping)[:16] if mapping else "canonical")
+
+    def package_folder(self) -> Path:
+        """The cache of unpacked packages."""
+        return self._base() / "pkgs"
+
+    def _base(self) -> Path:
+        user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        return Path(self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv").expanduser()
 
 
 def parse_mirror(text: str) -> Mirror:
@@ -113,7 +119,10 @@ def parse_mirror(text: str) -> Mirror:
     origin, mark, target = (part.strip() for part in text.partition("="))
     if not (origin and mark and target):
         raise UsageError(f"--mirror: {shown!r} is not FROM=TO", hint=_HINT)
-    return Mirror(origin=_origin(origin), target=_target(target))
+    try:
+        return Mirror(origin=_origin(origin), target=place(target))
+    except ValueError as error:
+        raise UsageError(f"--mirror: {error}", hint=_HINT) from error
 
 
 def parse_mirrors(texts: Iterable[str]) -> tuple[Mirror, ...]:
@@ -141,20 +150,23 @@ def _origin(text: str) -> str:
     return channel_url(text)
 
 
-def _target(text: str) -> str:
+def place(text: str) -> str:
+    """A place as `Mirror.target` wants it: an http(s) URL, or the absolute path that a file URL or a path means.
+
+    Raises:
+        ValueError: it is a URL of another kind, or one without a host.
+    """
     scheme, mark, rest = text.partition("://")
     if not mark:
         return str(Path(text).expanduser().absolute())
     if scheme in {"http", "https"} and rest.strip("/"):
         return text.rstrip("/")
-    if scheme == "file":
+    path = rest.removeprefix("localhost")
+    if scheme == "file" and path.startswith("/"):
         from urllib.parse import unquote  # noqa: PLC0415 - only file URLs need it
 
-        path = unquote(rest.removeprefix("localhost"))
-        if path.startswith("/"):
-            return path.rstrip("/") or "/"
-    shown = printable(strip_credentials(text))
-    raise UsageError(f"--mirror: cannot read channels from {shown!r}", hint=_HINT)
+        return unquote(path).rstrip("/") or "/"
+    raise ValueError(f"cannot read channels from {printable(strip_credentials(text))!r}")
 
 
 def _covers(origin: str, url: str) -> bool:

@@ -15,11 +15,13 @@ from cuenv.errors import UsageError
 from cuenv.facts import Driver, Evidence, Gap, Gpu, Libc
 from cuenv.reading import describe
 from cuenv.versions import check_driver, version
+from cuenv.world.files import is_folder, names_in
 from cuenv.world.sighting import Sighting
 
 PROC_VERSION = "proc/driver/nvidia/version"
 SYS_VERSION = "sys/module/nvidia/version"
 PROC_GPUS = "proc/driver/nvidia/gpus"
+PCI = "sys/bus/pci/devices"
 OSRELEASE = "proc/sys/kernel/osrelease"
 _LIMIT = 64 * 1024
 _MAX_GPUS = 256
@@ -87,6 +89,21 @@ def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | N
     return Driver(kernel_module=number)
 
 
+def idle_devices(root: Path) -> tuple[Gap, ...]:
+    """NVIDIA display devices on the PCI bus, for a machine whose driver did not answer."""
+    found = []
+    for entry in names_in(root / PCI):
+        if read(root, f"{PCI}/{entry}/vendor").text.strip() != "0x10de":
+            continue
+        if not read(root, f"{PCI}/{entry}/class").text.startswith("0x03"):
+            continue
+        device = read(root, f"{PCI}/{entry}/device").text.strip()
+        bound = Path(os.path.realpath(root / PCI / entry / "driver")).name
+        holder = f"bound to {bound}" if bound != "driver" else "bound to no driver"
+        found.append(Gap("gpus", f"/{PCI}/{entry}", f"an NVIDIA GPU is there (device {device}), {holder}"))
+    return tuple(found[:_MAX_GPUS])
+
+
 def parse_module(text: str) -> Driver | None:
     """Version and flavour of the kernel module in ``/proc/driver/nvidia/version``; ``None`` for another text."""
     found = _MODULE.search(text)
@@ -97,13 +114,11 @@ def parse_module(text: str) -> Driver | None:
 
 
 def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> tuple[Gpu, ...] | None:
-    try:
-        entries = sorted(os.listdir(root / PROC_GPUS))[:_MAX_GPUS]  # names are PCI addresses: the driver's order
-    except OSError as error:
-        gaps.append(Gap("gpus", f"/{PROC_GPUS}", "no such folder" if error.errno == 2 else str(error.strerror)))
+    if not is_folder(root / PROC_GPUS):
+        gaps.append(Gap("gpus", f"/{PROC_GPUS}", "no such folder"))
         return None
     found: list[Gpu] = []
-    for entry in entries:
+    for entry in names_in(root / PROC_GPUS)[:_MAX_GPUS]:  # names are PCI addresses: the driver's order
         source = f"{PROC_GPUS}/{entry}/information"
         answer = read(root, source)
         if parse_excluded(answer.text):
@@ -145,6 +160,13 @@ def parse_kernel(text: str) -> str | None:
     return stripped if _RELEASE.fullmatch(stripped) else None
 
 
+def kernel(root: Path) -> str | Gap:
+    """The release of the running kernel, or the gap."""
+    answer = read(root, OSRELEASE)
+    found = parse_kernel(answer.text)
+    return found or Gap("kernel", f"/{OSRELEASE}", answer.reason or f"unusable answer {describe(answer.text)}")
+
+
 def parse_glibc(text: str) -> Libc | None:
     """The C library in ``glibc 2.35``, what ``getconf GNU_LIBC_VERSION`` prints."""
     found = _GLIBC.fullmatch(text.strip())
@@ -168,8 +190,9 @@ def platform_of(system: str, machine: str) -> str:
     """
     found = _MACHINES.get(machine.lower()) if system == "Linux" else None
     if found is None:
+        here = f"{describe(system)} on {describe(machine)}"
         raise UsageError(
-            f"cuenv looks at Linux and WSL2 machines (x86_64 or aarch64); this is {describe(system)} on {describe(machine)}",
+            f"cuenv looks at Linux and WSL2 machines (x86_64 or aarch64); this is {here}",
             hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64",
         )
     return found
@@ -195,6 +218,6 @@ def wsl(root: Path, kernel: str | None) -> Evidence | None:
     """Whether this is WSL2, as evidence."""
     if kernel and "microsoft" in kernel.lower():
         return Evidence("environment.wsl", f"/{OSRELEASE}", kernel)
-    if (root / "usr/lib/wsl/lib").is_dir():
+    if is_folder(root / "usr/lib/wsl/lib"):
         return Evidence("environment.wsl", "/usr/lib/wsl/lib", "the folder is there")
     return None

@@ -1,0 +1,39 @@
+"""``cuenv check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.output import emit, emit_json, report_json, report_lines
+
+
+@click.command("check")
+@click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
+@host_options
+@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@talk_options
+def command(path: Path, **values: Any) -> int:
+    """Check a lock against a host, against its environment file, and against the laws.
+
+    The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
+    lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors.
+
+    \b
+    Examples:
+      cuenv check
+      cuenv check --host h800-525
+      cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
+    """
+    from cuenv.explain import host_line  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.checking import check  # noqa: PLC0415 - as above
+
+    checked = check(path, host_from(values), knowledge_from(values))
+    if values["as_json"]:
+        emit_json(report_json(checked.report, host=host_line(checked.facts)))
+    elif not values["quiet"] or checked.report.errors:
+        emit("\n".join(report_lines(checked.report, verbose=values["verbose"])))
+    return checked.report.exit

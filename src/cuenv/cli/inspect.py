@@ -1,0 +1,66 @@
+"""``cuenv inspect``: the layers of a machine, one under another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, say
+from cuenv.errors import UsageError
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge
+
+
+@click.command("inspect")
+@click.option(
+    "--record",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Also write this machine as a recorded host, without host name, user name, serial or UUID.",
+)
+@host_options
+@knowledge_option
+@talk_options
+def command(record: Path | None, **values: Any) -> None:
+    """Show what this machine is: driver, GPUs, C library, toolkits, compilers, torch, and what could not be told.
+
+    With host options it shows that host instead, as the other commands see it.
+    """
+    options = host_from(values)
+    if record is not None and options.given:
+        raise UsageError("--record writes this machine, and the host options name another one")
+    knowledge = knowledge_from(values)
+    if options.given:
+        from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - what --help does not need
+
+        facts = host_facts(options, knowledge)
+    else:
+        facts = _this_machine(record, knowledge, quiet=values["quiet"])
+    if values["as_json"]:
+        from cuenv.formats.host_json import dump  # noqa: PLC0415 - only for JSON
+
+        emit(dump(facts))
+        return
+    from cuenv.explain_host import evidence_lines, lines  # noqa: PLC0415 - only for people
+
+    emit("\n".join([*lines(facts), *(evidence_lines(facts) if values["verbose"] else ())]))
+
+
+def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:
+    from cuenv.flows.hosts import this_machine  # noqa: PLC0415 - what --help does not need
+    from cuenv.overrides import apply_overrides  # noqa: PLC0415 - as above
+
+    # A record holds the machine itself, not what CONDA_OVERRIDE_* pretends.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("CONDA_OVERRIDE_")}
+    facts = this_machine(own, knowledge, deep=True)
+    shown = apply_overrides(facts, os.environ)
+    if folder is not None:
+        from cuenv.world.recording import record  # noqa: PLC0415 - only with --record
+
+        written = record(folder, facts, own)
+        say([f"recorded in {folder}: {', '.join(path.name for path in written)}"], quiet=quiet)
+    return shown

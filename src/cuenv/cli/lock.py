@@ -1,0 +1,114 @@
+"""``cuenv lock``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cuenv.cli.options import channel_options, host_from, host_options, knowledge_from, channel_sources, talk_options
+from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines, say
+from cuenv.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from cuenv.flows.locking import Locked
+
+
+@click.command("lock")
+@click.argument("path", type=click.Path(path_type=Path), default="environment.yml", metavar="[environment.yml]")
+@host_options
+@click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
+@click.option(
+    "--allow", multiple=True, metavar="CODE", help="Lock although this finding refuses; recorded in the lock."
+)
+@channel_options
+@talk_options
+@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+def command(path: Path, **values: Any) -> int:
+    """Solve environment.yml and write its lock files beside it.
+
+    The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc ...)
+    come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
+    packages while they satisfy the file.
+
+    \b
+    Writes:
+      conda-lock.yml               for micromamba, conda-lock, cuenv check
+      conda-<platform>.lock        explicit, with hashes: installs as it is
+      conda-<platform>.lock.yml    for conda env create
+    """
+    from cuenv.flows.locking import LockRequest, create_commands, lock  # noqa: PLC0415 - not needed for --help
+
+    if not path.exists():
+        raise UsageError(f"{path} is not there: there is nothing to lock", hint=f"cuenv resolve -o {path}")
+    knowledge = knowledge_from(values)
+    if values["check"]:
+        return _check(path, values, knowledge)
+    show = progress(quiet=values["quiet"])
+    request = LockRequest(
+        path=path, host=host_from(values), sources=channel_sources(values), allow=_codes(values["allow"])
+    )
+    answer = lock(request, knowledge, progress=show)
+    progress_done(show)
+    quiet = values["quiet"] or values["as_json"]
+    say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
+    if values["as_json"]:
+        emit_json(_plain(answer))
+    elif answer.lock is None:
+        say(_refusal(answer, verbose=values["verbose"]))
+    else:
+        say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
+        counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
+        say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
+        say(["make the environment with one of:", *(f"  {line}" for line in create_commands(answer))], quiet=quiet)
+    return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
+    for code in codes:
+        if not (code.startswith("CU") and code[2:].isdigit()):
+            raise UsageError(f"--allow {code!r} is no finding code", hint="cuenv lock --allow CU104")
+    return codes
+
+
+def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
+    from cuenv.flows.checking import out_of_date  # noqa: PLC0415 - not needed for --help
+
+    report = out_of_date(path, host_from(values), knowledge)
+    if values["as_json"]:
+        emit_json(report_json(report))
+    elif not values["quiet"]:
+        emit("\n".join(report_lines(report, verbose=values["verbose"])))
+    return report.exit
+
+
+def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
+    from cuenv.flows.resolving import unsatisfiable_text  # noqa: PLC0415 - only then
+
+    lines = report_lines(answer.report, verbose=verbose)[1:-1]
+    if answer.unsatisfiable is None:
+        return [*lines, "error   refused; nothing was written. --allow CODE locks anyway and records it"]
+    lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable)}")
+    lines += [f"        {line}" for line in answer.unsatisfiable.text.splitlines()]
+    options = " ".join(_host_words(answer))
+    lines.append(f"hint    take the best that closes: cuenv resolve --prove {options}-o environment.yml")
+    return lines
+
+
+def _host_words(answer: Locked) -> list[str]:
+    del answer
+    return []
+
+
+def _plain(answer: Locked) -> dict[str, Any]:
+    unsatisfiable = answer.unsatisfiable
+    return report_json(
+        answer.report,
+        locked=answer.lock is not None,
+        written=[str(file) for file in answer.written],
+        packages={item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
+        unsatisfiable=None
+        if unsatisfiable is None
+        else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},
+    )

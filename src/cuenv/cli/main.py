@@ -1,0 +1,128 @@
+"""The group of commands, and the only place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from cuenv import __version__
+from cuenv.cli.output import error_json, styled
+from cuenv.errors import CuenvError, ExitCode
+
+COMMANDS = {
+    "demo": "the whole line on a small sample channel: try this first",
+    "inspect": "what this machine is: driver, GPUs, C library, toolkits, torch",
+    "resolve": "choose and write environment.yml for a host",
+    "lock": "solve environment.yml and write its lock files",
+    "check": "check a lock against a host, its environment file and the laws",
+    "why": "why the choice is as it is, down to sourced facts",
+    "why-not": "why something else was not chosen: why-not cuda=13.0",
+    "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
+}
+"""The commands in the order of use, each with its line of help; a test holds every line to its command."""
+
+_EPILOG = """\b
+Start here:
+  cuenv demo                          see the whole line, no conda and no network
+  cuenv resolve -o environment.yml    for the GPUs of this machine
+  cuenv lock                          pin every package, with hashes
+  cuenv check                         would it run here, and why
+"""
+
+
+class Commands(click.Group):
+    """Loads only the command that is used: each has its own module."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """Import the module of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"cuenv.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does, with the nearest command in the error."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            if near:
+                error.message += f" Did you mean {near[0]!r}?"
+            raise
+
+
+@click.group(
+    cls=Commands,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, "-V", "--version", prog_name="cuenv", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """CUDA + PyTorch conda environments that are known to run on the GPUs you have.
+
+    cuenv looks at the NVIDIA driver and the GPUs, chooses a CUDA toolkit and a PyTorch build from tables with sources,
+    writes environment.yml with every CUDA component from one channel, locks it, and checks the result. It says why.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command line.
+
+    Args:
+        argv: the arguments without the program.
+
+    Returns:
+        The exit code, one of `ExitCode`.
+    """
+    wants_json = "--json" in argv
+    try:
+        code = cli.main(args=list(argv), prog_name="cuenv", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        usage = isinstance(error, click.UsageError)
+        _fail("usage" if usage else "input", error.format_message(), _help_for(error), wants_json=wants_json)
+        return ExitCode.USAGE if usage else ExitCode.INPUT
+    except CuenvError as error:
+        _fail(error.code, error.message, error.hint, wants_json=wants_json)
+        return error.exit
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _help_for(error: click.ClickException) -> str | None:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path} --help" if context else None
+
+
+def _fail(code: str, message: str, hint: str | None, *, wants_json: bool) -> None:
+    from cuenv.urls import printable  # noqa: PLC0415 - only when something is wrong
+
+    if wants_json:
+        click.echo(error_json(code, message, hint))
+        return
+    shown = "\n".join(printable(line) for line in message.splitlines())
+    sys.stderr.write(f"{styled('error', 'error')}: {shown}\n")
+    if hint:
+        sys.stderr.write(f"hint: {printable(hint)}\n")

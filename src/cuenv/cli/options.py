@@ -1,0 +1,138 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cuenv.errors import InputError, UsageError
+from cuenv.flows.hosts import HostOptions
+from cuenv.knowledge import Knowledge
+from cuenv.profile import PREFER, STACKS, Profile
+from cuenv.versions import parse_wish
+from cuenv.world.sources import Sources
+
+F = TypeVar("F", bound=Callable[..., Any])
+_STDIN_LIMIT = 16 * 1024 * 1024
+
+
+def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    def apply(function: F) -> F:
+        for decorate in reversed(decorators):
+            function = decorate(function)
+        return function
+
+    return apply
+
+
+host_options = _all(
+    click.option(
+        "--host", "hosts", multiple=True, metavar="DIR|FILE|NAME|-", help="A recorded host; repeat for a pool."
+    ),
+    click.option("--gpu", "gpus", multiple=True, metavar="NAME|X.Y", help="A GPU by name or capability; repeatable."),
+    click.option("--driver", metavar="VERSION", help="The NVIDIA driver, such as 535.129.03."),
+    click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
+    click.option("--platform", metavar="PLATFORM", help="linux-64 or linux-aarch64."),
+)
+
+talk_options = _all(
+    click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."),
+    click.option("-q", "--quiet", is_flag=True, help="Say less."),
+    click.option("-v", "--verbose", is_flag=True, help="Say more."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour."),
+)
+
+channel_options = _all(
+    click.option("--mirror", "mirrors", multiple=True, metavar="FROM=TO", help="Read a channel elsewhere; repeatable."),
+    click.option("--offline", is_flag=True, help="Use only what the cache holds."),
+    click.option("--no-progress", is_flag=True, help="Show no progress."),
+)
+
+wish_options = _all(
+    click.option("--profile", metavar="NAME|FILE", help="Wishes from a profile."),
+    click.option("--stack", type=click.Choice(STACKS), help="Where CUDA components come from."),
+    click.option("--pytorch", metavar="WISH", help="2.5 (prefix), ==2.5.1 (exact) or '>=2.4,<2.6'."),
+    click.option("--cuda", metavar="WISH", help="The CUDA release, as --pytorch."),
+    click.option("--python", metavar="WISH", help="The Python, as --pytorch."),
+    click.option(
+        "--with", "packages", multiple=True, metavar="SPEC", help="A further package, or pip:REQ; repeatable."
+    ),
+    click.option(
+        "--dev/--no-dev", default=None, help="With compiler and headers for JIT builds (default), or without."
+    ),
+    click.option("--cpu", is_flag=True, help="A CPU build: only ever when asked for."),
+    click.option(
+        "--prefer", type=click.Choice(PREFER), help="Newest torch first (default), or the driver's CUDA level."
+    ),
+    knowledge_option := click.option(
+        "--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables."
+    ),
+)
+
+
+def host_from(values: dict[str, Any]) -> HostOptions:
+    """The host options of a command."""
+    return HostOptions(
+        hosts=values["hosts"],
+        gpus=values["gpus"],
+        driver=values["driver"],
+        glibc=values["glibc"],
+        platform=values["platform"],
+        environ=os.environ,
+        stdin=_stdin,
+    )
+
+
+def _stdin() -> str:
+    data = sys.stdin.buffer.read(_STDIN_LIMIT + 1)
+    if len(data) > _STDIN_LIMIT:
+        raise InputError(
+            f"standard input is longer than {_STDIN_LIMIT} bytes", hint="cuenv inspect --json | cuenv resolve --host -"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8: {error}", hint="cuenv inspect --json") from error
+
+
+def knowledge_from(values: dict[str, Any]) -> Knowledge:
+    """The tables, with those of ``--knowledge``."""
+    from cuenv.world.knowledge import load  # noqa: PLC0415 - commands that need no tables do not pay for them
+
+    return load(values.get("tables"))
+
+
+def wish_from(values: dict[str, Any]) -> Profile:
+    """The profile of a command with its options laid over it."""
+    from dataclasses import replace  # noqa: PLC0415 - as above
+
+    from cuenv.world.profiles import read_profile  # noqa: PLC0415 - as above
+
+    wish = read_profile(values["profile"]) if values["profile"] else Profile()
+    changes: dict[str, Any] = {
+        name: parse_wish(values[name], what=f"--{name}") for name in ("pytorch", "cuda", "python") if values[name]
+    }
+    changes |= {name: values[name] for name in ("stack", "prefer", "dev") if values[name] is not None}
+    pip = tuple(item.removeprefix("pip:").strip() for item in values["packages"] if item.startswith("pip:"))
+    conda = tuple(item for item in values["packages"] if not item.startswith("pip:"))
+    if not all((*pip, *(item.strip() for item in conda))):
+        raise UsageError("--with: an empty requirement", hint="cuenv resolve --with 'transformers>=4.36'")
+    if values["cpu"]:
+        changes |= {"cpu": True, "dev": False if values["dev"] is None else values["dev"]}
+        if values["cuda"]:
+            raise UsageError("--cpu and --cuda exclude each other", hint="cuenv resolve --cpu")
+    return replace(wish, **changes, packages=(*wish.packages, *conda), pip=(*wish.pip, *pip))
+
+
+def channel_sources(values: dict[str, Any]) -> Sources:
+    """Where channels are read from: mirrors of the options, then ``.condarc``."""
+    from cuenv.world.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
+    from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
+
+    condarc = read_condarc(condarc_files(os.environ), os.environ)
+    return sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"])

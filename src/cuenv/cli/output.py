@@ -1,0 +1,115 @@
+"""How things are said: streams, colour, JSON, reports and progress."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import IO, Any
+
+import click
+
+from cuenv.report import Finding, Report
+from cuenv.urls import printable
+
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan", "ok": "green", "hint": "cyan", "choice": "green"}
+
+
+def wants_colour(stream: IO[str], option: str = "auto") -> bool:
+    """Whether a stream is coloured: the option, NO_COLOR, FORCE_COLOR, TERM=dumb, then whether it is a terminal."""
+    if option != "auto":
+        return option == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return os.environ.get("TERM") not in ("dumb", "unknown") and stream.isatty()
+
+
+def styled(word: str, kind: str, stream: IO[str] | None = None) -> str:
+    """A word in the colour of its kind, where the stream is coloured."""
+    context = click.get_current_context(silent=True)
+    option = context.params.get("color", "auto") if context else "auto"
+    if kind in _COLOURS and wants_colour(stream or sys.stderr, option):
+        return click.style(word, fg=_COLOURS[kind], bold=kind == "error")
+    return word
+
+
+def say(lines: Iterable[str], *, quiet: bool = False) -> None:
+    """Talk: lines on stderr, their first word in colour."""
+    if quiet:
+        return
+    for line in lines:
+        word, space, rest = line.partition(" ")
+        sys.stderr.write(f"{styled(word, word)}{space}{printable(rest)}\n" if word else f"{printable(line)}\n")
+
+
+def emit(text: str) -> None:
+    """The product, on stdout."""
+    click.echo(text, nl=not text.endswith("\n"))
+
+
+def emit_json(data: Any) -> None:
+    """A product as JSON, on stdout."""
+    emit(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def error_json(code: str, message: str, hint: str | None) -> str:
+    """An error as JSON, schema ``cuenv/error/1``."""
+    error = {"code": code, "message": message, "hint": hint}
+    return json.dumps({"schema": "cuenv/error/1", "error": error}, indent=2, ensure_ascii=False)
+
+
+def report_lines(report: Report, *, verbose: bool = False) -> list[str]:
+    """A report as lines: one for each finding, its evidence when asked, its fix."""
+    lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
+    for finding in report.findings:
+        lines.append(f"{styled(finding.severity, finding.severity, sys.stdout)} {finding.code} {finding.message}")
+        if verbose:
+            lines += [f"        - {item}" for item in finding.evidence]
+        if finding.fix:
+            lines.append(f"        fix: {finding.fix}")
+    counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
+    verdict = "fine" if not counts["error"] else f"{counts['error']} error(s)"
+    also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
+    lines.append(f"{styled(verdict, 'error' if counts['error'] else 'ok', sys.stdout)}{also}")
+    return [printable(line) if "\x1b" not in line else line for line in lines]
+
+
+def report_json(report: Report, **more: Any) -> dict[str, Any]:
+    """A report as JSON, schema ``cuenv/report/1``."""
+    findings = [finding_json(item) for item in report.findings]
+    return {"schema": "cuenv/report/1", "title": report.title, "ok": not report.errors, "findings": findings, **more}
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "subject": finding.subject,
+        "message": finding.message,
+        "evidence": list(finding.evidence),
+        "fix": finding.fix,
+    }
+
+
+def progress(*, quiet: bool) -> Callable[[str], None] | None:
+    """A line on stderr that is written over, on a terminal only."""
+    context = click.get_current_context(silent=True)
+    if quiet or not sys.stderr.isatty() or (context and context.params.get("no_progress")):
+        return None
+
+    def show(text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{printable(text)[:100]}")
+        sys.stderr.flush()
+
+    return show
+
+
+def progress_done(show: Callable[[str], None] | None) -> None:
+    """Take the progress line away."""
+    if show:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

@@ -1,0 +1,43 @@
+"""What ``why`` and ``why-not`` share: decide, answer, print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cuenv.cli.options import host_from, knowledge_from, wish_from
+from cuenv.cli.output import emit, emit_json
+from cuenv.decision import Decision
+from cuenv.explain import host_line, verdict_lines
+from cuenv.flows.hosts import host_facts
+from cuenv.flows.resolving import resolve
+from cuenv.knowledge import Knowledge
+from cuenv.questions import Answer
+from cuenv.urls import printable
+
+
+def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decision:
+    """Decide for the host and wishes of the options, and print the answer to a question about it."""
+    knowledge, wish = knowledge_from(values), wish_from(values)
+    decision = resolve(host_facts(host_from(values), knowledge, wish), wish, knowledge).decision
+    given = answer(decision)
+    if values["as_json"]:
+        from cuenv.formats.decision_json import answer_plain  # noqa: PLC0415 - only for JSON
+
+        emit_json(answer_plain(given, knowledge))
+    else:
+        lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says, *_lines(given, knowledge)]
+        emit("\n".join(printable(line) for line in lines))
+    return decision
+
+
+def _lines(answer: Answer, knowledge: Knowledge) -> list[str]:
+    lines: list[str] = []
+    for verdict, count in answer.verdicts:
+        lines += verdict_lines(verdict, knowledge)
+        if count > 1:
+            lines.append(f"        and so for {count} candidates")
+    for loss in answer.losses:
+        lines.append(f"prefer  {loss.criterion}: {loss.chosen}, before {loss.other}")
+        lines.append(f"        such as {loss.example}")
+    return lines

@@ -1,0 +1,31 @@
+"""``cuenv why-not``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_options, talk_options, wish_options
+from cuenv.cli.questioning import ask
+from cuenv.errors import ExitCode
+
+
+@click.command("why-not")
+@click.argument("question", metavar="KEY=VALUE")
+@host_options
+@wish_options
+@talk_options
+def command(question: str, **values: Any) -> int:
+    """Why something else was not chosen: its objections, else the first criterion on which it loses.
+
+    \b
+    Examples:
+      cuenv why-not cuda=13.0
+      cuenv why-not pytorch=2.12 --host a800-470
+      cuenv why-not stack=pytorch
+    """
+    from cuenv.questions import why_not  # noqa: PLC0415 - not needed for --help
+
+    ask(values, lambda decision: why_not(decision, question))
+    return ExitCode.OK

@@ -1,0 +1,221 @@
+"""Check: a lock against a host, against its environment file, and against the laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv.candidates import Candidate
+from cuenv.environment import EnvironmentSpec
+from cuenv.errors import InputError
+from cuenv.explain import host_line
+from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
+from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.locking import (
+    LOCK_NAME,
+    host_metadata,
+    read_environment,
+    read_lock,
+    recorded_virtual_packages,
+    spec_digest,
+)
+from cuenv.knowledge import Knowledge
+from cuenv.laws import lock_findings
+from cuenv.lock import Lock, Solution, content_digest
+from cuenv.report import Finding, Report, report
+from cuenv.verify import candidate_of, host_findings, machine_findings
+from cuenv.versions import Capability, check_driver, version
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A report, and the host that it was made for."""
+
+    report: Report
+    facts: HostFacts
+
+
+def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
+    """Check a lock.
+
+    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
+
+    Raises:
+        InputError: the lock cannot be read.
+    """
+    lock = _read(path)
+    facts = host_facts(options, knowledge)
+    notes: list[Finding] = []
+    if not options.given and not facts.gpus:
+        recorded = recorded_host(lock, facts)
+        if recorded:
+            facts = recorded
+            notes.append(_judged_for(recorded))
+    found = [*notes, *_edited(lock), *_environment(lock, path)]
+    for solution in lock.solutions:
+        found += lock_findings(solution.packages, solution.platform, knowledge)
+        host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
+        found += host_findings(solution, host, knowledge)
+    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
+    looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages", host_line(facts))
+    allowed = lock.metadata.get("cuenv_allowed", "").split()
+    lenient = [replace(item, severity="warning") if item.code in allowed else item for item in found]
+    return Checked(report=report(str(path), lenient, looked), facts=facts)
+
+
+def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Report:
+    """Whether a lock still belongs to its environment file and to the given options: no solve, no GPU, no network.
+
+    Args:
+        path: the environment file.
+        options: host options; only those that are given are compared with what the lock recorded.
+        knowledge: the tables.
+    """
+    spec, _ = read_environment(path)
+    target = path.parent / LOCK_NAME
+    if not target.exists():
+        missing = Finding(
+            code="CU107",
+            severity="error",
+            subject=LOCK_NAME,
+            message=f"{target} is not there",
+            fix=f"cuenv lock {path}",
+        )
+        return report(str(target), [missing])
+    lock = _read(target)
+    found = [*_edited(lock)]
+    recorded = lock.metadata.get("cuenv_environment")
+    if recorded is None:
+        found.append(_foreign(target))
+    elif recorded != spec_digest(spec):
+        found.append(_changed(f"{path.name}", "its content is not what was locked", path))
+    if options.given:
+        now = host_metadata(host_facts(options, knowledge))
+        for key, value in now.items():
+            old = lock.metadata.get(key, "nothing")
+            if old != value:
+                found.append(_changed(key.removeprefix("cuenv_"), f"locked for {old}, asked for {value}", path))
+    return report(str(target), found)
+
+
+def _changed(what: str, how: str, path: Path) -> Finding:
+    return Finding(
+        code="CU107", severity="error", subject=what, message=f"{what} changed: {how}", fix=f"cuenv lock {path}"
+    )
+
+
+def _foreign(target: Path) -> Finding:
+    return Finding(
+        code="CU107",
+        severity="error",
+        subject=target.name,
+        message=f"{target.name} was not made by cuenv: it does not say what it was made from",
+        fix="cuenv lock",
+    )
+
+
+def _read(path: Path) -> Lock:
+    if not path.exists():
+        raise InputError(f"{path} is not there", hint="cuenv lock environment.yml")
+    return read_lock(path)
+
+
+def recorded_host(lock: Lock, here: HostFacts) -> HostFacts | None:
+    """The host that a lock remembers, or ``None`` when it remembers no GPU."""
+    texts = lock.metadata.get("cuenv_gpus", "").split()
+    packages = {item.name: item.version for item in recorded_virtual_packages(lock.metadata)}
+    try:
+        gpus = tuple(Gpu(index=i, name="", capability=Capability.parse(text)) for i, text in enumerate(texts))
+        level = version(packages["__cuda"]) if "__cuda" in packages else None
+        libc = glibc(packages["__glibc"]) if "__glibc" in packages else None
+        driver = lock.metadata.get("cuenv_driver")
+        driver = check_driver(driver) if driver else None
+    except ValueError as error:
+        raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    if not gpus:
+        return None
+    source = "the lock's record"
+    return HostFacts(
+        label="the host it was made for",
+        platform=lock.solutions[0].platform if lock.solutions else here.platform,
+        driver=Driver(version=driver, cuda=level) if driver or level else None,
+        gpus=gpus,
+        libc=libc,
+        kernel=packages.get("__linux"),
+        evidence=tuple(Evidence(fact, source, "custom_metadata") for fact in ("gpus", "driver.version", "libc")),
+    )
+
+
+def _judged_for(facts: HostFacts) -> Finding:
+    return Finding(
+        code="CU409",
+        severity="info",
+        subject="host",
+        message=f"this machine has no NVIDIA GPU: judged for {host_line(facts)}",
+        fix="cuenv check --host FILE judges for another host",
+    )
+
+
+def _moved(facts: HostFacts, lock: Lock, solution: Solution) -> HostFacts:
+    """A lock for several platforms is judged for each; a lock for another platform alone is a finding."""
+    several = len(lock.solutions) > 1
+    return replace(facts, platform=solution.platform) if several else facts
+
+
+def _chosen(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:
+    solution = lock.solution(facts.platform)
+    return candidate_of(solution, knowledge) if solution else None
+
+
+def _edited(lock: Lock) -> Iterator[Finding]:
+    recorded = lock.metadata.get("cuenv_content")
+    if recorded and recorded != content_digest(lock.solutions):
+        yield Finding(
+            code="CU108",
+            severity="error",
+            subject="packages",
+            message="the lock was edited after it was made: its packages are not those that were locked",
+            fix="cuenv lock",
+        )
+
+
+def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
+    """The lock against the environment file that it names, if that lies beside it."""
+    for source in lock.sources:
+        file = path.parent / source
+        if not file.is_file():
+            continue
+        spec, _ = read_environment(file)
+        if lock.metadata.get("cuenv_environment") == spec_digest(spec):
+            continue
+        yield from _unsatisfied(lock, spec, file)
+
+
+def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
+    from cuenv.world.solve import matches  # noqa: PLC0415 - only when the file changed
+
+    for solution in lock.solutions:
+        broken = [
+            pin
+            for pin in spec.pins
+            if (package := solution.package(pin.name)) is None or not matches(pin.match_spec(), package)
+        ]
+        for pin in broken:
+            package = solution.package(pin.name)
+            have = f"{package.version} {package.build} from {package.channel_name}" if package else "nothing"
+            yield Finding(
+                code="CU107",
+                severity="error",
+                subject=pin.name,
+                message=f"{file.name} asks for {pin.yaml_text()}, the lock for {solution.platform} holds {have}",
+                fix=f"cuenv lock {file}",
+            )
+        if not broken:
+            yield Finding(
+                code="CU107",
+                severity="warning",
+                subject=file.name,
+                message=f"{file.name} changed since it was locked; the lock still satisfies it",
+                fix=f"cuenv lock {file}",
+            )

@@ -1,0 +1,192 @@
+"""Which host a question is about: options, a recorded host, a profile's GPUs, or this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cuenv.errors import UsageError
+from cuenv.facts import PLATFORMS, Driver, Evidence, Gpu, HostFacts, Libc, glibc, pool
+from cuenv.knowledge import Knowledge
+from cuenv.overrides import apply_overrides
+from cuenv.profile import Profile
+from cuenv.versions import Capability, check_driver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """The options that name a host, as they were typed.
+
+    Attributes:
+        hosts: recorded hosts: a folder, a file, a shipped name or ``-``.
+        gpus: product names or capabilities ``X.Y``.
+    """
+
+    hosts: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    glibc: str | None = None
+    platform: str | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    stdin: Callable[[], str] = field(default=lambda: "")
+
+    @property
+    def given(self) -> bool:
+        """Whether any option names a host."""
+        return bool(self.hosts or self.gpus or self.driver or self.glibc or self.platform)
+
+
+def host_facts(options: HostOptions, knowledge: Knowledge, profile: Profile | None = None) -> HostFacts:
+    """The host that the options mean.
+
+    ``--host`` first, else the GPUs of the options, else those of the profile, else this machine. Options override
+    the fact of the same name. GPUs from options or a profile never take this machine's driver.
+
+    Raises:
+        UsageError: an option names nothing that exists.
+        InputError: a recorded host cannot be read.
+    """
+    driver = _driver(options.driver, knowledge)
+    libc = _libc(options.glibc)
+    platform = _platform(options.platform)
+    gpus = tuple(_gpu(text, index, knowledge) for index, text in enumerate(options.gpus))
+    if options.hosts:
+        facts = _recorded(options)
+    elif gpus:
+        facts = _here_without_gpu("the options", options)
+    elif profile and profile.gpus:
+        facts = _of_profile(profile, options, knowledge)
+    else:
+        facts = this_machine(options.environ, knowledge)
+    facts = _overridden(facts, gpus=gpus, driver=driver, libc=libc, platform=platform)
+    if options.driver and not facts.gpus:
+        raise UsageError(
+            f"--driver {options.driver} names no GPU that it drives",
+            hint=f"cuenv resolve --gpu 'RTX 4090' --driver {options.driver}",
+        )
+    return facts
+
+
+def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool = False) -> HostFacts:
+    """This machine as it is, with conda's override variables laid over it."""
+    from cuenv.world.probe import Machine, probe  # noqa: PLC0415 - most resolves name their host
+
+    def capability(name: str) -> Capability | None:
+        from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - old drivers only
+
+        row = find_gpu(name, knowledge.gpus)
+        return row.capability if row else None
+
+    machine = Machine(environ=environ)
+    facts = probe(machine, deep=deep, name_to_capability=capability, level_of=knowledge.cuda_of)
+    return apply_overrides(facts, environ)
+
+
+def _recorded(options: HostOptions) -> HostFacts:
+    from cuenv.world.record import read_host  # noqa: PLC0415 - only with --host
+
+    if options.hosts.count("-") > 1:
+        raise UsageError("--host - was given twice, and standard input can be read once")
+    hosts = [read_host(name, options.stdin) for name in options.hosts]
+    try:
+        return pool(hosts)
+    except ValueError as error:
+        raise UsageError(str(error), hint="run once for each platform") from error
+
+
+def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
+    """This machine's C library, kernel and platform, and nothing of its driver or GPUs."""
+    from cuenv.world.bare import bare_facts  # noqa: PLC0415 - only where options leave something open
+
+    return apply_overrides(bare_facts(label), _without_cuda(options.environ))
+
+
+def _without_cuda(environ: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in environ.items() if not key.startswith("CONDA_OVERRIDE_CUDA")}
+
+
+def _of_profile(profile: Profile, options: HostOptions, knowledge: Knowledge) -> HostFacts:
+    source = f"profile {profile.name}"
+    facts = _here_without_gpu(source, options)
+    gpus = tuple(_gpu(text, index, knowledge) for index, text in enumerate(profile.gpus))
+    driver = _driver(profile.lowest_driver, knowledge)
+    evidence = [Evidence("gpus", source, ", ".join(profile.gpus))]
+    if driver:
+        evidence.append(Evidence("driver.version", source, f"lowest_driver: {driver.version}"))
+    return replace(facts, gpus=gpus, driver=driver, evidence=(*facts.evidence, *evidence))
+
+
+def _overridden(
+    facts: HostFacts, *, gpus: tuple[Gpu, ...], driver: Driver | None, libc: Libc | None, platform: str | None
+) -> HostFacts:
+    """The facts with options in place of the facts of the same name, for every member of a pool."""
+    if facts.members and not gpus:
+        return pool(
+            _overridden(member, gpus=(), driver=driver, libc=libc, platform=platform) for member in facts.members
+        )
+    evidence = {item.fact: item for item in facts.evidence}
+    if gpus:
+        facts = replace(facts, gpus=gpus, members=(), detected=False)
+        evidence["gpus"] = Evidence(
+            "gpus", "override:--gpu", ", ".join(str(gpu.name or gpu.capability) for gpu in gpus)
+        )
+    if driver:
+        facts = replace(facts, driver=driver)
+        evidence["driver.version"] = Evidence("driver.version", "override:--driver", driver.version or "")
+        evidence["driver.cuda"] = Evidence("driver.cuda", "override:--driver", f"CUDA {driver.cuda} by its branch")
+    if libc:
+        facts = replace(facts, libc=libc)
+        evidence["libc"] = Evidence("libc", "override:--glibc", str(libc.version))
+    if platform:
+        facts = replace(facts, platform=platform)
+        evidence["platform"] = Evidence("platform", "override:--platform", platform)
+    return replace(facts, evidence=tuple(evidence.values()))
+
+
+def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
+    try:
+        return Gpu(index=index, name="", capability=Capability.parse(text.strip()))
+    except ValueError:
+        pass
+    from cuenv.gpu_names import find_gpu, near_gpus  # noqa: PLC0415 - a capability needs no names
+
+    row = find_gpu(text, knowledge.gpus)
+    if row:
+        return Gpu(index=index, name=row.name, capability=row.capability)
+    near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
+    raise UsageError(
+        f"--gpu {text!r}: no GPU of that name is known" + (f"; the nearest are {near}" if near else ""),
+        hint="a compute capability works as well: --gpu 8.9",
+    )
+
+
+def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
+    if text is None:
+        return None
+    try:
+        version = check_driver(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--driver: {error}", hint="nvidia-smi --query-gpu=driver_version --format=csv") from error
+    return Driver(version=version, cuda=knowledge.cuda_of(version))
+
+
+def _libc(text: str | None) -> Libc | None:
+    if text is None:
+        return None
+    try:
+        found = glibc(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--glibc: {error}", hint="ldd --version") from error
+    if found.version.major != 2:
+        raise UsageError(f"--glibc {text}: there is no such glibc", hint="ldd --version")
+    return found
+
+
+def _platform(text: str | None) -> str | None:
+    if text is not None and text not in PLATFORMS:
+        raise UsageError(
+            f"--platform {text!r} is not served: cuenv resolves for {' and '.join(PLATFORMS)}",
+            hint=f"cuenv resolve --platform {PLATFORMS[0]}",
+        )
+    return text

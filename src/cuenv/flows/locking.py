@@ -1,0 +1,294 @@
+"""Lock: from an environment file to the three lock files, judged before and after solving."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv import __version__
+from cuenv.environment import EnvironmentSpec
+from cuenv.errors import InputError, UsageError
+from cuenv.explain import host_options
+from cuenv.facts import PLATFORMS, HostFacts, VirtualPackage, virtual_packages
+from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.knowledge import Knowledge
+from cuenv.laws import lock_findings, spec_findings, wants_cuda
+from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest, digest
+from cuenv.report import Finding, Report, report
+from cuenv.rules import Case
+from cuenv.rules.driver import minimum_driver
+from cuenv.profile import Profile
+from cuenv.verify import candidate_of, drift_findings, host_findings, judge_spec
+from cuenv.world.files import read_text, write_atomically
+from cuenv.world.sources import Sources
+
+LOCK_NAME = "conda-lock.yml"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockRequest:
+    """What to lock and how.
+
+    Attributes:
+        path: the environment file.
+        platforms: to lock for; empty for those of the file, else the host's.
+        allow: codes of error findings that do not refuse.
+    """
+
+    path: Path
+    host: HostOptions
+    sources: Sources
+    platforms: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locked:
+    """What came of locking.
+
+    Attributes:
+        report: findings before and after the solve.
+        lock: ``None`` when it was refused or cannot be solved.
+        written: the files, in the order they were written.
+        unsatisfiable: the solver's no.
+        warnings: what was noticed when the environment file was read.
+    """
+
+    report: Report
+    spec: EnvironmentSpec
+    lock: Lock | None = None
+    written: tuple[Path, ...] = ()
+    unsatisfiable: Unsatisfiable | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+    """Read an environment file.
+
+    Raises:
+        InputError: it is not there or not valid.
+    """
+    from cuenv.formats import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
+
+    if not path.exists():
+        raise InputError(f"{path} is not there", hint=f"cuenv resolve -o {path}")
+    return environment_yml.parse(read_text(path), str(path))
+
+
+def spec_digest(spec: EnvironmentSpec) -> str:
+    """Digest over what an environment file says; comments and order of keys do not count."""
+    pins = [[pin.channel, pin.name, pin.version, pin.build] for pin in spec.pins]
+    parts = [spec.channels, sorted(pins), spec.platforms, sorted(spec.pip), sorted(spec.variables.items())]
+    return digest(json.dumps(parts))
+
+
+def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:
+    """Solve an environment file and write its locks beside it; write nothing when a finding refuses.
+
+    Raises:
+        InputError: the file, an existing lock or a channel cannot be read.
+        OutsideError: the solver crashed, or a file cannot be written.
+    """
+    spec, warnings = read_environment(request.path)
+    platforms = request.platforms or spec.platforms
+    facts = host_facts(request.host, knowledge)
+    if platforms and not request.host.platform and facts.platform not in platforms:
+        facts = replace(facts, platform=platforms[0])
+    hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
+    before = [*spec_findings(spec, knowledge), *_without_cuda(spec, facts, request, knowledge)]
+    for host in hosts:
+        before += judge_spec(spec, host, knowledge)[1]
+    early = report(f"{request.path.name}", _allowed(before, request.allow))
+    if early.errors:
+        return Locked(report=early, spec=spec, warnings=warnings)
+    return _solved(request, spec, hosts, early, knowledge, warnings, progress)
+
+
+def _solved(
+    request: LockRequest,
+    spec: EnvironmentSpec,
+    hosts: list[HostFacts],
+    early: Report,
+    knowledge: Knowledge,
+    warnings: tuple[str, ...],
+    progress: Progress | None,
+) -> Locked:
+    from cuenv.world.solve import solve  # noqa: PLC0415 - the solver is heavy
+
+    old = _existing(request.path.parent / LOCK_NAME)
+    solutions, after = [], list(early.findings)
+    for host in hosts:
+        if progress:
+            progress(f"solving for {host.platform}")
+        kept = old.solution(host.platform) if old else None
+        question = SolveRequest(
+            spec=spec,
+            channels=spec.channels,
+            platform=host.platform,
+            virtual_packages=virtual_packages(host),
+            prefer=kept.packages if kept else (),
+        )
+        answer = solve(question, request.sources, progress=progress)
+        if isinstance(answer, Unsatisfiable):
+            return Locked(report=early, spec=spec, unsatisfiable=answer, warnings=warnings)
+        solutions.append(answer)
+        after += lock_findings(answer.packages, host.platform, knowledge)
+        after += host_findings(answer, host, knowledge)
+        after += drift_findings(spec, answer, knowledge)
+    late = report(request.path.name, _allowed(after, request.allow))
+    if late.errors:
+        return Locked(report=late, spec=spec, warnings=warnings)
+    made = Lock(
+        channels=spec.channels,
+        sources=(request.path.name,),
+        solutions=tuple(solutions),
+        metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
+    )
+    return Locked(report=late, spec=spec, lock=made, written=_write(request.path, made, spec), warnings=warnings)
+
+
+def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
+    for platform in platforms:
+        if platform not in PLATFORMS:
+            raise UsageError(
+                f"{path}: {platform} is not served: cuenv locks for {' and '.join(PLATFORMS)}",
+                hint=f"cuenv lock {path} --platform {PLATFORMS[0]}",
+            )
+    return platforms
+
+
+def _without_cuda(
+    spec: EnvironmentSpec, facts: HostFacts, request: LockRequest, knowledge: Knowledge
+) -> tuple[Finding, ...]:
+    """A file that names CUDA cannot be solved without a driver's CUDA level."""
+    if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):
+        return ()
+    gpus = " ".join(f"--gpu {item}" for item in facts.capabilities) or "--gpu 'RTX 4090'"
+    return (
+        Finding(
+            code="CU413",
+            severity="error",
+            subject="__cuda",
+            message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda)",
+            fix=f"cuenv lock {request.path} {gpus} --driver 535.129.03, or CONDA_OVERRIDE_CUDA=12.2 cuenv lock "
+            f"{request.path}",
+        ),
+    )
+
+
+def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
+    """The findings, with those that ``--allow`` names as warnings."""
+    return [
+        replace(item, severity="warning", fix=None) if item.severity == "error" and item.code in allow else item
+        for item in findings
+    ]
+
+
+def _existing(path: Path) -> Lock | None:
+    if not path.exists():
+        return None
+    return read_lock(path)
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock: ``conda-lock.yml`` or an explicit file.
+
+    Raises:
+        InputError: it is not there or not valid.
+    """
+    from cuenv.formats import conda_lock_v1, explicit_txt  # noqa: PLC0415 - YAML is read by lock and check only
+
+    text = read_text(path)
+    if any(line.strip() == "@EXPLICIT" for line in text.splitlines()[:200]):
+        solution = explicit_txt.parse(text, str(path))
+        return Lock(channels=(), sources=(), solutions=(solution,))
+    return conda_lock_v1.parse(text, str(path))
+
+
+def _metadata(
+    spec: EnvironmentSpec,
+    facts: HostFacts,
+    solutions: list[Solution],
+    request: LockRequest,
+    knowledge: Knowledge,
+) -> dict[str, str]:
+    """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
+    found = {
+        "created_by": f"{CREATED_BY} {__version__}",
+        "cuenv_content": content_digest(solutions),
+        "cuenv_environment": spec_digest(spec),
+        "cuenv_knowledge": knowledge.edition,
+        "cuenv_solver": solutions[0].solver,
+        **host_metadata(facts),
+    }
+    if request.allow:
+        found["cuenv_allowed"] = " ".join(sorted(request.allow))
+    candidate = candidate_of(solutions[0], knowledge)
+    lowest = minimum_driver(candidate, Case(facts=facts, wish=Profile(), knowledge=knowledge)) if candidate else None
+    if lowest:
+        found["cuenv_minimum_driver"] = lowest
+    return found
+
+
+def host_metadata(facts: HostFacts) -> dict[str, str]:
+    """The host as the lock remembers it."""
+    packages = virtual_packages(replace(facts, platform="linux-64"))
+    found = {"cuenv_virtual_packages": " ".join(str(item) for item in packages if item.name != "__archspec")}
+    if facts.capabilities:
+        found["cuenv_gpus"] = " ".join(str(item) for item in facts.capabilities)
+    if facts.driver and facts.driver.version:
+        found["cuenv_driver"] = facts.driver.version
+    return found
+
+
+def recorded_virtual_packages(metadata: Mapping[str, str]) -> tuple[VirtualPackage, ...]:
+    """The virtual packages that a lock remembers."""
+    found = []
+    for item in metadata.get("cuenv_virtual_packages", "").split():
+        name, _, rest = item.partition("=")
+        number, _, build = rest.partition("=")
+        found.append(VirtualPackage(name, number, build or "0"))
+    return tuple(found)
+
+
+def _write(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
+    """Render everything first, then write: the explicit files before the lock that vouches for them."""
+    from cuenv.formats import conda_lock_v1, env_lock_yml, explicit_txt  # noqa: PLC0415 - as in read_lock
+
+    head = (f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock",)
+    folder = path.parent
+    files: list[tuple[Path, str]] = []
+    for solution in made.solutions:
+        stem = f"conda-{solution.platform}.lock"
+        files.append((folder / stem, explicit_txt.render(solution, head=head)))
+        files.append((folder / f"{stem}.yml", env_lock_yml.render(spec, solution, head=head)))
+    files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
+    for target, text in files:
+        write_atomically(target, text)
+    return tuple(target for target, _ in files)
+
+
+def create_commands(locked: Locked, facts_options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
+    if locked.lock is None:
+        return ()
+    name = locked.spec.name
+    first = locked.lock.solutions[0]
+    stem = f"conda-{first.platform}.lock"
+    cuda = next((item.version for item in first.virtual_packages if item.name == "__cuda"), None)
+    override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+    del facts_options
+    return (
+        f"conda create -n {name} --file {stem}",
+        f"{override}conda env create -n {name} -f {stem}.yml",
+        f"micromamba create -n {name} -f {LOCK_NAME}",
+        f"conda-lock install -n {name} {LOCK_NAME}",
+    )
+
+
+def lock_command(facts: HostFacts, path: Path) -> str:
+    """The command that locks for the same host on any machine."""
+    return " ".join(["cuenv lock", str(path), *host_options(facts)])

@@ -1,0 +1,36 @@
+"""``conda-<subdir>.lock.yml``: an environment file of exact packages, for ``conda env create -f``.
+
+Conda solves it again, so that it needs the channels and the virtual packages; the answer can only be the lock's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.formats import environment_yml
+from cuenv.lock import Solution, short_channel
+from cuenv.urls import strip_credentials
+
+
+def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) -> str:
+    """Write the file: name, channels and variables of the environment, and every package exactly.
+
+    Args:
+        spec: the environment file that was locked; its requirements for pip stay as they are.
+        solution: the packages of one platform.
+        head: lines for the comment at the top.
+    """
+    asked = [short_channel(strip_credentials(channel)) for channel in spec.channels]
+    used = sorted({short_channel(strip_credentials(package.channel)) for package in solution.packages})
+    pins = tuple(
+        Pin(
+            name=package.name,
+            version=package.version,
+            build=package.build,
+            channel=short_channel(strip_credentials(package.channel)),
+        )
+        for package in sorted(solution.packages, key=lambda package: package.name)
+    )
+    exact = replace(spec, header=head, channels=tuple(dict.fromkeys([*asked, *used])), pins=pins, platforms=())
+    return environment_yml.render(exact)

@@ -1,0 +1,70 @@
+"""Reads the tables of the knowledge base: those in the package, and a folder that is laid over them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cuenv.errors import KnowledgeError
+from cuenv.knowledge import Knowledge
+from cuenv.reading import describe
+from cuenv.tables import TABLES, merge, parse
+
+DATA = Path(__file__).parent.parent / "data"
+"""The tables that come with the package."""
+
+_HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
+
+
+def load(extra: Path | None = None) -> Knowledge:
+    """Read the knowledge base.
+
+    Args:
+        extra: a folder with tables of its own (any of ``torch.json``, ``gpus.json`` ...), which replace rows with
+            the same key and add the others.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    base = parse({name: _decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
+    if extra is None:
+        return base
+    return merge(base, {path.stem: _decode(path, strict=True) for path in _tables_in(extra)}, _shown(extra))
+
+
+def _tables_in(folder: Path) -> list[Path]:
+    try:
+        found = sorted(path for path in folder.iterdir() if path.suffix == ".json")
+    except OSError as error:
+        raise KnowledgeError(f"{_shown(folder)}: cannot be read: {error.strerror}", hint=_HINT) from error
+    if not found:
+        raise KnowledgeError(f"{_shown(folder)}: holds no table (*.json)", hint=_HINT)
+    return found
+
+
+def _decode(path: Path, *, strict: bool = False) -> object:
+    """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
+    try:
+        return json.loads(path.read_bytes(), object_pairs_hook=_once if strict else None)
+    except OSError as error:
+        raise KnowledgeError(f"{_shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
+    except RecursionError as error:
+        raise KnowledgeError(f"{_shown(path)}: nested too deep for a table", hint=_HINT) from error
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
+        raise KnowledgeError(f"{_shown(path)}: is no table: {error}", hint=_HINT) from error
+
+
+def _shown(path: Path) -> str:
+    """A path for an error, without control characters."""
+    text = str(path)
+    return text if text.isprintable() else repr(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
+    return found
