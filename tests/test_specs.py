@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord
-from rattler.exceptions import InvalidMatchSpecError
 from rattler.package import BuildString
 
 from cuenv.environment import Pin
@@ -85,6 +84,7 @@ ACCEPTED = {
     "pytorch>=1.2,<3=cuda*": ("", ">=1.2,<3", "cuda*"),
     "pytorch[version='2.7.*',build='cuda129*']": ("", "2.7.*", "cuda129*"),
     'pytorch[version=">=1.2,<2"]': ("", ">=1.2,<2", ""),
+    "pytorch[version='>=1.2, <2']": ("", ">=1.2,<2", ""),
     "pytorch[version=1.2]": ("", "==1.2", ""),
     "pytorch[version='=1.2']": ("", "1.2", ""),
     "pytorch[build=cuda129*, version=2.7.*]": ("", "2.7.*", "cuda129*"),
@@ -160,6 +160,11 @@ REFUSED = {
     "python " + "9" * 30: "no version",
     "python >3.10.*": "read differently",
     "python ~=3.10.*": "read differently",
+    "python==3.10.*=h*": "read differently",
+    "python 3.10.**": "cannot read",
+    "python *|=>3": "cannot read",
+    "python 3 h**": "no build string",
+    "python[build=' h']": "no build string",
     "python 3.*.1": "cannot read",
     "python (>=3,<4)|5": "cannot read",
     "python >=1 <2": "joined by commas",
@@ -169,7 +174,7 @@ REFUSED = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def record(name: str, version: str, build: str) -> PackageRecord:
     return PackageRecord(name, version, BuildString(build), 0, "linux-64")
 
@@ -242,7 +247,9 @@ conditions = st.one_of(
     releases.map("!={}.*".format),
 )
 several = st.lists(conditions, min_size=2, max_size=3, unique=True)
-builds = st.from_regex(r"[a-z0-9*][a-z0-9_.+*]{0,11}", fullmatch=True).filter(lambda text: text.strip("*") != "")
+builds = st.from_regex(r"[a-z0-9*][a-z0-9_.+*]{0,11}", fullmatch=True).filter(
+    lambda text: "**" not in text and text != "*"
+)
 
 
 @st.composite
@@ -292,8 +299,7 @@ letters = st.text(alphabet="ab12.*=<>!~,|[]' :/_-+#", max_size=12)
 def test_what_is_accepted_means_the_same_to_rattler(text: str) -> None:
     try:
         pin = parse_spec(text)
-    except ValueError as error:
-        assert str(error).isprintable()
+    except ValueError:
         return
     assume(len(text) > len(NAME))
     strict = MatchSpec(pin.match_spec(), strict=True)
@@ -304,10 +310,12 @@ def test_what_is_accepted_means_the_same_to_rattler(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_a_pin_or_a_clean_refusal(text: str) -> None:
+    message = ""
     try:
         parse_spec(text)
     except ValueError as error:
-        assert str(error).isprintable()
+        message = str(error)
+    assert message.isprintable()
 
 
 # The second reader: conda's own, which conda-lock carries
@@ -321,13 +329,11 @@ def conda() -> Reader:
         # conda-lock's copy of conda announces the end of its own helpers while it is imported.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", PendingDeprecationWarning)
-        from conda_lock._vendor.conda.models.match_spec import MatchSpec as CondaSpec
-        from conda_lock._vendor.conda.models.records import PackageRecord as CondaRecord
-
-    records = [
-        CondaRecord(name=NAME, version=version, build=build, build_number=0) for version in VERSIONS for build in BUILDS
-    ]
-    return lambda text: [CondaSpec(text).match(item) for item in records]
+        models = import_module("conda_lock._vendor.conda.models.match_spec")
+        base = import_module("conda_lock._vendor.conda.models.records")
+    keys = [(version, build) for version in VERSIONS for build in BUILDS]
+    records = [base.PackageRecord(name=NAME, version=version, build=build, build_number=0) for version, build in keys]
+    return lambda text: [models.MatchSpec(text).match(item) for item in records]
 
 
 @pytest.mark.parametrize("text", [text for text in ACCEPTED if "::" not in text and text.strip() == text])

@@ -83,8 +83,10 @@ def _toolkits(
     if own is None:
         yield None, None
     elif build.stack == "pytorch":
-        for label in [row for row in knowledge.labels if row.cuda == own] or [None]:
-            yield own, label
+        labels = [row for row in knowledge.labels if row.cuda == own]
+        yield from ((own, label) for label in labels)
+        if not labels:
+            yield own, None
     else:
         for row in on_conda_forge:
             if row.version.major == own.major and row.version >= own:

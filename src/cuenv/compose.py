@@ -113,10 +113,16 @@ def _conda_forge(candidate: Candidate, case: Case) -> list[Pin]:
         pins.append(Pin(name="cudatoolkit", channel=channel, role="pytorch-cuda", why=("the runtime libraries",)))
     if case.wish.dev:
         pins.append(Pin(name="cuda-nvcc", channel=channel, role="cudatoolkit-dev", why=("the compiler",)))
-        pins += [Pin(name=header, channel=channel, role="cudatoolkit-dev", why=("headers",)) for header in _HEADERS]
+        pins += [_header_pin(name, channel, case.knowledge) for name in _HEADERS]
     pins.append(_layer_pin("cudnn", candidate.build.cudnn, "cudnn", case))
     pins.append(_layer_pin("nccl", candidate.build.nccl, "nccl", case))
     return pins
+
+
+def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
+    row = knowledge.component(name)
+    headers = ", ".join(row.headers) if row else ""
+    return Pin(name=name, channel=channel, role="cudatoolkit-dev", why=(headers or "headers of the runtime",))
 
 
 def _layer_pin(library: str, requirement: Requirement | None, package: str, case: Case) -> Pin:

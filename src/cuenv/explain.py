@@ -99,6 +99,8 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
     if chosen and decision.minimum_driver and unknown_driver:
         lines.append(f"needs driver {decision.minimum_driver} or later (no driver was given, so none was judged)")
     lines.append(f"host    {host_line(decision.case.facts)}")
+    if decision.case.facts.members:
+        lines += [f"cut     {item.text} ({item.source})" for item in decision.case.facts.evidence]
     lines.append(f"choice  {chosen_line(decision)}")
     if chosen:
         lines += [f"        {line}" for line in served_lines(decision)]
@@ -137,7 +139,7 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
     free = decision.without_wish
     if free:
         command = shlex.join(["cuenv", "resolve", *host_options(case.facts)])
-        found.append(Hint(f"without the wish {free.candidate} fits", command))
+        found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:
         found += [
             Hint("name the GPU it is for", "cuenv resolve --gpu 'RTX 4090' --driver 535.129.03"),
@@ -145,6 +147,15 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             Hint("or ask for a CPU build", "cuenv resolve --cpu"),
         ]
     return tuple(found)
+
+
+def _wish_text(decision: Decision) -> str:
+    """What the wish asks for beside what there is."""
+    wish = decision.case.wish
+    newest = max(row.version for row in decision.case.knowledge.torch)
+    if wish.pytorch and not any(wish.pytorch.admits(row.version) for row in decision.case.knowledge.torch):
+        return f"no pytorch {wish.pytorch} is known, the newest is {newest}"
+    return "nothing on this host is as wished"
 
 
 def verdict_lines(verdict: Verdict, knowledge: Knowledge) -> list[str]:

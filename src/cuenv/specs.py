@@ -18,14 +18,14 @@ _OPERATORS = "<>=!~"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _CHANNEL = re.compile(r"[^\s\[\]'\",;]+")
-_BUILD = re.compile(r"[A-Za-z0-9_.+*-]+")
+_BUILD = re.compile(r"(?:[A-Za-z0-9_.+-]|\*(?!\*))+")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
 _KEY = re.compile(r"""\s*([a-z_0-9]+)\s*=\s*(?:'([^'"]*)'|"([^'"]*)"|([^\s'",=]+))\s*(?:,|$)""")
 _KEYS = ("version", "build", "channel")
 
-_JOINTS = re.compile(r"\s*([,|])\s*|([<>=!~])\s+(?=[^\s<>=!~])")
+_JOINTS = re.compile(r"\s*([,|])\s*|([<>=])\s+(?=[^\s<>=!~])")
 _BUILD_AFTER_EQUALS = re.compile(r"(?P<version>.*[^<>=!~,|\s])=(?P<build>[^=<>!~,|\s]+)")
-_TERM = re.compile(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:[0-9]+!)?[^<>=!~*\s]*?)(?P<glob>(?:\.?\*)*)")
+_TERM = re.compile(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:[0-9]+!)?[^<>=!~*\s]*?)(?P<glob>(?:\.\*)+|\*|)")
 # CEP 33: epoch, segments of letters and digits (numbers of at most 18 digits), an underscore at the end, a local part.
 _UNDERSCORED, _DASHED = (rf"[a-z0-9]+(?:[.{joint}][a-z0-9]+)*" for joint in "_-")
 _VERSION = re.compile(rf"(?:[0-9]+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCORED}|{_DASHED}))?")
@@ -83,7 +83,7 @@ def _parse(text: str) -> Pin:
     build = build if build.strip("*") else ""
     return Pin(
         name=found[0].lower(),
-        version=_version(keys.get("version", version), fuzzy=fuzzy, build=build),
+        version=_version(_close(keys.get("version", version)), fuzzy=fuzzy, build=build),
         build=build,
         channel=_channel(keys["channel"]) if "channel" in keys else channel,
     )
@@ -119,7 +119,7 @@ def _split_brackets(text: str) -> tuple[str, dict[str, str]]:
             raise ValueError(f"cannot read {_shown(inner[at:])}; in brackets stands key='value', joined by commas")
         if pair[1] not in _KEYS:
             raise ValueError(f"cuenv honours {', '.join(_KEYS)} in brackets, not {_shown(pair[1])}")
-        value = (pair[2] or pair[3] or pair[4] or "").strip()
+        value = pair[2] or pair[3] or pair[4] or ""
         if not value or pair[1] in keys:
             raise ValueError(f"the {pair[1]} in brackets {'stands twice' if value else 'is empty'}")
         keys[pair[1]] = value
@@ -153,7 +153,7 @@ def _channel(name: str) -> str:
 
 def _split_version(rest: str) -> tuple[str, str]:
     """Split what follows the name into version and build, without blanks inside the version."""
-    words = _JOINTS.sub(lambda found: found[1] or found[2], rest).split()
+    words = _close(rest).split()
     if len(words) > 2 or (len(words) == 2 and words[1][0] in _OPERATORS):
         raise ValueError(
             f"expected a version and a build after the name, got {_shown(rest.strip())}; "
@@ -164,18 +164,20 @@ def _split_version(rest: str) -> tuple[str, str]:
     return (joined["version"], joined["build"]) if joined else (version, build)
 
 
+def _close(text: str) -> str:
+    """The text without blanks around ``,`` and ``|`` and behind operators."""
+    return _JOINTS.sub(lambda found: found[1] or found[2], text)
+
+
 def _version(text: str, *, fuzzy: bool, build: str) -> str:
     """The version in the one spelling of `Pin.version`; empty when it admits every version."""
     if not text:
         return ""
     alone = fuzzy and not build and "," not in text and "|" not in text
-    alternatives: dict[str, None] = {}
-    for part in text.split("|"):
-        terms = dict.fromkeys(_term(term, fuzzy=fuzzy, alone=alone) for term in part.split(","))
-        terms.pop("", None)
-        if not terms:
-            return ""
-        alternatives[",".join(terms)] = None
+    terms = [[_term(term, fuzzy=fuzzy, alone=alone) for term in part.split(",")] for part in text.split("|")]
+    alternatives = dict.fromkeys(",".join(dict.fromkeys(filter(None, part))) for part in terms)
+    if "" in alternatives:
+        return ""
     whole = "|".join(alternatives)
     single = "," not in whole and "|" not in whole
     return whole.removeprefix("==") if build and single else whole
@@ -199,7 +201,7 @@ def _term(text: str, *, fuzzy: bool, alone: bool) -> str:
         return ""
     if not _VERSION.fullmatch(literal) or _LONG_NUMBER.search(literal):
         raise ValueError(f"{_shown(text)} holds no version that conda knows")
-    if glob and operator in (">", "~="):
+    if glob and (operator in (">", "~=") or (operator == "==" and not fuzzy)):
         raise ValueError(f"{_shown(text)} is read differently by conda and mamba; leave out '.*'")
     if glob and operator in (">=", "<=", "<"):
         return operator + literal

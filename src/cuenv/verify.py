@@ -154,7 +154,8 @@ def _unknown_build(candidate: Candidate) -> Finding:
         code="CU111",
         severity="info",
         subject="pytorch",
-        message=f"the tables do not know pytorch {build.version} {build.build} of {build.stack}: its GPUs are not judged",
+        message=f"the tables do not know pytorch {build.version} {build.build} of {build.stack}: "
+        "which GPUs it serves is not judged",
     )
 
 
@@ -315,7 +316,7 @@ def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowled
                 code="CU109",
                 severity="warning",
                 subject="python",
-                message=f"knowledge drift: the channel has {candidate} although the tables name python {', '.join(known)}",
+                message=f"knowledge drift: the channel has {candidate}, the tables name python {', '.join(known)}",
             )
         )
     return tuple(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.options import channel_options, host_from, host_options, knowledge_from, channel_sources, talk_options
+from cuenv.cli.options import channel_options, channel_sources, host_from, host_options, knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines, say
 from cuenv.errors import ExitCode, UsageError
 
@@ -84,21 +84,17 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
-    from cuenv.flows.resolving import unsatisfiable_text  # noqa: PLC0415 - only then
+    from cuenv.explain import host_options as host_options_of  # noqa: PLC0415 - only then
+    from cuenv.flows.resolving import unsatisfiable_text  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
         return [*lines, "error   refused; nothing was written. --allow CODE locks anyway and records it"]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable)}")
     lines += [f"        {line}" for line in answer.unsatisfiable.text.splitlines()]
-    options = " ".join(_host_words(answer))
-    lines.append(f"hint    take the best that closes: cuenv resolve --prove {options}-o environment.yml")
+    words = ["cuenv resolve --prove", *host_options_of(answer.facts), "-o environment.yml"]
+    lines.append(f"hint    take the best that closes: {' '.join(words)}")
     return lines
-
-
-def _host_words(answer: Locked) -> list[str]:
-    del answer
-    return []
 
 
 def _plain(answer: Locked) -> dict[str, Any]:

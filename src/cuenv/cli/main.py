@@ -62,9 +62,9 @@ class Commands(click.Group):
             from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
             near = get_close_matches(args[0], COMMANDS, n=1)
-            if near:
-                error.message += f" Did you mean {near[0]!r}?"
-            raise
+            if not near:
+                raise
+            raise click.UsageError(f"{error.format_message()} Did you mean {near[0]!r}?", ctx) from error
 
 
 @click.group(

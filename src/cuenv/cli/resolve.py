@@ -9,10 +9,10 @@ import click
 
 from cuenv.cli.options import (
     channel_options,
+    channel_sources,
     host_from,
     host_options,
     knowledge_from,
-    channel_sources,
     talk_options,
     wish_from,
     wish_options,

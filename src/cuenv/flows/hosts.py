@@ -70,7 +70,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Profile | No
 
 def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool = False) -> HostFacts:
     """This machine as it is, with conda's override variables laid over it."""
-    from cuenv.world.probe import Machine, probe  # noqa: PLC0415 - most resolves name their host
+    from cuenv.world.probe import probe  # noqa: PLC0415 - most resolves name their host
 
     def capability(name: str) -> Capability | None:
         from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - old drivers only
@@ -78,8 +78,7 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
         row = find_gpu(name, knowledge.gpus)
         return row.capability if row else None
 
-    machine = Machine(environ=environ)
-    facts = probe(machine, deep=deep, name_to_capability=capability, level_of=knowledge.cuda_of)
+    facts = probe(environ, deep=deep, name_to_capability=capability, level_of=knowledge.cuda_of)
     return apply_overrides(facts, environ)
 
 
@@ -97,9 +96,10 @@ def _recorded(options: HostOptions) -> HostFacts:
 
 def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
     """This machine's C library, kernel and platform, and nothing of its driver or GPUs."""
-    from cuenv.world.bare import bare_facts  # noqa: PLC0415 - only where options leave something open
+    from cuenv.world.probe import surroundings  # noqa: PLC0415 - only where options leave something open
 
-    return apply_overrides(bare_facts(label), _without_cuda(options.environ))
+    facts = apply_overrides(surroundings(), _without_cuda(options.environ))
+    return replace(facts, label=label, detected=False)
 
 
 def _without_cuda(environ: Mapping[str, str]) -> dict[str, str]:

@@ -10,16 +10,15 @@ from pathlib import Path
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, UsageError
-from cuenv.explain import host_options
 from cuenv.facts import PLATFORMS, HostFacts, VirtualPackage, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import lock_findings, spec_findings, wants_cuda
 from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest, digest
+from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
-from cuenv.profile import Profile
 from cuenv.verify import candidate_of, drift_findings, host_findings, judge_spec
 from cuenv.world.files import read_text, write_atomically
 from cuenv.world.sources import Sources
@@ -51,6 +50,7 @@ class Locked:
 
     Attributes:
         report: findings before and after the solve.
+        facts: the host it is locked for.
         lock: ``None`` when it was refused or cannot be solved.
         written: the files, in the order they were written.
         unsatisfiable: the solver's no.
@@ -59,6 +59,7 @@ class Locked:
 
     report: Report
     spec: EnvironmentSpec
+    facts: HostFacts
     lock: Lock | None = None
     written: tuple[Path, ...] = ()
     unsatisfiable: Unsatisfiable | None = None
@@ -101,25 +102,38 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     before = [*spec_findings(spec, knowledge), *_without_cuda(spec, facts, request, knowledge)]
     for host in hosts:
         before += judge_spec(spec, host, knowledge)[1]
-    early = report(f"{request.path.name}", _allowed(before, request.allow))
+    early = report(request.path.name, _allowed(before, request.allow))
+    refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:
-        return Locked(report=early, spec=spec, warnings=warnings)
-    return _solved(request, spec, hosts, early, knowledge, warnings, progress)
+        return refused
+    solutions = _solve(request, spec, hosts, progress)
+    if isinstance(solutions, Unsatisfiable):
+        return replace(refused, unsatisfiable=solutions)
+    after = list(early.findings)
+    for host, solution in zip(hosts, solutions, strict=True):
+        after += lock_findings(solution.packages, host.platform, knowledge)
+        after += host_findings(solution, host, knowledge)
+        after += drift_findings(spec, solution, knowledge)
+    late = report(request.path.name, _allowed(after, request.allow))
+    if late.errors:
+        return replace(refused, report=late)
+    made = Lock(
+        channels=spec.channels,
+        sources=(request.path.name,),
+        solutions=tuple(solutions),
+        metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
+    )
+    return replace(refused, report=late, lock=made, written=_write(request.path, made, spec))
 
 
-def _solved(
-    request: LockRequest,
-    spec: EnvironmentSpec,
-    hosts: list[HostFacts],
-    early: Report,
-    knowledge: Knowledge,
-    warnings: tuple[str, ...],
-    progress: Progress | None,
-) -> Locked:
+def _solve(
+    request: LockRequest, spec: EnvironmentSpec, hosts: list[HostFacts], progress: Progress | None
+) -> list[Solution] | Unsatisfiable:
+    """Solve for each platform; packages of an existing lock stay while they satisfy the file."""
     from cuenv.world.solve import solve  # noqa: PLC0415 - the solver is heavy
 
     old = _existing(request.path.parent / LOCK_NAME)
-    solutions, after = [], list(early.findings)
+    solutions = []
     for host in hosts:
         if progress:
             progress(f"solving for {host.platform}")
@@ -133,21 +147,9 @@ def _solved(
         )
         answer = solve(question, request.sources, progress=progress)
         if isinstance(answer, Unsatisfiable):
-            return Locked(report=early, spec=spec, unsatisfiable=answer, warnings=warnings)
+            return answer
         solutions.append(answer)
-        after += lock_findings(answer.packages, host.platform, knowledge)
-        after += host_findings(answer, host, knowledge)
-        after += drift_findings(spec, answer, knowledge)
-    late = report(request.path.name, _allowed(after, request.allow))
-    if late.errors:
-        return Locked(report=late, spec=spec, warnings=warnings)
-    made = Lock(
-        channels=spec.channels,
-        sources=(request.path.name,),
-        solutions=tuple(solutions),
-        metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
-    )
-    return Locked(report=late, spec=spec, lock=made, written=_write(request.path, made, spec), warnings=warnings)
+    return solutions
 
 
 def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
@@ -271,7 +273,7 @@ def _write(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
     return tuple(target for target, _ in files)
 
 
-def create_commands(locked: Locked, facts_options: tuple[str, ...] = ()) -> tuple[str, ...]:
+def create_commands(locked: Locked) -> tuple[str, ...]:
     """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
     if locked.lock is None:
         return ()
@@ -280,15 +282,9 @@ def create_commands(locked: Locked, facts_options: tuple[str, ...] = ()) -> tupl
     stem = f"conda-{first.platform}.lock"
     cuda = next((item.version for item in first.virtual_packages if item.name == "__cuda"), None)
     override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
-    del facts_options
     return (
         f"conda create -n {name} --file {stem}",
         f"{override}conda env create -n {name} -f {stem}.yml",
         f"micromamba create -n {name} -f {LOCK_NAME}",
         f"conda-lock install -n {name} {LOCK_NAME}",
     )
-
-
-def lock_command(facts: HostFacts, path: Path) -> str:
-    """The command that locks for the same host on any machine."""
-    return " ".join(["cuenv lock", str(path), *host_options(facts)])

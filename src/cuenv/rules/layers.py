@@ -79,8 +79,10 @@ def _layer(
         because = f"every {name} that the build admits serves {oldest}"
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
     if found.answer == "below":
-        because = f"{name} below {found.below} serves {oldest}, later releases do not: the pin keeps below"
-        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+        because = (
+            f"{name} is the layer that cuts: from {found.below} on it no longer serves {oldest}, so it is kept below"
+        )
+        return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
     if found.answer == "none":
         because = f"the {name} that this build needs ({requirement}) has dropped {oldest}"
         return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)

@@ -97,9 +97,12 @@ def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources:
 
 
 def matches(match_spec: str, package: LockedPackage) -> bool:
-    """Whether a locked package satisfies a match spec, by rattler's own rules; ``False`` for a spec that is none."""
+    """Whether a locked package satisfies a match spec, by rattler's own rules; ``False`` where one of them is none."""
     spec = _lenient(match_spec)
-    return spec is not None and spec.matches(record_of(package))
+    try:
+        return spec is not None and _from_channel(spec, package.channel) and spec.matches(record_of(package))
+    except InputError:
+        return False
 
 
 def parse_spec(pin: Pin) -> MatchSpec:
@@ -121,8 +124,18 @@ def parse_spec(pin: Pin) -> MatchSpec:
 def _exists(channels: Channels, parts: tuple[Part, ...], platform: str, pin: Pin) -> bool:
     key = (parts, pin.match_spec())
     if key not in channels.answers:
-        channels.answers[key] = bool(channels.find(parts, platform, [parse_spec(pin)]))
+        spec = parse_spec(pin)
+        found = channels.find(parts, platform, [spec])
+        channels.answers[key] = any(_from_channel(spec, record.channel) for record in found)
     return channels.answers[key]
+
+
+def _from_channel(spec: MatchSpec, channel: str | None) -> bool:
+    """Whether the spec names no channel or this one. ``MatchSpec.matches`` does not look (rattler 0.28)."""
+    wanted = spec.channel
+    return wanted is None or strip_credentials(wanted.base_url).rstrip("/") == strip_credentials(channel or "").rstrip(
+        "/"
+    )
 
 
 def _unsatisfiable(

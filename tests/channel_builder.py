@@ -1,0 +1,115 @@
+"""Small channels for tests: packages in one line, folders as mirrors, and a server for the same folders."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.facts import VirtualPackage
+from cuenv.lock import LockedPackage, SolveRequest, channel_url
+from cuenv.world.packages import Package, write_channel
+from cuenv.world.sources import Mirror, Sources
+
+PLATFORM = "linux-64"
+VIRTUAL = (VirtualPackage("__cuda", "12.6"), VirtualPackage("__glibc", "2.35"), VirtualPackage("__linux", "5.15"))
+
+
+def pkg(name: str, version: str = "1.0", build: str = "0", **more: Any) -> Package:
+    """A package of linux-64; ``files`` may hold text."""
+    files = {path: text.encode() for path, text in more.pop("files", {}).items()}
+    return Package(name=name, version=version, build=build, subdir=more.pop("subdir", PLATFORM), files=files, **more)
+
+
+def write(folder: Path, channels: Mapping[str, Iterable[Package]], **more: Any) -> Sources:
+    """Write channels below a folder; they replace the real ones."""
+    for name, packages in channels.items():
+        write_channel(folder / name, packages, subdirs=(PLATFORM, "noarch"), **more)
+    mirrors = tuple(Mirror(origin=channel_url(name), target=str(folder / name)) for name in channels)
+    return Sources(mirrors=mirrors, cache=str(folder / "cache"))
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the repodata of a subdir's folder."""
+    path = folder / "repodata.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+def request(
+    *pins: str | Pin,
+    channels: tuple[str, ...] = ("conda-forge",),
+    virtual: tuple[VirtualPackage, ...] = VIRTUAL,
+    prefer: tuple[LockedPackage, ...] = (),
+    platform: str = PLATFORM,
+) -> SolveRequest:
+    """A request for pins; a string is a bare name."""
+    made = tuple(pin if isinstance(pin, Pin) else Pin(name=pin) for pin in pins)
+    spec = EnvironmentSpec(name="test", channels=channels, pins=made)
+    return SolveRequest(spec=spec, channels=channels, platform=platform, virtual_packages=virtual, prefer=prefer)
+
+
+@dataclass
+class Server:
+    """A running server: where it is, what it was asked, how it answers."""
+
+    url: str
+    folder: Path
+    answer: Callable[[str], tuple[int, bytes] | None] = lambda _: None
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def content(self, path: str) -> tuple[int, bytes]:
+        """The status and body for a path below the server's root."""
+        special = self.answer(path)
+        if special is not None:
+            return special
+        file = self.folder / path.lstrip("/")
+        return (200, file.read_bytes()) if file.is_file() else (404, b"nothing here")
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[Server]:
+    """Serve a folder on a free port of this machine until the block ends."""
+    state = Server(url="", folder=folder)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            login = self.headers.get("Authorization", "").removeprefix("Basic ")
+            state.asked.append((self.path, base64.b64decode(login).decode()))
+            status, body = state.content(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:
+                time.sleep(0)  # the client went away, which is its right
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

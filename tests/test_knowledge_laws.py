@@ -1,0 +1,355 @@
+"""Laws over the tables: what must hold in every edition, whatever rows are added."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from cuenv.knowledge import Knowledge
+from cuenv.tables import TABLES, rows_of
+from cuenv.versions import Capability, driver_key, minor, version
+from cuenv.world.knowledge import load
+
+
+@lru_cache(maxsize=1)
+def base() -> Knowledge:
+    return load()
+
+
+def fact_rows() -> list[tuple[str, Any]]:
+    return [(name, row) for name in TABLES if name != "sources" for row in rows_of(base(), name)]
+
+
+def never_falls(values: list[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    return all(before <= after for before, after in pairwise(known))
+
+
+# sources
+
+
+def test_every_source_is_cited_and_every_cited_one_exists() -> None:
+    cited = {source for _, row in fact_rows() for source in row.sources}
+    assert cited == set(base().sources)
+
+
+def test_every_row_names_a_source() -> None:
+    assert all(row.sources for _, row in fact_rows())
+
+
+def test_every_source_says_who_where_and_when() -> None:
+    edition = dt.date.fromisoformat(base().edition)
+    for source in base().sources.values():
+        assert source.title
+        assert source.publisher
+        assert source.locator
+        assert dt.date.fromisoformat(source.read_on) <= edition
+
+
+def test_a_row_of_low_confidence_says_why() -> None:
+    assert [(name, row) for name, row in fact_rows() if row.low and not row.note] == []
+
+
+# drivers and toolkits
+
+
+def test_toolkit_drivers_never_fall_as_toolkits_rise() -> None:
+    assert never_falls([driver_key(row.driver) for row in base().toolkits if row.driver])
+    assert never_falls([row.branch for row in base().toolkits])
+
+
+def test_the_branch_of_a_toolkit_is_that_of_its_driver_and_speaks_its_cuda() -> None:
+    for row in base().toolkits:
+        if row.driver:
+            assert driver_key(row.driver)[0] == row.branch
+        if row.branch:
+            assert base().cuda_of(str(row.branch)) == minor(row.version)
+
+
+def test_only_the_toolkits_before_minor_version_compatibility_have_hard_minimums() -> None:
+    assert {row.version.major for row in base().toolkits if row.hard} == {10}
+    assert [row.driver for row in base().toolkits if row.hard] == ["410.48", "418.39", "440.33"]
+    assert {row.major for row in base().floors} == {11, 12, 13}
+
+
+def test_floors_rise_with_the_major_and_lie_in_the_first_branch_that_speaks_it() -> None:
+    assert never_falls([driver_key(row.driver) for row in base().floors])
+    for row in base().floors:
+        first = base().branch_for(version(f"{row.major}.0"))
+        assert first is not None
+        assert driver_key(row.driver)[0] == first.number
+
+
+def test_later_branches_speak_later_cuda() -> None:
+    branches = base().branches
+    assert all(one.number < two.number and one.cuda < two.cuda for one, two in pairwise(branches))
+    levels = {row.cuda for row in branches}
+    assert levels - {row.version for row in base().cudas} == {version("12.7")}
+
+
+def test_there_is_no_toolkit_12_7() -> None:
+    assert base().cuda(version("12.7")) is None
+    assert base().cuda_of("565.57.01") == version("12.7")
+
+
+def test_what_the_resolver_stands_on() -> None:
+    floor = base().floor(version("12.4"))
+    assert floor is not None
+    assert floor.driver == "525.60.13"
+    assert base().cuda_of("535.129.03") == version("12.2")
+    assert base().cuda_of("470.129.06") == version("11.4")
+    assert base().native_driver(version("12.9")) == "575.51.03"
+    assert base().native_driver(version("13.4")) is None
+    assert base().first_driver(570) == "570.26"
+
+
+# compilers
+
+
+@pytest.mark.parametrize("column", ["isa", "gcc_min", "gcc_max", "conda_gcc_max", "glibc"])
+def test_what_a_toolkit_can_and_needs_never_falls(column: str) -> None:
+    assert never_falls([getattr(row, column) for row in base().cudas])
+
+
+def test_conda_forge_takes_no_compiler_that_nvcc_refuses() -> None:
+    for row in base().cudas:
+        if row.conda_gcc_max is not None:
+            assert row.gcc_max is not None
+            assert row.conda_gcc_max <= row.gcc_max
+
+
+def test_conda_forge_has_no_nvcc_below_12() -> None:
+    assert {row.version.major for row in base().cudas if row.conda_nvcc} == {12, 13}
+
+
+def test_labels_are_releases_of_their_minor() -> None:
+    known = {row.version for row in base().toolkits}
+    for row in base().cudas:
+        for label in row.labels:
+            assert minor(version(label)) == row.version
+            assert version(label) in known
+    for fit in base().labels:
+        cuda = base().cuda(fit.cuda)
+        assert cuda is not None
+        assert fit.label in cuda.labels
+
+
+def test_every_toolkit_targets_something_and_its_targets_stand_in_order() -> None:
+    for row in base().cudas:
+        assert row.targets
+        assert list(row.targets) == sorted(row.targets)
+
+
+def test_nvcc_targets_agree_with_the_span_of_each_generation() -> None:
+    for generation in base().generations:
+        for row in base().cudas:
+            after = generation.first_cuda is None or generation.first_cuda <= row.version
+            before = generation.last_cuda is None or row.version <= generation.last_cuda
+            assert (generation.capability in row.targets) is (after and before), (generation.capability, row.version)
+
+
+# GPUs
+
+
+def test_a_generation_begins_with_the_branch_that_speaks_its_first_toolkit() -> None:
+    for row in base().generations:
+        if row.first_branch:
+            assert row.first_cuda is not None
+            first = base().branch_for(row.first_cuda)
+            assert first is not None
+            assert first.number == row.first_branch
+
+
+def test_older_generations_leave_first() -> None:
+    ends = [row.last_branch or 10_000 for row in base().generations if row.capability != Capability(7, 2)]
+    assert never_falls(ends)
+    assert all(row.last_branch is None for row in base().generations if row.capability >= Capability(7, 5))
+
+
+def test_open_modules_from_blackwell_on_and_proprietary_ones_before_turing() -> None:
+    for row in base().generations:
+        if row.module == "open":
+            assert row.capability >= Capability(10, 0)
+        if row.module == "proprietary":
+            assert row.capability < Capability(7, 5)
+
+
+def test_a_gpu_has_the_architecture_of_its_capability() -> None:
+    for row in base().gpus:
+        generation = base().generation(row.capability)
+        assert generation is not None
+        assert generation.architecture == row.architecture, row.name
+
+
+def test_one_chip_has_one_capability() -> None:
+    chips = defaultdict(set)
+    for row in base().gpus:
+        for chip in filter(None, row.chip.split("/")):
+            chips[chip].add(row.capability)
+    assert {chip: found for chip, found in chips.items() if len(found) > 1} == {}
+
+
+def test_products_that_share_a_pci_id_share_their_capability() -> None:
+    devices = defaultdict(set)
+    for row in base().gpus:
+        for device in row.pci:
+            devices[device].add(row.capability)
+    assert all(len(found) == 1 for found in devices.values())
+
+
+def test_no_name_means_two_products() -> None:
+    names = [name.lower() for row in base().gpus for name in (row.name, *row.aka)]
+    assert len(names) == len(set(names))
+    assert not any(name.startswith("nvidia") for name in names)
+
+
+# torch
+
+
+def test_every_target_of_a_build_was_known_to_the_nvcc_of_its_cuda() -> None:
+    for row in base().torch:
+        if row.cuda and row.code:
+            cuda = base().cuda(row.cuda)
+            assert cuda is not None
+            unknown = {target.capability for target in row.code.sass}.difference(cuda.targets)
+            assert not unknown, f"{row.stack} {row.version} {row.build}: {unknown}"
+
+
+def test_ptx_is_written_in_the_isa_of_the_own_cuda() -> None:
+    for row in base().torch:
+        assert row.code is not None
+        assert row.code.isa == (row.cuda if row.code.ptx else None)
+
+
+def test_build_globs_name_their_cuda() -> None:
+    for row in base().torch:
+        if row.cuda is None:
+            assert row.build == "cpu*"
+        elif row.stack == "pytorch":
+            assert row.build == f"*cuda{row.cuda}*"
+        else:
+            assert row.build == f"cuda{row.cuda.major}{row.cuda.minor}*"
+
+
+def test_no_glob_of_a_release_takes_the_build_of_another() -> None:
+    samples = [(row, f"cuda{row.cuda.major}{row.cuda.minor}_mkl_0") for row in base().torch if row.cuda]
+    for row, build in samples:
+        others = [
+            other
+            for other in base().torch
+            if (other.stack, other.version, other.platform) == (row.stack, row.version, row.platform)
+            and other.cuda != row.cuda
+            and fnmatchcase(build, other.build)
+        ]
+        assert others == []
+
+
+def test_pythons_stand_in_order() -> None:
+    for row in base().torch:
+        assert list(row.pythons) == sorted(row.pythons, key=version)
+
+
+def test_the_pytorch_channel_ends_with_2_5_1() -> None:
+    rows = [row for row in base().torch if row.stack == "pytorch"]
+    assert max(row.version for row in rows) == version("2.5.1")
+    assert {row.platform for row in rows} == {"linux-64"}
+    ending = base().ending("pytorch-cuda")
+    assert ending is not None
+    assert {version(text) for text in ending.versions} == {row.cuda for row in rows}
+    frozen = base().ending("pytorch")
+    assert frozen is not None
+    assert {str(row.version) for row in rows} <= set(frozen.versions)
+
+
+def test_requirements_on_layers_name_the_library_or_lie_inside() -> None:
+    for row in base().torch:
+        for requirement, packages in ((row.cudnn, {"cudnn", "libcudnn"}), (row.nccl, {"nccl"})):
+            if requirement is None:
+                continue
+            assert requirement.package in (packages if row.stack == "conda-forge" else {""})
+            assert requirement.first is not None
+            assert requirement.below is None or requirement.first < requirement.below
+
+
+# layers, components, twins, endings
+
+
+@pytest.mark.parametrize("library", ["cudnn", "nccl"])
+def test_layers_follow_each_other_and_serve_ever_later_gpus(library: str) -> None:
+    rows = [row for row in base().layers if row.library == library]
+    assert all(one.below == two.first for one, two in pairwise(rows))
+    assert never_falls([row.serves_from for row in rows])
+    assert never_falls([row.glibc for row in rows])
+
+
+def test_cudnn_loses_pascal_and_volta_with_9_11() -> None:
+    before, after = base().layer("cudnn", version("9.10.2.21")), base().layer("cudnn", version("9.11.0.98"))
+    assert before is not None
+    assert before.serves_from == Capability(5, 0)
+    assert after is not None
+    assert after.serves_from == Capability(7, 5)
+    assert base().layer("nccl", version("2.99")) is None
+
+
+def test_no_name_is_two_components() -> None:
+    for row in base().components:
+        sample = row.name.replace("*", "x")
+        assert [other.name for other in base().components if fnmatchcase(sample, other.name)] == [row.name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cuda-python", "cuda-bindings", "cuda-core", "cuda-pathfinder", "cupy", "libcurl", "libcups", "curl"),
+        *("nvidia-ml-py", "pytorch-cuda", "numba-cuda", "libnuma", "cutlass", "cudf"),
+    ],
+)
+def test_what_is_not_a_part_of_the_toolkit_is_no_component(name: str) -> None:
+    assert not any(fnmatchcase(name, row.name) for row in base().components)
+
+
+def test_each_role_is_filled_by_a_component() -> None:
+    roles = {row.role for row in base().components}
+    assert roles == {"", "cudatoolkit-dev", "cudnn", "nccl"}
+    headers = [header for row in base().components for header in row.headers]
+    assert len(headers) == len(set(headers))
+    assert {"cusparse.h", "cublas_v2.h", "cusolverDn.h", "curand.h", "cuda_runtime.h"} <= set(headers)
+
+
+def test_a_guard_is_a_kind_of_its_any_cuda_glob() -> None:
+    for row in base().twins:
+        guard = row.guard.format(cuda="129", dotted="12.9")
+        sample = guard.replace("*", "x_" if guard.startswith("*") else "_x")
+        assert fnmatchcase(sample, row.any_cuda), row
+        assert not any(fnmatchcase(build, row.any_cuda) for build in ("cpu_mkl_py312_h1_100", "py312h1_0_cpu", "h1_0"))
+
+
+def test_the_torch_build_itself_is_a_twin_in_both_channels() -> None:
+    for channel in ("conda-forge", "pytorch"):
+        twin = base().twin("pytorch", channel)
+        assert twin is not None
+        assert twin.essential
+
+
+def test_labels_proven_to_fit() -> None:
+    assert [(str(row.cuda), row.build, row.label) for row in base().labels] == [
+        ("11.8", "*", "11.8.0"),
+        ("12.4", "*_6", "12.4.0"),
+        ("12.4", "*_7", "12.4.1"),
+    ]
+
+
+def test_endings_name_their_last_release_and_what_to_take() -> None:
+    for row in base().endings:
+        assert list(row.versions) == sorted(row.versions, key=version)
+        assert row.instead
+    last = {row.package: row.versions[-1] for row in base().endings}
+    assert last["cudatoolkit-dev"] == "11.7.0"
+    assert last["nvcc_linux-64"] == "11.8"
+    assert last["pytorch"] == "2.5.1"
