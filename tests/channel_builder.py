@@ -69,9 +69,10 @@ class Server:
 
     def content(self, path: str) -> tuple[int, bytes]:
         """The status and body for a path below the server's root."""
-        special = self.answer(path)
-        if special is not None:
-            return special
+        return self.answer(path) or self.file(path)
+
+    def file(self, path: str) -> tuple[int, bytes]:
+        """What lies in the folder."""
         file = self.folder / path.lstrip("/")
         return (200, file.read_bytes()) if file.is_file() else (404, b"nothing here")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from channel_builder import PLATFORM, VIRTUAL, edit, pkg, request, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channel_builder import PLATFORM, VIRTUAL, edit, pkg, request, write
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, InputError
 from cuenv.facts import VirtualPackage
@@ -84,7 +84,7 @@ def test_md5_alone_is_a_hash(tmp_path: Path) -> None:
 
 def test_a_record_without_hash_is_refused(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": [pkg("a")]}, hashes=[])
-    with pytest.raises(ChannelError, match="conda-forge, linux-64: a 1.0 has neither sha256 nor md5"):
+    with pytest.raises(ChannelError, match=r"conda-forge, linux-64: a 1\.0 has neither sha256 nor md5"):
         solve(request("a"), sources)
 
 
@@ -180,7 +180,7 @@ def test_a_record_for_another_platform_is_refused(tmp_path: Path) -> None:
 
 def test_a_pin_that_is_none_is_bad_input(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": [pkg("a")]})
-    with pytest.raises(InputError, match="a=1' or 2=3.* is no package requirement"):
+    with pytest.raises(InputError, match=r"a=1' or 2=3.* is no package requirement"):
         solve(request(Pin(name="a", version="1' or 2", build="3")), sources)
 
 
@@ -230,7 +230,7 @@ def test_compressed_repodata_alone_is_named(tmp_path: Path, subdir: str) -> None
 def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "conda-forge" / "linux-64" / "repodata.json").mkdir(parents=True)
     sources = Sources(mirrors=(Mirror(origin=FORGE, target=str(tmp_path / "conda-forge")),))
-    with pytest.raises(ChannelError, match="cannot read .*: not a file"):
+    with pytest.raises(ChannelError, match=r"cannot read .*: not a file"):
         solve(request("a"), sources)
 
 

@@ -18,7 +18,6 @@ from rattler.package import BuildString
 from cuenv.environment import Pin
 from cuenv.specs import parse_spec, split_name
 
-RECORDS = Path(__file__).parents[2] / "shared" / "channels"
 NAME = "pytorch"
 VERSIONS = (
     "1.2",
@@ -346,12 +345,10 @@ def test_conda_reads_what_is_written_as_rattler_does(text: str, conda: Reader) -
 
 
 @pytest.mark.records
-def test_requirements_of_real_records() -> None:
-    if not RECORDS.is_dir():
-        pytest.skip("no channel records beside the project")
+def test_requirements_of_real_records(records: Path) -> None:
     texts: set[str] = set()
     have: dict[str, set[tuple[str, str]]] = {}
-    for path in [*RECORDS.glob("**/linux-64/repodata.json"), *RECORDS.glob("**/noarch/repodata.json")]:
+    for path in [*records.glob("**/linux-64/repodata.json"), *records.glob("**/noarch/repodata.json")]:
         data = json.loads(path.read_text())
         for item in [*data["packages"].values(), *data["packages.conda"].values()]:
             have.setdefault(item["name"], set()).add((item["version"], item["build"]))

@@ -298,3 +298,12 @@ def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_rows_by_name_are_those_of_the_base() -> None:
     assert rows_of(base(), "torch") == base().torch
     assert {row.id for row in rows_of(base(), "sources")} == set(base().sources)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_readme_explains_every_column(name: str) -> None:
+    text = (DATA / "README.md").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+    common = {"src", "low", "note"} if name != "sources" else set()
+    columns = {column.key for column in TABLES[name].columns} - common
+    assert {column for column in columns if f"`{column}`" not in line} == set()

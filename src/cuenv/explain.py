@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cuenv.candidates import Candidate
 from cuenv.decision import Assessment, Decision
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
@@ -107,9 +108,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
         if decision.minimum_driver and not unknown_driver:
             lines.append(f"        lowest driver that runs it: {decision.minimum_driver}")
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
-    lines += [f"skipped {candidate}: {missing}" for candidate, missing in decision.skipped[:_SHOWN]]
-    if len(decision.skipped) > _SHOWN:
-        lines.append(f"skipped ... and {len(decision.skipped) - _SHOWN} more")
+    lines += skipped_lines(decision)
     groups = decision.rejections
     for group in (
         groups[:_SHOWN] if not chosen else [group for group in groups if group.rule not in ("cpu", "wish")][:3]
@@ -120,6 +119,18 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
         for finding in findings
     ]
     lines += [f"hint    {hint.text}: {hint.command}" for hint in hints(decision)]
+    return lines
+
+
+def skipped_lines(decision: Decision) -> list[str]:
+    """The candidates that the channels could not close, those that lack the same thing in one line."""
+    groups: dict[str, list[Candidate]] = {}
+    for candidate, missing in decision.skipped:
+        groups.setdefault(missing, []).append(candidate)
+    lines = []
+    for missing, items in groups.items():
+        also = f" (and {len(items) - 1} more like it)" if len(items) > 1 else ""
+        lines.append(f"skipped {items[0]}{also}: {missing}")
     return lines
 
 

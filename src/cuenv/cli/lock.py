@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 @talk_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 def command(path: Path, **values: Any) -> int:
-    """Solve environment.yml and write its lock files beside it.
+    r"""Solve environment.yml and write its lock files beside it.
 
-    The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc ...)
+    The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
     come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
     packages while they satisfy the file.
 

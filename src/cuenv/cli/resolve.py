@@ -30,7 +30,7 @@ from cuenv.errors import ExitCode
 @channel_options
 @talk_options
 def command(**values: Any) -> int:
-    """Choose an environment for a host and write environment.yml.
+    r"""Choose an environment for a host and write environment.yml.
 
     The host is this machine, or --host, or --gpu with --driver. Options override the host's fact of the same name.
     The file goes to stdout (or -o FILE), a reasoned summary to stderr.

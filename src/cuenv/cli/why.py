@@ -17,7 +17,7 @@ from cuenv.errors import ExitCode
 @wish_options
 @talk_options
 def command(subject: str, **values: Any) -> int:
-    """Why the choice is as it is: the verdict of every rule, down to facts with sources.
+    r"""Why the choice is as it is: the verdict of every rule, down to facts with sources.
 
     SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver.
 

@@ -17,7 +17,7 @@ from cuenv.errors import ExitCode
 @wish_options
 @talk_options
 def command(question: str, **values: Any) -> int:
-    """Why something else was not chosen: its objections, else the first criterion on which it loses.
+    r"""Why something else was not chosen: its objections, else the first criterion on which it loses.
 
     \b
     Examples:

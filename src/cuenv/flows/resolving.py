@@ -112,11 +112,28 @@ def _prove(
         )
         answer = solve(request, sources)
         if isinstance(answer, Unsatisfiable):
-            skipped.append((item.candidate, unsatisfiable_text(answer)))
+            skipped.append(
+                (item.candidate, _without_python(item.candidate, spec, sources) or unsatisfiable_text(answer))
+            )
             continue
         proven = replace(decision, fitting=(item, *decision.fitting[index + 1 :]), skipped=tuple(skipped), proven=True)
         return proven, answer
     return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
+
+
+def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Sources) -> str | None:
+    """Whether the build is there, but not for this Python: build strings name it (``py312``, ``py3.12``)."""
+    from cuenv.world.solve import absent  # noqa: PLC0415 - the solver is heavy
+
+    pin = spec.pin("pytorch")
+    if pin is None:
+        return None
+    ways = (candidate.python.replace(".", ""), candidate.python)
+    builds = [f"{pin.build.rstrip('*')}*py{way}_*" for way in ways] + [f"py{candidate.python}_{pin.build}"]
+    narrowed = [replace(pin, build=build) for build in builds]
+    if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
+        return None
+    return f"no record of {pin.yaml_text()} for python {candidate.python}"
 
 
 def unsatisfiable_text(answer: Unsatisfiable) -> str:

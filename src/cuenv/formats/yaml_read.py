@@ -133,7 +133,7 @@ class _Builder:
             self.key = _OPEN
         elif isinstance(value, (dict, list)):
             raise self.fault(event, "a key must be a plain text, not a mapping or list")
-        elif value == "<<":
+        elif value == "<<" and type(event) is yaml.ScalarEvent and not event.style:
             raise self.fault(event, "merge keys (<<) are not supported")
         elif value in container:
             raise self.fault(event, f"the key {value!a} stands twice")

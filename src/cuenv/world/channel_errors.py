@@ -10,7 +10,14 @@ from cuenv.urls import printable, redact, strip_credentials
 
 _URL = re.compile(r"https?://[^\s'\"()<>]+")
 _STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
+_GARBAGE = ("parse", "decode", "frame", "EOF", "invalid type", "expected")
 _CONNECTION = ("(Connect)", "dns error", "timed out", "error sending request", "connection")
+
+
+def about_shards(text: str) -> bool:
+    """Whether a server answered the request for sharded repodata with something else, so that plain may do."""
+    status = _STATUS.search(text)
+    return "shard" in text and not unreachable(text) and not (status and status[1].startswith("5"))
 
 
 def unreachable(text: str) -> bool:
@@ -34,15 +41,13 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
             f"channel {name}, {subdir}: offline, and the cache holds nothing of {strip_credentials(target)}",
             hint=f"run the same command once without --offline, or read a folder: --mirror {name}=/path/to/channel",
         )
-    found = _URL.search(text)
-    url = strip_credentials(found[0]) if found else f"{strip_credentials(target)}/{subdir}/repodata.json"
+    url = _url(text, channel, subdir, target)
     return ChannelError(f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})", hint=_hint(text, name, url))
 
 
 def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a channel in a folder: ``path`` is the file that was opened."""
     name = short_channel(channel)
-    reason = _JSON_POSITION.sub("", str(error)) if error.errno is None else (error.strerror or str(error))
     if isinstance(error, FileNotFoundError):
         return ChannelError(
             f"channel {name}, {subdir}: {path} is missing",
@@ -50,7 +55,7 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
             "or point --mirror at the folder that holds the channel",
         )
     if error.errno is not None:
-        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {reason}")
+        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}")
     return ChannelError(
         f"channel {name}, {subdir}: {path} is no valid repodata: {printable(str(error))}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",
@@ -74,17 +79,26 @@ def from_records(text: str, *, channel: str, subdir: str, path: str) -> ChannelE
     )
 
 
-_JSON_POSITION = re.compile(r" at line \d+ column \d+$")
+def _url(text: str, channel: str, subdir: str, target: str) -> str:
+    """The URL that was really asked: rattler tells the mirror's in some errors, the canonical one in others."""
+    place = strip_credentials(target)
+    for found in _URL.findall(text):
+        url = strip_credentials(found).rstrip(".,;:")
+        for prefix in (f"{place}/{subdir}/", f"{channel}/{subdir}/"):
+            if url.startswith(prefix):
+                return f"{place}/{subdir}/{url.removeprefix(prefix)}"
+    return f"{place}/{subdir}/repodata.json"
 
 
 def _reason(text: str) -> str:
     status = _STATUS.search(text)
     if status:
         return f"HTTP {status[1]} {status[2]}"
-    lines = [line.removeprefix("Caused by: ").strip() for line in text.splitlines() if line.strip()]
-    kept = [lines[0], lines[-1]] if len(lines) > 1 else lines
-    joined = ": ".join(dict.fromkeys(kept)) or "the gateway gave no reason"
-    return printable(redact(_URL.sub("", joined).replace(" for url ()", "").replace(" from ''", "")))
+    lines = [line.removeprefix("Caused by: ").strip() for line in text.splitlines() if line.strip()] or ["no reason"]
+    last = printable(redact(lines[-1]))
+    if unreachable(text):
+        return last
+    return f"the server sends no valid repodata: {last}" if any(word in text for word in _GARBAGE) else last
 
 
 def _hint(text: str, name: str, url: str) -> str:

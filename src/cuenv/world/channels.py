@@ -84,7 +84,7 @@ class Channels:
         try:
             return run(question(self._gateway(), handles))
         except GatewayError as error:
-            if not (self._sharded and "shard" in str(error)) or channel_errors.unreachable(str(error)):
+            if not (self._sharded and channel_errors.about_shards(str(error))):
                 raise self._blame(parts, error) from error
         self._sharded = False
         try:

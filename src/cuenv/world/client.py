@@ -19,7 +19,6 @@ from cuenv.errors import InputError
 from cuenv.urls import credentials, host
 from cuenv.world.sources import Sources
 
-_RETRIES = 2
 _AGENT = "cuenv"
 
 
@@ -44,8 +43,8 @@ def make_client(sources: Sources, *, timeout: int | None = None) -> Client:
             )
         text = "tls-no-verify = true\n[mirrors]\n"
         text += "".join(f"{json.dumps(origin)} = [{json.dumps(target[0])}]\n" for origin, target in mirrors.items())
-        return Client.from_config(Config.from_toml(text), max_retries=_RETRIES, user_agent=_AGENT, timeout=limit)
-    parts = [RetryMiddleware(_RETRIES), MirrorMiddleware(mirrors), AuthenticationMiddleware()]
+        return Client.from_config(Config.from_toml(text), max_retries=sources.retries, user_agent=_AGENT, timeout=limit)
+    parts = [RetryMiddleware(sources.retries), MirrorMiddleware(mirrors), AuthenticationMiddleware()]
     if headers:
         parts.append(AddHeadersMiddleware(lambda name, _: headers.get(name.lower())))
     return Client(parts, user_agent=_AGENT, timeout=limit)  # type: ignore[arg-type] # a list of one union is invariant

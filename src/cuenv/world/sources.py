@@ -57,6 +57,7 @@ class Sources:
         offline: use only what the cache holds, whatever its age.
         cache: folder of the repodata cache; empty for the user's cache folder.
         timeout: seconds that one request for repodata may take.
+        retries: how often a request that failed for the moment is made again.
     """
 
     mirrors: tuple[Mirror, ...] = ()
@@ -67,6 +68,7 @@ class Sources:
     offline: bool = False
     cache: str = ""
     timeout: int = 120
+    retries: int = 2
 
     def urls(self, channels: Iterable[str]) -> tuple[str, ...]:
         """The canonical URLs of channels, each once, in order; ``defaults`` becomes what it stands for."""

@@ -1,0 +1,64 @@
+"""``cuenv demo``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import knowledge_from, talk_options
+from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
+from cuenv.errors import ExitCode, UsageError
+
+
+@click.command("demo")
+@click.option("--dir", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Keep everything in this folder.")
+@talk_options
+def command(folder: Path | None, **values: Any) -> int:
+    """Run the whole line once: look, decide, write, lock, check, install, check again.
+
+    For the machine at hand if it has an NVIDIA GPU, else for a recorded host. The channel is a small sample that
+    ships with cuenv: its packages have the names, versions and dependencies of real ones, and no content. No conda
+    and no network is needed.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="cuenv-demo-") as scratch:
+            return _demo(Path(scratch), values)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"--dir {folder} is not an empty folder", hint="cuenv demo --dir cuenv-demo")
+    folder.mkdir(parents=True, exist_ok=True)
+    return _demo(folder.resolve(), values)
+
+
+def _demo(folder: Path, values: dict[str, Any]) -> int:
+    from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
+    from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
+
+    show = progress(quiet=values["quiet"])
+    shown = demonstrate(folder, os.environ, knowledge_from(values), show or (lambda _: None))
+    progress_done(show)
+    if values["as_json"]:
+        reports = [report_json(item) for item in shown.reports]
+        decision = decision_plain(shown.resolution.decision, shown.resolution.findings)
+        emit_json({"schema": "cuenv/demo/1", "ok": shown.ok, "decision": decision, "reports": reports})
+        return ExitCode.OK if shown.ok else ExitCode.NEGATIVE
+    lines = ["1. the host"]
+    if shown.recorded:
+        lines.append(f"   this machine has no NVIDIA GPU, so this is the recorded host {shown.facts.label}")
+    lines += ["2. the decision (cuenv resolve --prove, on the sample channel)"]
+    lines += [f"   {line}" for line in summary(shown.resolution.decision, shown.resolution.findings)]
+    if shown.locked and shown.locked.lock:
+        solution = shown.locked.lock.solutions[0]
+        lines += ["3. the lock (cuenv lock)", f"   {len(solution.packages)} packages, solved by {solution.solver}"]
+    for number, item in enumerate(shown.reports, start=4):
+        title = "the lock, checked (cuenv check)" if number == 4 else "the prefix, installed and checked"
+        lines += [f"{number}. {title}", *(f"   {line}" for line in report_lines(item))]
+    lines += ["", "Sample: the packages above are empty stand-ins from a channel that ships with cuenv."]
+    lines += ["The same on the real channels:"]
+    lines += [f"   {line}" for line in real_commands(shown.facts, recorded=shown.recorded)]
+    emit("\n".join(lines))
+    return ExitCode.OK if shown.ok else ExitCode.NEGATIVE

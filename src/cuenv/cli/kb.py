@@ -1,0 +1,89 @@
+"""``cuenv kb``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import knowledge_from, talk_options
+from cuenv.cli.output import emit, emit_json
+from cuenv.errors import UsageError
+from cuenv.knowledge import Knowledge
+from cuenv.urls import printable
+
+
+@click.command("kb")
+@click.argument("topic", required=False, metavar="[TOPIC]")
+@click.argument("subject", required=False, metavar="[SUBJECT]")
+@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@talk_options
+def command(topic: str | None, subject: str | None, **values: Any) -> None:
+    r"""The knowledge base: list the tables, or explain one thing, each row with its source.
+
+    TOPIC is gpu, driver, cuda, pytorch or package.
+
+    \b
+    Examples:
+      cuenv kb
+      cuenv kb gpu 'RTX 4090'
+      cuenv kb driver 470.129.06
+      cuenv kb pytorch 2.3
+      cuenv kb cuda 12.1
+      cuenv kb package cudatoolkit-dev
+    """
+    from cuenv.lookup import TOPICS, overview  # noqa: PLC0415 - not needed for --help
+
+    knowledge = knowledge_from(values)
+    if topic is None:
+        _overview(overview(knowledge), knowledge, as_json=values["as_json"])
+        return
+    if topic not in TOPICS:
+        raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint="cuenv kb gpu 'RTX 4090'")
+    if subject is None:
+        raise UsageError(f"kb {topic}: which one?", hint="cuenv kb --help shows examples")
+    page = TOPICS[topic](subject, knowledge)
+    if values["as_json"]:
+        _emit_page_json(page, knowledge)
+        return
+    lines = [page.title]
+    for entry in page.entries:
+        low = " (low confidence)" if entry.low else ""
+        lines.append(f"  {entry.says}{low}")
+        if entry.note:
+            lines.append(f"    note: {entry.note}")
+        if not values["quiet"]:
+            lines += [f"    source: {_source(item, knowledge)}" for item in entry.sources]
+    emit("\n".join(printable(line) for line in lines))
+
+
+def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({"schema": "cuenv/kb/1", "edition": knowledge.edition, "tables": dict(tables)})
+        return
+    lines = [f"knowledge base, edition {knowledge.edition}"]
+    lines += [f"  {count:5d}  {name}" for name, count in tables]
+    lines.append("look one up: cuenv kb gpu 'RTX 4090', cuenv kb driver 470.129.06, cuenv kb cuda 12.1")
+    emit("\n".join(lines))
+
+
+def _source(identifier: str, knowledge: Knowledge) -> str:
+    source = knowledge.sources[identifier]
+    return f"{source.publisher}, {source.title}; {source.locator}; read {source.read_on}"
+
+
+def _emit_page_json(page: Any, knowledge: Knowledge) -> None:
+    from cuenv.formats.decision_json import source_plain  # noqa: PLC0415 - only for JSON
+
+    entries = [
+        {
+            "table": entry.table,
+            "says": entry.says,
+            "confidence": "low" if entry.low else "high",
+            "note": entry.note,
+            "sources": [source_plain(item, knowledge) for item in entry.sources],
+        }
+        for entry in page.entries
+    ]
+    emit_json({"schema": "cuenv/kb/1", "edition": knowledge.edition, "title": page.title, "entries": entries})

@@ -1,0 +1,235 @@
+"""What the tables say about one thing, with the source of each row: the answers of ``cuenv kb``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuenv.errors import UsageError
+from cuenv.gpu_names import find_gpu, near_gpus
+from cuenv.knowledge import Generation, GpuModel, Knowledge, Row, TorchBuild
+from cuenv.rules.driver import floor_of
+from cuenv.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row in words.
+
+    Attributes:
+        table: the table it stands in; empty for what follows from several.
+        sources: ids of its sources.
+    """
+
+    table: str
+    says: str
+    sources: tuple[str, ...]
+    low: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """All entries on one thing."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
+def _entry(table: str, row: Row, says: str) -> Entry:
+    return Entry(table=table, says=says, sources=row.sources, low=row.low, note=row.note)
+
+
+def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
+    """The tables and how many rows each has."""
+    return (
+        ("toolkits", len(knowledge.toolkits)),
+        ("cudas", len(knowledge.cudas)),
+        ("branches", len(knowledge.branches)),
+        ("floors", len(knowledge.floors)),
+        ("generations", len(knowledge.generations)),
+        ("gpus", len(knowledge.gpus)),
+        ("torch", len(knowledge.torch)),
+        ("layers", len(knowledge.layers)),
+        ("components", len(knowledge.components)),
+        ("twins", len(knowledge.twins)),
+        ("labels", len(knowledge.labels)),
+        ("endings", len(knowledge.endings)),
+        ("sources", len(knowledge.sources)),
+    )
+
+
+def gpu(text: str, knowledge: Knowledge) -> Page:
+    """A GPU by name or capability: its generation, the drivers and toolkits for it, the newest builds.
+
+    Raises:
+        UsageError: no such GPU is known.
+    """
+    row: GpuModel | None = None
+    try:
+        capability = Capability.parse(text)
+    except ValueError:
+        row = find_gpu(text, knowledge.gpus)
+        if row is None:
+            near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
+            raise UsageError(f"no GPU {text!r} is known; the nearest are {near}", hint="cuenv kb gpu 8.9") from None
+        capability = row.capability
+    entries = []
+    if row:
+        memory = "/".join(str(size) for size in row.memory_gb)
+        says = f"{row.name}: capability {capability}, {row.architecture}, chip {row.chip}, {row.kind}, {memory} GB"
+        entries.append(_entry("gpus", row, says))
+    generation = knowledge.generation(capability)
+    if generation:
+        entries.append(_generation(generation))
+    for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
+        entries.append(_build(build))
+    return Page(title=row.name if row else f"capability {capability}", entries=tuple(entries))
+
+
+def driver(text: str, knowledge: Knowledge) -> Page:
+    """A driver: what it speaks, which CUDA majors it runs, which GPUs it drives.
+
+    Raises:
+        UsageError: the text is no driver version.
+    """
+    try:
+        release = check_driver(text)
+    except ValueError as error:
+        raise UsageError(str(error), hint="cuenv kb driver 535.129.03") from error
+    entries = []
+    branch = knowledge.branch_of(release)
+    if branch:
+        entries.append(_entry("branches", branch, f"branch {branch.number} speaks CUDA {branch.cuda}"))
+    for floor in knowledge.floors:
+        enough = driver_key(release) >= driver_key(floor.driver)
+        word = "runs" if enough else "does not run"
+        says = f"{word} programs of CUDA {floor.major}.x: the floor is {floor.driver}"
+        entries.append(_entry("floors", floor, says))
+    number = driver_key(release)[0]
+    for row in knowledge.generations:
+        if row.first_branch and number < row.first_branch:
+            says = f"does not drive {row.capability} ({row.architecture}): the first branch is {row.first_branch}"
+            entries.append(_entry("generations", row, says))
+        if row.last_branch and number > row.last_branch:
+            says = f"no longer drives {row.capability} ({row.architecture}): the last branch is {row.last_branch}"
+            entries.append(_entry("generations", row, says))
+    return Page(title=f"driver {release}", entries=tuple(entries))
+
+
+def cuda(text: str, knowledge: Knowledge) -> Page:
+    """A CUDA release: drivers, compiler, host compilers, channels.
+
+    Raises:
+        UsageError: no such release is known.
+    """
+    try:
+        wanted = minor(version(text))
+    except ValueError as error:
+        raise UsageError(str(error), hint="cuenv kb cuda 12.1") from error
+    row = knowledge.cuda(wanted)
+    if row is None:
+        levels = [branch for branch in knowledge.branches if branch.cuda == wanted]
+        also = f"; it exists only as what driver branch {levels[0].number} speaks" if levels else ""
+        known = ", ".join(str(item.version) for item in knowledge.cudas)
+        raise UsageError(f"there is no CUDA toolkit {wanted}{also}; known are {known}", hint="cuenv kb cuda 12.1")
+    entries = []
+    floor = floor_of(wanted, knowledge)
+    if floor:
+        entries.append(_entry("floors", floor[1], f"runs on driver {floor[0]} and later"))
+    for toolkit in knowledge.toolkits:
+        if minor(toolkit.version) == wanted:
+            says = f"{toolkit.version} came with driver {toolkit.driver or f'branch {toolkit.branch or chr(63)}'}"
+            entries.append(_entry("toolkits", toolkit, f"{says} (all features, and JIT of its PTX)"))
+    targets = ", ".join(map(str, row.targets)) or "unknown"
+    entries.append(_entry("cudas", row, f"nvcc compiles for {targets}; PTX ISA {row.isa or 'unknown'}"))
+    entries.append(_entry("cudas", row, f"host compiler gcc {row.gcc_min or '?'} to {row.gcc_max or '?'}"))
+    where = "has nvcc and headers that can be locked" if row.conda_nvcc else "has no nvcc that can be locked"
+    labels = ", ".join(row.labels) or "none"
+    entries.append(_entry("cudas", row, f"conda-forge {where}; labels of the nvidia channel: {labels}"))
+    for build in _newest(knowledge, lambda item: item.cuda == wanted):
+        entries.append(_build(build))
+    return Page(title=f"CUDA {wanted}", entries=tuple(entries))
+
+
+def pytorch(text: str, knowledge: Knowledge) -> Page:
+    """Every build of a PyTorch release: channel, CUDA, Pythons, GPUs.
+
+    Raises:
+        UsageError: no such release is known.
+    """
+    wish = parse_wish(text, what="kb pytorch")
+    builds = [row for row in knowledge.torch if wish.admits(row.version)]
+    if not builds:
+        known = ", ".join(dict.fromkeys(str(row.version) for row in knowledge.torch))
+        raise UsageError(f"no pytorch {text} is known; known are {known}", hint="cuenv kb pytorch 2.5")
+    return Page(title=f"pytorch {text}", entries=tuple(_build(row) for row in builds))
+
+
+def package(text: str, knowledge: Knowledge) -> Page:
+    """A conda package: the role it fills, its CPU twin, its end.
+
+    Raises:
+        UsageError: the tables say nothing about it.
+    """
+    entries = []
+    component = knowledge.component(text)
+    if component:
+        role = f"fills the role {component.role}" if component.role else "is an NVIDIA component"
+        headers = f"; holds {', '.join(component.headers)}" if component.headers else ""
+        entries.append(_entry("components", component, f"{text} {role}: it comes from the one CUDA channel{headers}"))
+    for twin in knowledge.twins:
+        if twin.package == text:
+            says = f"{text} of {twin.channel} has CPU and CUDA builds: a CUDA build is {twin.any_cuda}"
+            entries.append(_entry("twins", twin, says))
+    for ending in knowledge.endings:
+        if ending.package == text:
+            last = ending.versions[-1] if ending.versions else "never there"
+            says = f"{text} of {ending.channel} ends at {last}: {ending.says}; instead: {ending.instead}"
+            entries.append(_entry("endings", ending, says))
+    if not entries:
+        raise UsageError(f"the tables say nothing about the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
+    return Page(title=f"package {text}", entries=tuple(entries))
+
+
+TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {
+    "gpu": gpu,
+    "driver": driver,
+    "cuda": cuda,
+    "pytorch": pytorch,
+    "package": package,
+}
+
+
+def _generation(row: Generation) -> Entry:
+    drivers = f"driver branches {row.first_branch or '?'} to {row.last_branch or 'now'}"
+    toolkits = f"nvcc {row.first_cuda or '?'} to {row.last_cuda or 'now'}"
+    module = f", kernel module {row.module}" if row.module else ""
+    says = f"capability {row.capability} ({row.architecture}): {drivers}, {toolkits}{module}"
+    return _entry("generations", row, says)
+
+
+def _build(row: TorchBuild) -> Entry:
+    cuda = f"CUDA {row.cuda}" if row.cuda else "CPU"
+    holds = f", holds {arch_list(row.code)}" if row.code and row.code.sass else ""
+    layers = "".join(f", {item}" for item in (row.cudnn, row.nccl) if item and item.package)
+    says = (
+        f"{row.version} {row.build} of {row.stack} for {row.platform}: {cuda}, python {', '.join(row.pythons)}"
+        f"{holds}, glibc {row.glibc or '?'}{layers}"
+    )
+    return _entry("torch", row, says)
+
+
+def _runs(build: TorchBuild, capability: Capability) -> bool:
+    return build.code is not None and any(target.sass_runs_on(capability) for target in build.code.sass)
+
+
+def _newest(knowledge: Knowledge, wanted: Callable[[TorchBuild], bool]) -> list[TorchBuild]:
+    """The newest build of each channel and CUDA major that answers, newest first."""
+    best: dict[tuple[str, int, str], TorchBuild] = {}
+    for row in knowledge.torch:
+        if row.cuda is not None and wanted(row):
+            key = (row.stack, row.cuda.major, row.platform)
+            if key not in best or (row.version, row.cuda) > (best[key].version, best[key].cuda or row.cuda):
+                best[key] = row
+    return sorted(best.values(), key=lambda row: row.version, reverse=True)
