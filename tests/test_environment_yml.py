@@ -272,12 +272,20 @@ def test_cut_at_every_character_it_is_read_or_refused() -> None:
         assert spec.pins[:-1] == whole.pins[: len(spec.pins)][: len(spec.pins) - 1]
 
 
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)])
+def test_with_and_without_the_c_library(loader: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuenv.formats.yaml_read._LOADER", loader)
+    assert parse(GOLDEN, "e.yml")[0] == bare(SPEC)
+    for text in ("[" * 5000, "- " * 5000, BOMB, "a: 1\na: 2", "\ud800", "\x00", "a: b: c", ""):
+        with pytest.raises(InputError):
+            parse(text, "e.yml")
+
+
 # Laws
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
-HOSTILE = (
-    "1e3 0o17 0x1f 1_000 12e34 1:30 yes No ~ null # - *a &a !x %x @x `x ' { [a = << .inf 2024-01-01 \u00e9".split()
-)
+WORDS = "1e3 0o17 0x1f 1_000 12e34 1:30 yes No ~ null # - *a &a !x %x @x `x ' { [a = << .inf 2024-01-01 \u00e9"
+HOSTILE = WORDS.split()
 HOSTILE += [
     "",
     " ",

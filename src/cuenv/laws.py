@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.knowledge import Knowledge
-from cuenv.lock import LockedPackage, short_channel
+from cuenv.lock import LockedPackage
 from cuenv.report import Finding
+from cuenv.urls import short_channel
 
 _MAJORS = ("10", "11", "12", "13")
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.facts import VirtualPackage
+from cuenv.urls import short_channel
 
 CREATED_BY = "cuenv"
 
@@ -41,19 +41,6 @@ class LockedPackage:
     def channel_name(self) -> str:
         """The channel as people write it: ``conda-forge``, ``nvidia/label/cuda-11.8.0``."""
         return short_channel(self.channel)
-
-
-CANONICAL = "https://conda.anaconda.org/"
-
-
-def short_channel(url: str) -> str:
-    """The short name of a channel on the canonical host, else its whole URL."""
-    return url.rstrip("/").removeprefix(CANONICAL)
-
-
-def channel_url(name: str) -> str:
-    """The canonical URL of a channel name; a URL stays what it is."""
-    return name.rstrip("/") if "://" in name else CANONICAL + name.strip("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +110,8 @@ class Lock:
 
 def digest(*parts: str) -> str:
     """SHA-256 over texts, with their lengths, as hex."""
+    import hashlib  # noqa: PLC0415 - OpenSSL costs 3 ms, and most runs digest nothing
+
     total = hashlib.sha256()
     for part in parts:
         data = part.encode()

@@ -12,6 +12,18 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>\x00-\x1f]*)")
 _TOKEN = re.compile(r"/t/[^/]*(?=/|$)")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
+CANONICAL = "https://conda.anaconda.org/"
+
+
+def short_channel(url: str) -> str:
+    """The short name of a channel on the canonical host, else its whole URL."""
+    return url.rstrip("/").removeprefix(CANONICAL)
+
+
+def channel_url(name: str) -> str:
+    """The canonical URL of a channel name; a URL stays what it is."""
+    return name.rstrip("/") if "://" in name else CANONICAL + name.strip("/")
+
 
 def strip_credentials(url: str) -> str:
     """The URL without user, password, token and query string; a text that is no URL stays what it is.

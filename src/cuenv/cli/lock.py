@@ -85,7 +85,7 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
     from cuenv.explain import host_options as host_options_of  # noqa: PLC0415 - only then
-    from cuenv.flows.resolving import unsatisfiable_text  # noqa: PLC0415 - as above
+    from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:

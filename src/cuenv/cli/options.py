@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,7 +15,9 @@ from cuenv.flows.hosts import HostOptions
 from cuenv.knowledge import Knowledge
 from cuenv.profile import PREFER, STACKS, Profile
 from cuenv.versions import parse_wish
-from cuenv.world.sources import Sources
+
+if TYPE_CHECKING:  # commands that read no channel do not pay for it
+    from cuenv.world.sources import Sources
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STDIN_LIMIT = 16 * 1024 * 1024
@@ -111,9 +113,11 @@ def wish_from(values: dict[str, Any]) -> Profile:
     """The profile of a command with its options laid over it."""
     from dataclasses import replace  # noqa: PLC0415 - as above
 
-    from cuenv.world.profiles import read_profile  # noqa: PLC0415 - as above
+    wish = Profile()
+    if values["profile"]:
+        from cuenv.world.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
 
-    wish = read_profile(values["profile"]) if values["profile"] else Profile()
+        wish = read_profile(values["profile"])
     changes: dict[str, Any] = {
         name: parse_wish(values[name], what=f"--{name}") for name in ("pytorch", "cuda", "python") if values[name]
     }

@@ -23,8 +23,9 @@ from cuenv.flows.locking import (
 from cuenv.knowledge import Knowledge
 from cuenv.laws import lock_findings
 from cuenv.lock import Lock, Solution, content_digest
+from cuenv.machine import machine_findings
 from cuenv.report import Finding, Report, report
-from cuenv.verify import candidate_of, host_findings, machine_findings
+from cuenv.verify import candidate_of, host_findings
 from cuenv.versions import Capability, check_driver, version
 
 

@@ -14,10 +14,10 @@ from cuenv.flows.checking import check
 from cuenv.flows.hosts import HostOptions, host_facts, this_machine
 from cuenv.flows.locking import LOCK_NAME, Locked, LockRequest, lock
 from cuenv.flows.resolving import Resolution, resolve
+from cuenv.installed import installed_findings
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
-from cuenv.verify import installed_findings
 from cuenv.world.sources import Sources
 
 RECORDED = "rtx4090-535"

@@ -12,6 +12,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, VirtualPackage, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.judge import drift_findings, judge_spec
 from cuenv.knowledge import Knowledge
 from cuenv.laws import lock_findings, spec_findings, wants_cuda
 from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest, digest
@@ -19,7 +20,7 @@ from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
-from cuenv.verify import candidate_of, drift_findings, host_findings, judge_spec
+from cuenv.verify import candidate_of, host_findings
 from cuenv.world.files import read_text, write_atomically
 from cuenv.world.sources import Sources
 

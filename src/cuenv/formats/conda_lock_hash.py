@@ -36,6 +36,7 @@ def content_hash(spec: EnvironmentSpec, platform: str, virtual_packages: tuple[V
         "channels": [
             json.dumps({"url": url, "used_env_vars": []}, separators=(",", ":"), ensure_ascii=False)
             for url in map(strip_credentials, spec.channels)
+            if url != "nodefaults"
         ],
         "specs": sorted([*conda.values(), *pip.values()], key=lambda row: (row["manager"], row["name"])),
         "virtual_package_hash": {

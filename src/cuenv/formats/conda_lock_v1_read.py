@@ -9,9 +9,9 @@ from dataclasses import replace
 from cuenv.facts import VirtualPackage
 from cuenv.formats.package_url import parse_package_url
 from cuenv.formats.yaml_read import load
-from cuenv.lock import Lock, LockedPackage, Solution, short_channel
+from cuenv.lock import Lock, LockedPackage, Solution
 from cuenv.reading import Faults, Reader, describe
-from cuenv.urls import strip_credentials
+from cuenv.urls import short_channel, strip_credentials
 
 VIRTUAL = "cuenv_virtual_packages_"
 SOLVER = "cuenv_solver_"
@@ -103,7 +103,8 @@ class _Parse:
         hashes = Reader(entry.raw("hash"), self.faults, entry.at("hash"))
         md5, sha256 = hashes.parsed("md5", _md5), hashes.parsed("sha256", _sha256)
         hashes.done()
-        for key, kind in (("optional", bool), ("category", str), ("build", str), ("source", dict)):
+        entry.get("optional", bool, required=True)  # CEP 37 requires it; written last, it shows an entry cut short
+        for key, kind in (("category", str), ("build", str), ("source", dict)):
             entry.get(key, kind)
         entry.done()
         if manager in ("pip", "pypi"):

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.formats import environment_yml
-from cuenv.lock import Solution, short_channel
-from cuenv.urls import strip_credentials
+from cuenv.lock import Solution
+from cuenv.urls import short_channel, strip_credentials
 
 
 def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from cuenv.errors import ChannelError
-from cuenv.lock import short_channel
-from cuenv.urls import printable, redact, strip_credentials
+from cuenv.urls import printable, redact, short_channel, strip_credentials
 
 _URL = re.compile(r"https?://[^\s'\"()<>]+")
 _STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")

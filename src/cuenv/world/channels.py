@@ -19,8 +19,7 @@ from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, S
 from rattler.exceptions import GatewayError
 
 from cuenv.errors import ChannelError, CuenvError, OutsideError
-from cuenv.lock import short_channel
-from cuenv.urls import printable, redact
+from cuenv.urls import printable, redact, short_channel
 from cuenv.world import channel_errors
 from cuenv.world.client import make_client
 from cuenv.world.sources import Sources

@@ -16,9 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from cuenv.errors import InputError
-from cuenv.lock import channel_url
 from cuenv.reading import Faults, Reader, describe
-from cuenv.urls import redact, strip_credentials
+from cuenv.urls import channel_url, redact, strip_credentials
 from cuenv.world.sources import DEFAULTS, HOST, Mirror, Sources, place
 
 _NAMES = (".condarc", "condarc", "condarc.d")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from cuenv.errors import InputError
-from cuenv.lock import LockedPackage, channel_url
+from cuenv.lock import LockedPackage
 from cuenv.reading import Faults, Reader
-from cuenv.urls import printable, strip_credentials
+from cuenv.urls import channel_url, printable, strip_credentials
 
 
 def read_prefix(prefix: Path) -> tuple[LockedPackage, ...]:

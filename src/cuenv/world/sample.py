@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cuenv.errors import OutsideError
-from cuenv.lock import channel_url
+from cuenv.urls import channel_url
 from cuenv.world.packages import Package, write_channel
 from cuenv.world.sources import Mirror
 

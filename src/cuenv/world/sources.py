@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuenv.errors import UsageError
-from cuenv.lock import CANONICAL, channel_url, digest
-from cuenv.urls import printable, strip_credentials
+from cuenv.lock import digest
+from cuenv.urls import CANONICAL, channel_url, printable, strip_credentials
 
 DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 """What the channel name ``defaults`` means. Source: conda documentation, settings, default_channels."""

@@ -1,0 +1,125 @@
+"""An environment file against a host and the tables: whether anything that it admits can exist and run there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cuenv.decision import Decision, decide
+from cuenv.environment import EnvironmentSpec
+from cuenv.errors import UsageError
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge
+from cuenv.laws import wants_cuda
+from cuenv.lock import Solution
+from cuenv.profile import Profile
+from cuenv.report import Finding
+from cuenv.rules import Case
+from cuenv.urls import short_channel
+from cuenv.verify import as_findings, build_cuda, candidate_of, evidence_of, unknown_build
+from cuenv.versions import Wish, parse_wish
+
+
+def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Profile:
+    """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
+    torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
+    cuda = spec.pin("cuda-version") or spec.pin("pytorch-cuda") or spec.pin("cudatoolkit")
+    python = spec.pin("python")
+    nvcc = any(spec.pin(name) for name in ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev"))
+    own = build_cuda(torch.build) if torch else None
+    wished = _wish(cuda.version) if cuda else None
+    return Profile(
+        stack=_stack(spec, torch.channel if torch else ""),
+        pytorch=_wish(torch.version) if torch else None,
+        cuda=wished or (_wish(f">={own},<{own.major + 1}") if own else None),
+        python=_wish(python.version) if python else None,
+        dev=nvcc,
+        cpu=torch is not None and not wants_cuda(spec, knowledge),
+    )
+
+
+def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
+    channels = [short_channel(item) for item in spec.channels]
+    if channel in ("conda-forge", "pytorch"):
+        return channel
+    if spec.pin("pytorch-cuda") or "pytorch" in channels[:1]:
+        return "pytorch"
+    return "conda-forge" if "pytorch" not in channels else None
+
+
+def _wish(text: str) -> Wish | None:
+    try:
+        return parse_wish(text, what="version") if text and text != "*" else None
+    except UsageError:
+        return None
+
+
+def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Decision, tuple[Finding, ...]]:
+    """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
+    wish = wishes_of(spec, knowledge)
+    decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge))
+    if spec.pin("pytorch") is None or wish.cpu or decision.chosen is not None:
+        return decision, ()
+    return decision, tuple(_unsatisfiable(decision, knowledge))
+
+
+def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
+    """Nothing that the file admits runs on the host: the nearest candidates say why."""
+    wished = [item for item in decision.assessments if all(lead.rule != "wish" for lead in item.objections)]
+    meant = [item for item in wished if all(lead.rule != "cpu" for lead in item.objections)]
+    if not meant:
+        yield _never_built(decision)
+        return
+    nearest = min(meant, key=lambda item: len(item.objections))
+    judged = [finding for verdict in nearest.objections for finding in as_findings(verdict, knowledge)]
+    if judged:
+        yield from judged
+    else:
+        lead = nearest.objections[0]
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject=lead.rule,
+            message=lead.because,
+            evidence=tuple(evidence_of(lead, knowledge)),
+        )
+
+
+def _never_built(decision: Decision) -> Finding:
+    wish = decision.case.wish
+    asked = {"pytorch": wish.pytorch, "CUDA": wish.cuda, "python": wish.python, "stack": wish.stack}
+    text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
+    newest = max((row.version for row in decision.case.knowledge.torch), default=None)
+    beyond = (
+        wish.pytorch is not None
+        and newest is not None
+        and not any(wish.pytorch.admits(row.version) for row in decision.case.knowledge.torch)
+    )
+    return Finding(
+        code="CU111" if beyond else "CU110",
+        severity="warning" if beyond else "error",
+        subject="pytorch",
+        message=f"no build with {text} is known for {decision.case.facts.platform}"
+        + (f"; the tables end at pytorch {newest}" if beyond else ""),
+        fix=None if beyond else "cuenv resolve --prove -o environment.yml writes one that exists",
+    )
+
+
+def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Where the solver's answer is not what the tables said: ``knowledge-drift``, never silence."""
+    candidate = candidate_of(solution, knowledge)
+    if candidate is None or spec.pin("pytorch") is None:
+        return ()
+    found = [] if candidate.build.sources else [replace(unknown_build(candidate), severity="warning")]
+    python = spec.pin("python")
+    known = candidate.build.pythons
+    if known and python and candidate.python not in known:
+        found.append(
+            Finding(
+                code="CU109",
+                severity="warning",
+                subject="python",
+                message=f"knowledge drift: the channel has {candidate}, the tables name python {', '.join(known)}",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,67 @@
+"""What is odd about a machine itself, whatever is locked: findings of the range CU4xx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuenv.candidates import Candidate
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge
+from cuenv.report import Finding
+from cuenv.versions import version
+
+
+def machine_findings(facts: HostFacts, chosen: Candidate | None, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """What is odd about each real machine itself, whatever is locked."""
+    found: list[Finding] = []
+    for machine in facts.machines:
+        if machine.detected:
+            found += [*_modules(machine, knowledge), *_mismatch(machine)]
+            found += _nvcc_on_path(machine, chosen)
+    return tuple(found)
+
+
+def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """GPUs in one box that need different flavours of the kernel modules exclude each other."""
+    needs: dict[str, list[str]] = {}
+    for capability in machine.capabilities:
+        row = knowledge.generation(capability)
+        if row and row.module in ("open", "proprietary"):
+            needs.setdefault(row.module, []).append(f"{capability} ({row.architecture})")
+    if len(needs) > 1:
+        yield Finding(
+            code="CU410",
+            severity="warning",
+            subject=machine.label,
+            message=f"{machine.label}: {', '.join(needs['open'])} works only with the open kernel modules, "
+            f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot drive both",
+            fix="put the cards into two machines; one lock can still serve both",
+        )
+
+
+def _mismatch(machine: HostFacts) -> Iterator[Finding]:
+    driver = machine.driver
+    if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
+        yield Finding(
+            code="CU411",
+            severity="warning",
+            subject=machine.label,
+            message=f"the driver library is {driver.version}, the loaded kernel module {driver.kernel_module}",
+            fix="sudo reboot",
+        )
+
+
+def _nvcc_on_path(machine: HostFacts, chosen: Candidate | None) -> Iterator[Finding]:
+    """An nvcc of another CUDA major on PATH would break the build of extensions."""
+    if chosen is None or chosen.cuda is None:
+        return
+    for toolkit in machine.toolkits:
+        if toolkit.on_path and toolkit.release and version(toolkit.release).major != chosen.cuda.major:
+            yield Finding(
+                code="CU412",
+                severity="warning",
+                subject=toolkit.path,
+                message=f"nvcc {toolkit.release} of {toolkit.path} is on PATH: extensions for a torch of CUDA "
+                f"{chosen.cuda} would not build with it",
+                fix="conda activate the environment first, or take it from PATH; check with: which nvcc",
+            )
