@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import warnings
 from dataclasses import replace
@@ -273,6 +274,13 @@ versions = st.one_of(
 def test_the_content_hash_of_any_pins(conda_lock: SimpleNamespace, tmp_path: Path, pins: list[Pin]) -> None:
     spec = replace(SPEC, pins=tuple(pins))
     assert content_hash(spec, "linux-64", VIRTUAL) == hash_by(conda_lock, spec, VIRTUAL, tmp_path)
+
+
+def test_requirements_that_only_pip_reads_have_a_hash_too() -> None:
+    pip = ("x @ https://example.org/x.whl", "-e .", "y; python_version < '3'")
+    found = content_hash(replace(SPEC, pip=pip), "linux-64", VIRTUAL)
+    assert re.fullmatch("[0-9a-f]{64}", found)
+    assert found != content_hash(replace(SPEC, pip=pip[:2]), "linux-64", VIRTUAL)
 
 
 def test_the_hash_changes_with_every_input() -> None:

@@ -252,7 +252,7 @@ def test_tabs_are_explained() -> None:
 def test_bombs_cost_neither_time_nor_memory() -> None:
     tracemalloc.start()
     start = time.perf_counter()
-    for text in (BOMB, "[" * 200_000, "a: " + "&b " * 10):
+    for text in (BOMB, "[" * 200_000, "a: " + "&b " * 10, "dependencies: " + "1:" + ":59" * 100_000):
         with pytest.raises(InputError):
             parse(text, "e.yml")
     seconds = time.perf_counter() - start
@@ -260,6 +260,15 @@ def test_bombs_cost_neither_time_nor_memory() -> None:
     tracemalloc.stop()
     assert seconds < 2
     assert peak < 20_000_000
+
+
+def test_many_entries_cost_linear_time() -> None:
+    text = "channels:\n" + "".join(f"- c{i % 5000}\n" for i in range(10_000))
+    text += "dependencies:\n" + "".join(f"- p{i}\n" for i in range(10_000))
+    start = time.perf_counter()
+    spec, warnings = parse(text, "e.yml")
+    assert time.perf_counter() - start < 3
+    assert (len(spec.channels), len(spec.pins), len(warnings)) == (5000, 10_000, 5000)
 
 
 def test_cut_at_every_character_it_is_read_or_refused() -> None:

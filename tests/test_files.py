@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -208,7 +209,7 @@ def test_looking_never_fails(tmp_path: Path) -> None:
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200))
 def test_a_text_comes_back(text: str) -> None:
     kept = "x" + text.replace("\0", "")
-    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"cuenv-test-{os.getpid()}"
+    path = Path(tempfile.gettempdir()) / f"cuenv-test-{os.getpid()}"
     try:
         write_atomically(path, kept)
         assert read_text(path) == kept

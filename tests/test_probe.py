@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,8 @@ from trees import OPEN, PROPRIETARY, information, plant, program
 ROW = "NVIDIA GeForce RTX 4090, 8.9, 24564, 535.129.03"
 OLD_ROW = "Tesla V100-SXM2-32GB, 32768, 470.129.06"
 BANNER = "| NVIDIA-SMI 535.129.03   Driver Version: 535.129.03   CUDA Version: 12.2     |"
+CU124 = "__version__ = '2.5.1+cu124'\ncuda: Optional[str] = '12.4'\n"
+CPU = "__version__ = '1.13.1'\ncuda: Optional[str] = None\n"
 NAMES = {"Tesla V100-SXM2-32GB": Capability(7, 0), "NVIDIA GeForce RTX 3090": Capability(8, 6)}
 
 
@@ -33,19 +35,18 @@ def silent(_: Path | None) -> Sighting:
     return Sighting(gaps=(Gap("driver", "nvml:nvmlInit", "NVML Shared Library Not Found (NVML error 12)"),))
 
 
-def outside(nvml: object = silent, uname: tuple[str, str] = ("Linux", "x86_64")) -> Outside:
-    return Outside(nvml=nvml, uname=uname, confstr=lambda _: "glibc 2.35")  # type: ignore[arg-type]
+def outside(nvml: Callable[[Path | None], Sighting] = silent, uname: tuple[str, str] = ("Linux", "x86_64")) -> Outside:
+    return Outside(nvml=nvml, uname=uname, confstr=lambda _: "glibc 2.35")
 
 
-def look(root: Path, environ: Mapping[str, str] | None = None, **options: object) -> HostFacts:
-    options.setdefault("outside", outside())
-    return probe(
-        environ or {},
-        root,
-        level_of=lambda text: {"470.129.06": version("11.4"), "535.129.03": version("12.2")}.get(text),
-        name_to_capability=NAMES.get,
-        **options,  # type: ignore[arg-type]
-    )
+SILENT = outside()
+LEVELS = {"470.129.06": version("11.4"), "535.129.03": version("12.2")}
+
+
+def look(
+    root: Path, environ: Mapping[str, str] | None = None, *, outside: Outside = SILENT, deep: bool = False
+) -> HostFacts:
+    return probe(environ or {}, root, level_of=LEVELS.get, name_to_capability=NAMES.get, deep=deep, outside=outside)
 
 
 def source_of(facts: HostFacts, fact: str) -> str:
@@ -69,7 +70,8 @@ def test_without_a_driver_nothing_heavy_is_asked(tmp_path: Path) -> None:
 def test_without_a_driver_pynvml_and_subprocess_are_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from cuenv.world.probe import probe;"
-        f"probe({{}}, Path({str(tmp_path)!r})); print(sorted({{'pynvml', 'subprocess', 'rattler', 'ctypes.util'}} & set(sys.modules)))"
+        f"probe({{}}, Path({str(tmp_path)!r}));"
+        "print(sorted({'pynvml', 'subprocess', 'rattler', 'ctypes.util', 'cuenv.world.toolkits'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -249,7 +251,7 @@ def test_a_deep_probe_sees_toolkits_compilers_and_torch(tmp_path: Path) -> None:
         tmp_path / "venv",
         {
             "pyvenv.cfg": "home = /usr/bin\n",
-            "lib/python3.11/site-packages/torch/version.py": "__version__ = '2.5.1+cu124'\ncuda: Optional[str] = '12.4'\n",
+            "lib/python3.11/site-packages/torch/version.py": CU124,
             "lib/python3.11/site-packages/torch-2.5.1+cu124.dist-info/INSTALLER": "uv\n",
         },
     )
@@ -322,7 +324,7 @@ def test_torch_of_a_conda_environment_and_of_python_on_path(tmp_path: Path) -> N
     user = plant(
         tmp_path,
         {
-            "base/lib/python3.10/site-packages/torch/version.py": "__version__ = '1.13.1'\ncuda: Optional[str] = None\n",
+            "base/lib/python3.10/site-packages/torch/version.py": CPU,
             "home/.local/lib/python3.10/site-packages/torch/version.py": "__version__ = '2.0.0'\ncuda = '11.8'\n",
         },
     )

@@ -196,17 +196,14 @@ GPU 00000000:01:00.0
 
 
 FOREIGN = st.text(max_size=80) | st.binary(max_size=80).map(lambda data: data.decode("utf-8", "replace"))
-WORDS = st.lists(
-    st.sampled_from(
-        [
-            "NVRM version: NVIDIA ", "Kernel Module", "535.129.03", "Model:", "GPU Excluded:", "Yes", "\n", " ", ",", "release ",
-            "CUDA Version: ", "CUDA UMD Version", "12.2", "1" * 40, "#define CUDART_VERSION ", "12060", '{"cuda": {"version": ',
-            '"12.6.3"}}', "__version__ = ", "'2.5.1'", "cuda: Optional[str] = ", "None", "#!", "/opt/bin/nvcc", "[N/A]", "8.9",
-            "glibc 2.35", 'Field "compute_cap" is not a valid field to query', "No devices were found", "\x1b[31m", "\ud800",
-        ]
-    ),
-    max_size=10,
-).map("".join)  # fmt: skip
+PIECES = [
+    *("NVRM version: NVIDIA ", "Kernel Module", "535.129.03", "Model:", "GPU Excluded:", "Yes", "\n", " ", ","),
+    *("release ", "CUDA Version: ", "CUDA UMD Version", "12.2", "1" * 40, "#define CUDART_VERSION ", "12060"),
+    *('{"cuda": {"version": ', '"12.6.3"}}', "__version__ = ", "'2.5.1'", "cuda: Optional[str] = ", "None", "#!"),
+    *("/opt/bin/nvcc", "[N/A]", "8.9", "glibc 2.35", 'Field "compute_cap" is not a valid field to query'),
+    *("No devices were found", "\x1b[31m", "\ud800"),
+]
+WORDS = st.lists(st.sampled_from(PIECES), max_size=10).map("".join)
 READERS: list[Callable[[str], object]] = [
     system.parse_module,
     system.parse_model,

@@ -53,12 +53,12 @@ def _run() -> int:
 
 
 def _code_of(error: BaseException) -> int:
+    if _holds(error, KeyboardInterrupt):
+        return _INTERRUPTED
+    if _holds(error, BrokenPipeError):  # click makes SystemExit(1) of it, but 1 is our negative answer
+        return 0
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    if _holds_interrupt(error):
-        return _INTERRUPTED
-    if isinstance(error, BrokenPipeError):
-        return 0
     from cuenv.errors import CuenvError  # noqa: PLC0415 - see the module docstring
 
     if isinstance(error, CuenvError):
@@ -71,12 +71,12 @@ def _code_of(error: BaseException) -> int:
     return _FAILED
 
 
-def _holds_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is the cause; a compiled module that is being imported may wrap it."""
+def _holds(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an error is of a kind or comes from one: a compiled module that is being imported wraps Ctrl-C."""
     for _ in range(20):
         if error is None:
             return False
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, kind):
             return True
         error = error.__cause__ or error.__context__
     return False

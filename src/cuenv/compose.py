@@ -12,7 +12,6 @@ from cuenv.knowledge import Cuda, Knowledge, Requirement
 from cuenv.rules import Case
 from cuenv.rules.device import target_for
 from cuenv.rules.layers import range_for
-from cuenv.specs import parse_spec
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
@@ -33,7 +32,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         raise ValueError("nothing was chosen")
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
-    wished = [_wished(parse_spec(text), candidate, case.knowledge) for text in case.wish.packages]
+    wished = _wishes(candidate, case)
     pins = [*own, _python(candidate), *_compiler(candidate, case)]
     if case.wish.pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
@@ -49,6 +48,14 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         variables=_variables(candidate, case),
         header=_header(decision, version),
     )
+
+
+def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
+    if not case.wish.packages:
+        return []
+    from cuenv.specs import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs wish for nothing
+
+    return [_wished(parse_spec(text), candidate, case.knowledge) for text in case.wish.packages]
 
 
 def _merged(pin: Pin, wished: list[Pin]) -> Pin:

@@ -349,7 +349,11 @@ class Knowledge:
 
     def component(self, package: str) -> Component | None:
         """The row of an NVIDIA package, by name or glob."""
-        return next((row for row in self.components if fnmatchcase(package, row.name)), None)
+        exact = next((row for row in self.components if row.name == package), None)
+        if exact:
+            return exact
+        globs = (row for row in self.components if "*" in row.name)
+        return next((row for row in globs if fnmatchcase(package, row.name)), None)
 
     def is_component(self, package: str) -> bool:
         """Whether the one-channel law binds a package."""

@@ -21,8 +21,8 @@ from cuenv.flows.locking import (
     spec_digest,
 )
 from cuenv.knowledge import Knowledge
-from cuenv.laws import lock_findings
 from cuenv.lock import Lock, Solution, content_digest
+from cuenv.lock_laws import lock_findings
 from cuenv.machine import machine_findings
 from cuenv.report import Finding, Report, report
 from cuenv.verify import candidate_of, host_findings

@@ -14,8 +14,9 @@ from cuenv.facts import PLATFORMS, HostFacts, VirtualPackage, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.judge import drift_findings, judge_spec
 from cuenv.knowledge import Knowledge
-from cuenv.laws import lock_findings, spec_findings, wants_cuda
+from cuenv.laws import spec_findings, wants_cuda
 from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest, digest
+from cuenv.lock_laws import lock_findings
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.rules import Case

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.formats.yaml_write import quote, scalar
 from cuenv.reading import Faults, Reader, describe
-from cuenv.specs import parse_spec
 
 _WIDTH = 100
 _KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
@@ -88,6 +88,7 @@ class _Parse:
         self.reader = Reader(data, faults)
         self.data: Mapping[Any, Any] = data if isinstance(data, dict) else {}
         self.faults = faults
+        self.names: set[str] = set()
         self.warnings: list[str] = [f"{key}: ignored; no key of an environment file" for key in self._unknown()]
         if self.reader.has("prefix"):
             self.warnings.append("prefix: ignored; the place of an environment is an option of the client")
@@ -120,8 +121,9 @@ class _Parse:
 
     def _unique(self, key: str, parse: Callable[[str], str]) -> tuple[str, ...]:
         items = self.reader.parsed_list(key, parse)
-        twice = [item for item in dict.fromkeys(items) if items.count(item) > 1]
-        self.warnings += [f"{key}: {describe(item)} stands twice" for item in twice]
+        self.warnings += [
+            f"{key}: {describe(item)} stands twice" for item, count in Counter(items).items() if count > 1
+        ]
         return tuple(dict.fromkeys(items))
 
     def _dependencies(self) -> tuple[tuple[Pin, ...], tuple[str, ...]]:
@@ -133,7 +135,7 @@ class _Parse:
                 self._section(item, path, pins, pip)
             else:
                 self._pin(item, path, pins)
-        if pip and not any(pin.name == "pip" for pin in pins):
+        if pip and "pip" not in self.names:
             self.warnings.append("dependencies: requirements for pip, but pip itself is not listed; add '- pip'")
         return tuple(pins), tuple(pip)
 
@@ -142,6 +144,8 @@ class _Parse:
             number = "; a bare number names no package" if type(item) in (int, float) else ""
             self.faults.add(path, f"expected a string such as python=3.12, got {describe(item)}{number}")
             return
+        from cuenv.specs import parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns of specs
+
         try:
             pin = parse_spec(item)
         except ValueError as error:
@@ -149,8 +153,9 @@ class _Parse:
             return
         if pin in pins:
             self.warnings.append(f"{path}: {describe(item)} stands twice")
-        elif any(other.name == pin.name for other in pins):
+        elif pin.name in self.names:
             self.warnings.append(f"{path}: {pin.name!r} has another requirement above; both must hold")
+        self.names.add(pin.name)
         pins[pin] = None
 
     def _section(self, item: dict[Any, Any], path: str, pins: dict[Pin, None], pip: dict[str, None]) -> None:

@@ -8,7 +8,6 @@ stands before the SHA-256 of packages without MD5. `conda-lock.yml` beside it ca
 from __future__ import annotations
 
 import re
-from heapq import heapify, heappop, heappush
 
 from cuenv.formats.package_url import parse_package_url
 from cuenv.lock import LockedPackage, Solution
@@ -47,34 +46,36 @@ def _sorted(packages: tuple[LockedPackage, ...]) -> list[LockedPackage]:
         name: {need for text in package.depends if (need := split_name(text)[0]) in by_name and need != name}
         for name, package in by_name.items()
     }
-    needed_by: dict[str, list[str]] = {name: [] for name in by_name}
-    for name, needs in waits.items():
-        for need in needs:
-            needed_by[need].append(name)
-    ready = [name for name, needs in waits.items() if not needs]
-    heapify(ready)
     ordered: list[LockedPackage] = []
     while waits:
-        name = heappop(ready) if ready else _on_a_circle(waits)
-        if waits.pop(name, None) is None:
-            continue
-        ordered.append(by_name[name])
-        for user in needed_by[name]:
-            if user in waits:
-                waits[user].discard(name)
-                if not waits[user]:
-                    heappush(ready, user)
+        ready = sorted(name for name, needs in waits.items() if not needs) or _circle(waits)
+        ordered += (by_name[name] for name in ready)
+        for name in ready:
+            del waits[name]
+        for needs in waits.values():
+            needs.difference_update(ready)
     return ordered
 
 
-def _on_a_circle(waits: dict[str, set[str]]) -> str:
-    """One of several packages that wait for each other: where the way along what is needed first comes back."""
+def _circle(waits: dict[str, set[str]]) -> list[str]:
+    """Packages that wait for each other and for nothing else; those that most others wait for come first."""
+    members = _reach(min(waits), waits)
+    while smaller := next(
+        (found for name in sorted(members) if len(found := _reach(name, waits)) < len(members)), None
+    ):
+        members = smaller
+    return sorted(members, key=lambda name: (-sum(name in needs for needs in waits.values()), name))
+
+
+def _reach(name: str, waits: dict[str, set[str]]) -> set[str]:
+    """Everything that a package waits for, directly or not."""
     seen: set[str] = set()
-    name = min(waits)
-    while name not in seen:
-        seen.add(name)
-        name = min(waits[name])
-    return name
+    todo = [name]
+    while todo:
+        new = waits[todo.pop()] - seen
+        seen |= new
+        todo += new
+    return seen
 
 
 def parse(text: str, source: str) -> Solution:

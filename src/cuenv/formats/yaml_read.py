@@ -20,6 +20,7 @@ _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
 _MAX_DEPTH = 24
 _MAX_NODES = 2_000_000
 _MAX_TEXT = 64 * 1024 * 1024
+_MAX_TYPED = 64  # no number or date is longer; reading a long base-60 number costs quadratic time
 _OPEN = object()  # no key has been read yet
 
 
@@ -155,7 +156,7 @@ class _Builder:
 
 def _plain(text: str, builder: _Builder, event: Any) -> Any:
     """The value of a scalar without quotes: most are strings; PyYAML decides about the rest."""
-    if text == "<<":
+    if text == "<<" or len(text) > _MAX_TYPED:
         return text
     for _, pattern in _RESOLVERS.get(text[:1], ()):
         if pattern.match(text):

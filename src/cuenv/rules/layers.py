@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge, Layer, Requirement
+from cuenv.knowledge import Knowledge, Layer, Requirement, Row
 from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground, row_ground, worst
 from cuenv.versions import Capability
 
@@ -109,27 +109,30 @@ def _known(library: str, release: Version, devices: tuple[Capability, ...], know
 
 def glibc(candidate: Candidate, case: Case) -> Verdict:
     """The C library of each machine is at or above what the build, its toolkit and its layers need."""
-    needs = glibc_needs(candidate, case.knowledge)
+    needs = _glibc_needs(candidate, case.knowledge)
     if not needs:
         return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
-    lowest, ground = max(needs, key=lambda item: item[0])
+    lowest, row, what = max(needs, key=lambda item: item[0])
+    ground = row_ground(row, f"{what} needs glibc {lowest}")
     verdicts = [_glibc(machine, lowest, ground) for machine in case.facts.machines]
     return worst("glibc", verdicts, "no machine to judge")
 
 
-def glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Ground]]:
-    """Each glibc that a part of the environment needs, with the row that says so."""
+def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Row, str]]:
+    """Each glibc that a part of the environment needs, the row that says so, and the part."""
     build = candidate.build
-    needs = [(build.glibc, row_ground(build, f"the torch build needs glibc {build.glibc}"))] if build.glibc else []
+    needs: list[tuple[Version, Row, str]] = []
+    if build.glibc:
+        needs.append((build.glibc, build, "the torch build"))
     row = knowledge.cuda(candidate.cuda) if candidate.cuda else None
     if row and row.glibc:
-        needs.append((row.glibc, row_ground(row, f"CUDA {row.version} needs glibc {row.glibc}")))
-    for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
-        # The oldest release that the build admits needs the oldest C library.
-        layer = knowledge.layer(library, requirement.first) if requirement and requirement.first else None
-        if layer and layer.glibc and build.stack == "conda-forge":
-            says = f"{_NAMES[library]} as this build needs it ({requirement}) needs glibc {layer.glibc}"
-            needs.append((layer.glibc, row_ground(layer, says)))
+        needs.append((row.glibc, row, "its CUDA toolkit"))
+    if build.stack == "conda-forge":
+        for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
+            # The oldest release that the build admits needs the oldest C library.
+            layer = knowledge.layer(library, requirement.first) if requirement and requirement.first else None
+            if layer and layer.glibc:
+                needs.append((layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
     return needs
 
 

@@ -172,9 +172,10 @@ def _finish(prefix: Path, canonical: dict[str, str]) -> None:
 
 
 def _refusal(text: str) -> HashError | ChannelError | OutsideError:
-    shown = printable(redact(text))
-    if "hash" in text.lower() and "mismatch" in text.lower():
-        return HashError(shown)
-    if "failed to fetch" in text.lower() or "http" in text.lower():
-        return ChannelError(shown)
+    lines = [line.removeprefix("Caused by: ").strip() for line in text.splitlines() if line.strip()]
+    shown = printable(redact(": ".join(dict.fromkeys((lines[0], lines[-1]))) if lines else "no reason given"))
+    if "mismatch" in text.lower():
+        return HashError(shown, hint="the package is not what was locked: lock again, or ask who changed it")
+    if lines and lines[0].startswith("failed to fetch"):
+        return ChannelError(shown, hint="try again, or read the channel elsewhere: --mirror")
     return OutsideError(f"the installer failed: {shown}")

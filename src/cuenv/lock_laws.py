@@ -1,0 +1,95 @@
+"""What holds of every lock by itself: one CUDA channel, one release, no CPU twin, hashes, the right platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from cuenv.knowledge import Knowledge
+from cuenv.laws import two_channels
+from cuenv.lock import LockedPackage
+from cuenv.report import Finding
+
+_MAJORS = ("10", "11", "12", "13")
+
+
+def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform."""
+    all_packages = tuple(packages)
+    cuda = [package for package in all_packages if knowledge.is_component(package.name)]
+    found = [*_locked_channels(cuda), *_releases(cuda), *_hashes(all_packages), *_subdirs(all_packages, platform)]
+    if cuda:
+        found += _locked_twins(all_packages, knowledge)
+    return tuple(found)
+
+
+def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    homes: dict[str, list[str]] = {}
+    for package in cuda:
+        homes.setdefault(package.channel_name, []).append(package.name)
+    if len(homes) > 1:
+        parts = "; ".join(
+            f"{len(names)} from {home} ({', '.join(sorted(names)[:3])})" for home, names in sorted(homes.items())
+        )
+        yield two_channels(f"CUDA components come from {len(homes)} channels: {parts}")
+    elif homes and next(iter(homes)) == "nvidia":
+        yield two_channels("CUDA components come from the plain channel nvidia, which mixes releases")
+
+
+def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    """Packages that carry the toolkit's own number agree with ``cuda-version`` on the release X.Y."""
+    pin = next((package for package in cuda if package.name == "cuda-version"), None)
+    numbered = [package for package in cuda if package.name.startswith("cuda-") and package is not pin]
+    releases: dict[str, list[str]] = {}
+    for package in numbered:
+        release = ".".join(package.version.split(".")[:2])
+        if package.version.split(".")[0] in _MAJORS:
+            releases.setdefault(release, []).append(package.name)
+    wanted = pin.version if pin else max(releases, key=lambda release: len(releases[release]), default="")
+    for release, names in sorted(releases.items()):
+        if release != wanted:
+            yield Finding(
+                code="CU102",
+                severity="error",
+                subject=", ".join(sorted(names)[:3]),
+                message=f"{', '.join(sorted(names)[:3])} are of CUDA {release}, the rest is of {wanted}",
+                fix=f"pin the release: cuda-version={wanted}, or the label channel nvidia/label/cuda-{wanted}.Z",
+            )
+
+
+def _locked_twins(packages: tuple[LockedPackage, ...], knowledge: Knowledge) -> Iterator[Finding]:
+    for package in packages:
+        twin = knowledge.twin(package.name, package.channel_name)
+        if twin and twin.essential and not fnmatchcase(package.build, twin.any_cuda):
+            yield Finding(
+                code="CU103",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} {package.version} {package.build} is the CPU build in a CUDA environment",
+                evidence=tuple(twin.sources),
+                fix=f"pin it: {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
+            )
+
+
+def _hashes(packages: tuple[LockedPackage, ...]) -> Iterator[Finding]:
+    for package in packages:
+        if not package.md5 and not package.sha256:
+            yield Finding(
+                code="CU105",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} {package.version} has no hash: an installer cannot verify it",
+                fix="lock again from a channel that gives hashes: cuenv lock",
+            )
+
+
+def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:
+    for package in packages:
+        if package.subdir not in (platform, "noarch"):
+            yield Finding(
+                code="CU106",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} is for {package.subdir}, the lock for {platform}",
+                fix=f"cuenv lock --platform {platform}",
+            )

@@ -1,0 +1,112 @@
+"""``cuenv inspect`` as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from cuenv.cli.inspect import command
+from cuenv.errors import UsageError
+
+TEXTS = {"type": "string"}
+MAYBE = {"type": ["string", "null"]}
+SCHEMA = {
+    "type": "object",
+    "required": [
+        "schema",
+        "driver",
+        "gpus",
+        "libc",
+        "platform",
+        "toolkits",
+        "compilers",
+        "torch",
+        "environment",
+        "gaps",
+    ],
+    "properties": {
+        "schema": {"const": "cuenv/host/1"},
+        "platform": {"enum": ["linux-64", "linux-aarch64"]},
+        "driver": {
+            "type": ["object", "null"],
+            "required": ["version", "cuda", "kernel_module", "module_kind"],
+        },
+        "gpus": {
+            "type": "array",
+            "items": {"type": "object", "required": ["index", "name", "capability", "memory_mib"]},
+        },
+        "toolkits": {"type": "array", "items": {"type": "object", "required": ["path", "release", "on_path", "via"]}},
+        "gaps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"fact": TEXTS, "source": TEXTS, "reason": TEXTS},
+                "minProperties": 3,
+            },
+        },
+        "evidence": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"fact": TEXTS, "source": TEXTS, "text": TEXTS},
+                "minProperties": 3,
+            },
+        },
+        "environment": {"properties": {"container": MAYBE, "wsl": {"type": "boolean"}, "conda_prefix": MAYBE}},
+    },
+}
+
+
+def typed(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(command, arguments, input=text, env={"CONDA_OVERRIDE_CUDA": None})
+
+
+def test_it_answers_on_any_machine() -> None:
+    result = typed()
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("this machine (linux-")
+    titles = [line[2:12].strip() for line in result.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert titles[:8] == ["driver", "GPUs", "C library", "kernel", "toolkits", "compilers", "torch", "around"]
+
+
+def test_json_keeps_to_its_schema_and_is_read_back() -> None:
+    result = typed("--json")
+    assert result.exit_code == 0, result.output
+    jsonschema.validate(json.loads(result.stdout), SCHEMA)
+    again = typed("--json", "--host", "-", text=result.stdout)
+    facts, back = json.loads(result.stdout), json.loads(again.stdout)
+    assert back.pop("label") == "standard input"
+    facts.pop("label")
+    assert back == facts
+
+
+def test_a_recorded_host_is_shown_and_its_sources_with_v() -> None:
+    result = typed("--host", "rtx4090-535", "-v")
+    line = "driver      535.129.03 speaks CUDA 12.2: the highest CUDA its driver API offers, not an installed toolkit"
+    assert line in result.stdout
+    assert "driver.cuda: 12020 (nvml:nvmlSystemGetCudaDriverVersion)" in result.stdout
+    pooled = typed("--host", "pool-v100", "--host", "pool-rtx5090", "--json")
+    assert [member["label"] for member in json.loads(pooled.stdout)["members"]] == ["pool-rtx5090", "pool-v100"]
+
+
+def test_overrides_are_shown_and_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONDA_OVERRIDE_CUDA", "12.4")
+    monkeypatch.setenv("CONDA_OVERRIDE_CUDA_ARCH", "8.9")
+    result = CliRunner().invoke(command, ["--record", str(tmp_path / "node")])
+    assert result.exit_code == 0, result.output
+    assert "pretended   CONDA_OVERRIDE_CUDA: a driver that speaks CUDA 12.4" in result.stdout
+    assert f"recorded in {tmp_path / 'node'}: host.json" in result.stderr
+    kept = (tmp_path / "node/host.json").read_text()
+    assert "override:" not in kept
+    quiet = CliRunner().invoke(command, ["--record", str(tmp_path / "node"), "-q"])
+    assert quiet.stderr == ""
+
+
+def test_record_and_host_exclude_each_other(tmp_path: Path) -> None:
+    result = typed("--record", str(tmp_path / "x"), "--host", "no-gpu")
+    assert isinstance(result.exception, UsageError)
+    assert not (tmp_path / "x").exists()
