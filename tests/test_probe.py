@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def test_an_idle_nvidia_device_is_named(tmp_path: Path) -> None:
 
 
 def test_a_complete_nvml_needs_no_nvidia_smi(tmp_path: Path) -> None:
-    program(tmp_path / "bin/nvidia-smi", f"touch {tmp_path}/asked")
+    program(tmp_path / "bin/nvidia-smi", f": > {tmp_path}/asked")
     seen = Sighting(
         driver=Driver(version="535.129.03", cuda=version("12.2")),
         gpus=(Gpu(index=0, name="x", capability=Capability(8, 9)),),
@@ -342,6 +343,23 @@ def test_torch_of_a_conda_environment_and_of_python_on_path(tmp_path: Path) -> N
     assert [(item.version, item.cuda) for item in without.torch] == [("1.13.1", None)]
 
 
+def test_the_torch_of_an_active_environment_is_listed_once(tmp_path: Path) -> None:
+    venv = plant(
+        tmp_path / "venv",
+        {
+            "pyvenv.cfg": "home = /usr/bin\n",
+            "lib/python3.11/site-packages/torch/version.py": CU124,
+            "bin/python": "-> ../../base/bin/python",
+        },
+    )
+    plant(tmp_path, {"base/bin/python": "\x7fELF"})
+    (tmp_path / "base/bin/python").chmod(0o755)
+    found = torchfiles.find_torch({"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin"}, run)
+    assert [(item.where, item.path) for item in found.torch] == [("active environment", str(venv))]
+    alone = torchfiles.find_torch({"PATH": f"{venv}/bin"}, run)
+    assert [(item.where, item.path) for item in alone.torch] == [("python on PATH", str(venv))]
+
+
 def test_a_shim_of_python_is_asked_for_its_prefix(tmp_path: Path) -> None:
     plant(
         tmp_path / "real", {"lib/python3.11/site-packages/torch/version.py": "__version__ = '2.1.0'\ncuda = '12.1'\n"}
@@ -394,7 +412,9 @@ def test_a_program_that_hangs_floods_or_is_missing_is_a_value(tmp_path: Path) ->
     environ = {"PATH": "/usr/bin:/bin"}
     assert run(["no-such-program-here"], 1, environ) == Completed(code=None, reason="not on PATH")
     hanging = program(tmp_path / "hang", "sleep 60 & wait")
+    begun = time.monotonic()
     assert run([str(hanging)], 0.2, environ).reason == "no answer within 0.2 s"
+    assert time.monotonic() - begun < 30
     flood = program(
         tmp_path / "flood", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuenv.facts import Gap, Libc, glibc
+from cuenv.facts import Driver, Evidence, Gap, Libc, glibc
 from cuenv.versions import Capability, version
 from cuenv.world import libraries, redact, smi, system, toolkits, torchfiles
 from cuenv.world.probe import surroundings
@@ -134,6 +134,30 @@ def test_levels_and_their_numbers() -> None:
     for number in (0, -1, 999, 100_000):
         with pytest.raises(ValueError, match="no CUDA release"):
             level(number)
+
+
+def test_the_first_source_that_knows_a_fact_gives_it() -> None:
+    first = Sighting(
+        driver=Driver(version="535.129.03"),
+        evidence=(Evidence("driver.version", "first", "535.129.03"), Evidence("gpus", "first", "stray")),
+        gaps=(Gap("gpus", "first", "no"),),
+    )
+    second = Sighting(
+        driver=Driver(version="525.85.12", cuda=version("12.0")),
+        gpus=(),
+        evidence=tuple(Evidence(fact, "second", "x") for fact in ("driver.version", "driver.cuda", "gpus")),
+    )
+    found = merge((first, second))
+    assert found.driver == Driver(version="535.129.03", cuda=version("12.0"))
+    assert found.gpus == ()
+    assert [(item.fact, item.source) for item in found.evidence] == [
+        ("driver.version", "first"),
+        ("driver.cuda", "second"),
+        ("gpus", "second"),
+    ]
+    assert found.gaps == first.gaps
+    assert found.complete
+    assert not first.complete
 
 
 def test_merging_nothing_knows_nothing() -> None:

@@ -1,3 +1,283 @@
-"""cuenv: CUDA + PyTorch conda environments that are known to run on the GPUs you have."""
+"""cuenv: CUDA + PyTorch conda environments that are known to run on the GPUs you have.
+
+The same line as the command line, as functions: look at a host, choose an environment for it, lock it, check it.
+
+    >>> import cuenv
+    >>> host = cuenv.read_host("rtx4090-535")
+    >>> answer = cuenv.resolve(host, cuenv.wishes(pytorch="2.5"))
+    >>> str(answer.decision.chosen.candidate.build.version)
+    '2.5.1'
+
+Importing this package loads nothing else; each function loads what it needs. What a user can cause is raised as
+`cuenv.errors.CuenvError` with a message and a hint; a "no" is a value of the answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # types only: `import cuenv` stays light
+    from collections.abc import Callable, Sequence
+
+    from cuenv.decision import Decision
+    from cuenv.environment import EnvironmentSpec
+    from cuenv.facts import HostFacts
+    from cuenv.flows.checking import Checked
+    from cuenv.flows.locking import Locked
+    from cuenv.flows.resolving import Resolution
+    from cuenv.knowledge import Knowledge
+    from cuenv.profile import Profile
+    from cuenv.questions import Answer
+    from cuenv.world.sources import Sources
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "__version__",
+    "channels",
+    "check",
+    "inspect_host",
+    "load_knowledge",
+    "lock",
+    "make_host",
+    "pool",
+    "read_host",
+    "render",
+    "resolve",
+    "why",
+    "why_not",
+    "wishes",
+]
+
+
+def load_knowledge(extra: Path | None = None) -> Knowledge:
+    """The knowledge base, with the rows of further tables in a folder laid over it."""
+    from cuenv.world.knowledge import load  # noqa: PLC0415 - see the module docstring
+
+    return load(extra)
+
+
+def inspect_host() -> HostFacts:
+    """This machine: driver, GPUs, C library, toolkits, compilers, torch; each fact with its evidence."""
+    import os  # noqa: PLC0415 - see the module docstring
+
+    from cuenv.flows.hosts import this_machine  # noqa: PLC0415 - as above
+
+    return this_machine(os.environ, load_knowledge(), deep=True)
+
+
+def read_host(name_or_path: str) -> HostFacts:
+    """A recorded host: a folder, a JSON file of ``cuenv inspect --json``, or a shipped name.
+
+    Raises:
+        InputError: it cannot be read or is not valid.
+        UsageError: there is no such name.
+    """
+    from cuenv.world.record import read_host as read  # noqa: PLC0415 - see the module docstring
+
+    return read(name_or_path, lambda: "")
+
+
+def make_host(
+    *gpus: str, driver: str | None = None, glibc: str | None = None, platform: str | None = None
+) -> HostFacts:
+    """A host from GPU names or capabilities, as ``--gpu``, ``--driver``, ``--glibc`` and ``--platform`` make one.
+
+    Raises:
+        UsageError: a GPU, driver or platform that does not exist.
+    """
+    from cuenv.flows.hosts import HostOptions, host_facts  # noqa: PLC0415 - see the module docstring
+
+    options = HostOptions(gpus=gpus, driver=driver, glibc=glibc, platform=platform)
+    return host_facts(options, load_knowledge())
+
+
+def pool(*hosts: HostFacts) -> HostFacts:
+    """Several hosts as one: lowest driver, lowest C library, union of GPUs.
+
+    Raises:
+        ValueError: they do not share one platform.
+    """
+    from cuenv.facts import pool as merge  # noqa: PLC0415 - see the module docstring
+
+    return merge(hosts)
+
+
+def wishes(
+    name: str = "cuenv",
+    *,
+    stack: str | None = None,
+    pytorch: str | None = None,
+    cuda: str | None = None,
+    python: str | None = None,
+    packages: Sequence[str] = (),
+    pip: Sequence[str] = (),
+    dev: bool = True,
+    cpu: bool = False,
+    prefer: str = "newest",
+) -> Profile:
+    """Wishes, as the options of ``cuenv resolve`` make them.
+
+    Args:
+        name: of the environment.
+        stack: ``conda-forge`` or ``pytorch``; ``None`` lets cuenv choose.
+        pytorch: a prefix (``2.5``), an exact version (``==2.5.1``) or a range; so ``cuda`` and ``python``.
+        cuda: see ``pytorch``.
+        python: see ``pytorch``.
+        packages: further conda specs.
+        pip: requirements for the pip part.
+        dev: with compiler and headers.
+        cpu: a CPU build.
+        prefer: ``newest`` or ``native``.
+
+    Raises:
+        UsageError: a wish that is no version wish.
+    """
+    from cuenv.profile import Profile as Wishes  # noqa: PLC0415 - see the module docstring
+    from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
+
+    return Wishes(
+        name=name,
+        stack=stack,
+        pytorch=parse_wish(pytorch, what="pytorch") if pytorch else None,
+        cuda=parse_wish(cuda, what="cuda") if cuda else None,
+        python=parse_wish(python, what="python") if python else None,
+        packages=tuple(packages),
+        pip=tuple(pip),
+        dev=dev,
+        cpu=cpu,
+        prefer=prefer,
+    )
+
+
+def resolve(
+    host: HostFacts, asked: Profile | None = None, *, prove: Sources | None = None, tables: Knowledge | None = None
+) -> Resolution:
+    """Choose an environment for a host.
+
+    Args:
+        host: from `inspect_host`, `read_host`, `make_host` or `pool`.
+        asked: from `wishes`; none by default.
+        prove: from `channels`: take the best choice that closes on them. No solver and no network otherwise.
+        tables: from `load_knowledge`; the bundled ones by default.
+
+    Returns:
+        The decision, and the environment when something fits.
+    """
+    from cuenv.flows.resolving import resolve as choose  # noqa: PLC0415 - see the module docstring
+
+    wanted = asked or wishes()
+    return choose(host, wanted, tables or load_knowledge(), name=wanted.name, prove=prove)
+
+
+def render(spec: EnvironmentSpec) -> str:
+    """The text of ``environment.yml``."""
+    from cuenv.formats.environment_yml import render as write  # noqa: PLC0415 - see the module docstring
+
+    return write(spec)
+
+
+def channels(mirrors: Sequence[str] = (), *, offline: bool = False) -> Sources:
+    """How channels are reached: mirrors as ``FROM=TO``, then the user's ``.condarc``.
+
+    Raises:
+        UsageError: a mirror has another form.
+        InputError: a ``.condarc`` is not valid.
+    """
+    import os  # noqa: PLC0415 - see the module docstring
+
+    from cuenv.world.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
+    from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
+
+    settings = read_condarc(condarc_files(os.environ), os.environ)
+    return sources_from(settings, parse_mirrors(mirrors), offline=offline)
+
+
+def lock(
+    path: Path,
+    host: Sequence[str] = (),
+    *,
+    gpus: Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    platform: str | None = None,
+    sources: Sources | None = None,
+    allow: Sequence[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Locked:
+    """Solve an environment file and write its lock files beside it.
+
+    Args:
+        path: the environment file.
+        host: recorded hosts to lock for; so ``gpus``, ``driver``, ``glibc``, ``platform``. This machine by default.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        platform: see ``host``.
+        sources: from `channels`.
+        allow: codes of findings that do not refuse.
+        progress: called with what happens next.
+
+    Raises:
+        InputError: the file or a channel cannot be read.
+        OutsideError: the solver failed, or a file cannot be written.
+    """
+    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.locking import LockRequest  # noqa: PLC0415 - as above
+    from cuenv.flows.locking import lock as freeze  # noqa: PLC0415 - as above
+
+    options = HostOptions(hosts=tuple(host), gpus=tuple(gpus), driver=driver, glibc=glibc, platform=platform)
+    request = LockRequest(path=path, host=options, sources=sources or channels(), allow=tuple(allow))
+    return freeze(request, load_knowledge(), progress=progress)
+
+
+def check(
+    path: Path,
+    host: Sequence[str] = (),
+    *,
+    gpus: Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    platform: str | None = None,
+) -> Checked:
+    """Check a lock against a host, its environment file and the laws.
+
+    Args:
+        path: the lock.
+        host: as for `lock`; this machine by default.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        platform: see ``host``.
+
+    Raises:
+        InputError: the lock cannot be read.
+    """
+    from cuenv.flows.checking import check as look  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - as above
+
+    options = HostOptions(hosts=tuple(host), gpus=tuple(gpus), driver=driver, glibc=glibc, platform=platform)
+    return look(path, options, load_knowledge())
+
+
+def why(decision: Decision, subject: str) -> Answer:
+    """Why a decision is as it is, down to sourced facts.
+
+    Raises:
+        UsageError: nothing is known about such a subject.
+    """
+    from cuenv.questions import why as answer  # noqa: PLC0415 - see the module docstring
+
+    return answer(decision, subject)
+
+
+def why_not(decision: Decision, question: str) -> Answer:
+    """Why something else was not chosen: ``cuda=13.0``, ``pytorch=2.12``, ``stack=pytorch``, ``python=3.13``.
+
+    Raises:
+        UsageError: the question has another form.
+    """
+    from cuenv.questions import why_not as answer  # noqa: PLC0415 - see the module docstring
+
+    return answer(decision, question)

@@ -46,11 +46,13 @@ class Criterion:
 
     Attributes:
         says: how a candidate stands on it, for "why not".
+        of_build: the key depends on the torch build alone, and is asked once for each.
     """
 
     name: str
     key: Callable[[Assessment, Case], Any]
     says: Callable[[Assessment, Case], str]
+    of_build: bool = False
 
 
 def _level(case: Case) -> Version | None:
@@ -103,14 +105,18 @@ NATIVE_LEVEL = Criterion(
 
 PREFERENCE: tuple[Criterion, ...] = (
     Criterion(
-        "every GPU native before JIT", _jit, lambda item, case: f"{_jit(item, case)} capabilities served by JIT only"
+        "every GPU native before JIT",
+        _jit,
+        lambda item, case: f"{_jit(item, case)} capabilities served by JIT only",
+        of_build=True,
     ),
     Criterion("all asked roles filled", _unknown_roles, lambda item, _: item.verdict("roles").because),
-    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}"),
+    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of_build=True),
     Criterion(
         "stack conda-forge",
         lambda item, _: item.candidate.build.stack != "conda-forge",
         lambda item, _: f"stack {item.candidate.build.stack}",
+        of_build=True,
     ),
     NATIVE_LEVEL,
     Criterion(
@@ -118,7 +124,12 @@ PREFERENCE: tuple[Criterion, ...] = (
         _toolkit,
         lambda item, _: f"CUDA {item.candidate.cuda}",
     ),
-    Criterion("build made for the highest CUDA", _own_cuda, lambda item, _: f"build {item.candidate.build.build}"),
+    Criterion(
+        "build made for the highest CUDA",
+        _own_cuda,
+        lambda item, _: f"build {item.candidate.build.build}",
+        of_build=True,
+    ),
     Criterion(
         "newest label",
         _label,
@@ -202,9 +213,9 @@ class Decision:
                 opened.setdefault(item.objections[0].remedy, []).append(item)
         misses = []
         for remedy, items in opened.items():
-            then = _remedied(self.case, remedy)
-            best = min(items, key=lambda item: _key(item, then))
-            if self.chosen is None or _key(best, then) < _key(self.chosen, then):
+            ranking = Ranking(_remedied(self.case, remedy))
+            best = min(items, key=ranking.key)
+            if self.chosen is None or ranking.key(best) < ranking.key(self.chosen):
                 misses.append(NearMiss(best.candidate, best.objections[0], remedy))
         return tuple(sorted(misses, key=lambda miss: (driver_key(miss.remedy.driver or "0"), miss.remedy.text)))
 
@@ -221,11 +232,11 @@ class Decision:
         if self.chosen:
             return None
         free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
-        return min(free, key=lambda item: _key(item, self.case), default=None)
+        return min(free, key=Ranking(self.case).key, default=None)
 
     def ranked(self, items: Iterable[Assessment]) -> tuple[Assessment, ...]:
         """Assessments in the order of the preference."""
-        return tuple(sorted(items, key=lambda item: _key(item, self.case)))
+        return tuple(sorted(items, key=Ranking(self.case).key))
 
     def lost_on(self, item: Assessment) -> tuple[Criterion, str, str] | None:
         """The first criterion on which a fitting candidate loses, and how both stand on it."""
@@ -237,8 +248,25 @@ class Decision:
         return None
 
 
-def _key(item: Assessment, case: Case) -> tuple[Any, ...]:
-    return tuple(criterion.key(item, case) for criterion in preference(case.wish.prefer))
+class Ranking:
+    """The order of the preference for one case: smaller keys are better."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._criteria = preference(case.wish.prefer)
+        self._memo: dict[tuple[int, int], Any] = {}
+
+    def key(self, item: Assessment) -> tuple[Any, ...]:
+        """The key of a candidate, one part for each criterion."""
+        return tuple([self._part(index, criterion, item) for index, criterion in enumerate(self._criteria)])
+
+    def _part(self, index: int, criterion: Criterion, item: Assessment) -> Any:
+        if not criterion.of_build:
+            return criterion.key(item, self._case)
+        known = (index, id(item.candidate.build))
+        if known not in self._memo:
+            self._memo[known] = criterion.key(item, self._case)
+        return self._memo[known]
 
 
 def _remedied(case: Case, remedy: Remedy) -> Case:
@@ -259,7 +287,7 @@ def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
     judge = Judge(case)
     pool = candidates(case.knowledge, case.facts.platform, case.wish.python) if among is None else tuple(among)
     assessments = tuple(_assess(item, judge) for item in pool)
-    fitting = sorted((item for item in assessments if item.fits), key=lambda item: _key(item, case))
+    fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
     return Decision(case=case, assessments=assessments, fitting=tuple(fitting))
 
 
