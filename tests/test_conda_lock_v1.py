@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import warnings
 from dataclasses import replace
 from importlib import import_module
@@ -426,13 +425,21 @@ BAD = [
     (edit_top("metadata.git_metadata", 1), "metadata.git_metadata: expected a mapping"),
     (edit(name=...), "package[0].name: expected a string, got nothing"),
     (edit(name=1e3), "package[0].name: expected a string, got 1000.0"),
+    (edit(name="\x1b[31m"), "not of '\\x1b[31m 0.1'"),
+    (edit(version="\x1b"), "not of '_libgcc_mutex \\x1b'"),
+    (edit(platform="\x1b"), "'\\x1b' is not among"),
+    (edit(dependencies={"\x1b": 1}), "dependencies['\\x1b']"),
+    (edit(url="\x1b"), "got '\\x1b'"),
     (edit(version=3.12), "package[0].version: expected a string, got 3.12"),
     (edit(manager="uv"), "package[0].manager: expected 'conda' or 'pip', got 'uv'"),
     (edit(platform="win-64"), "package[0].platform: 'win-64' is not among metadata.platforms"),
     (edit(dependencies=["a"]), "package[0].dependencies: expected a mapping"),
     (edit(dependencies={"a": 1}), "package[0].dependencies['a']: expected a string"),
     (edit(url="x"), "package[0].url: expected the URL of a package"),
-    (edit(url=f"{BASE}/linux-64/other-0.1-conda_forge.conda"), "it is the URL of 'other 0.1', not of _libgcc_mutex"),
+    (
+        edit(url=f"{BASE}/linux-64/other-0.1-conda_forge.conda"),
+        "it is the URL of 'other 0.1', not of '_libgcc_mutex 0.1'",
+    ),
     (edit(url=f"{BASE}/linux-64/_libgcc_mutex-0.2-conda_forge.conda"), "'_libgcc_mutex 0.2', not of"),
     (edit(url=f"{BASE}/win-64/_libgcc_mutex-0.1-conda_forge.conda"), "a package for win-64, locked for linux-64"),
     (edit(url=f"{BASE}/linux-64/_libgcc_mutex-0.1-conda_forge.exe"), "expected the URL of a package"),
@@ -559,7 +566,7 @@ def test_bytes_of_any_kind(data: bytes) -> None:
             parse(text, "l")
 
 
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(st.integers(0, len(TEXT) - 1), st.characters(exclude_categories=["Cs"]))
 def test_one_wrong_character(place: int, char: str) -> None:
     text = TEXT[:place] + char + TEXT[place + 1 :]
@@ -594,14 +601,6 @@ def test_two_hundred_real_packages(records: Path, conda_lock: SimpleNamespace, t
     text = render(lock, SPEC)
     assert render(parse(text, "l"), SPEC) == text
     assert len(read_by(conda_lock, text, tmp_path).package) == 200
-    best = min(_seconds(text) for _ in range(5))
-    assert best < 0.2  # about 0.02 s; a benchmark holds the ratio
-
-
-def _seconds(text: str) -> float:
-    start = time.perf_counter()
-    parse(text, "l")
-    return time.perf_counter() - start
 
 
 def test_the_url_of_a_package() -> None:

@@ -258,7 +258,7 @@ def test_bombs_cost_neither_time_nor_memory() -> None:
     seconds = time.perf_counter() - start
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seconds < 2
+    assert seconds < 20  # 0.1 s; minutes without the bounds
     assert peak < 20_000_000
 
 
@@ -267,7 +267,7 @@ def test_many_entries_cost_linear_time() -> None:
     text += "dependencies:\n" + "".join(f"- p{i}\n" for i in range(10_000))
     start = time.perf_counter()
     spec, warnings = parse(text, "e.yml")
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 20  # 0.3 s; minutes where it is quadratic
     assert (len(spec.channels), len(spec.pins), len(warnings)) == (5000, 10_000, 5000)
 
 

@@ -96,6 +96,8 @@ def test_an_idle_nvidia_device_is_named(tmp_path: Path) -> None:
     facts = look(tmp_path, outside=outside(never))
     named = [gap.reason for gap in facts.gaps if gap.fact == "gpus"]
     assert named == ["an NVIDIA GPU is there (device 0x2684), bound to nouveau"]
+    facts = look(plant(tmp_path, {"etc/nv_tegra_release": "# R36\n"}), outside=outside(never))
+    assert any("Jetson" in gap.reason for gap in facts.gaps)
 
 
 def test_a_complete_nvml_needs_no_nvidia_smi(tmp_path: Path) -> None:

@@ -157,6 +157,11 @@ def test_every_build_says_that_it_is_a_sample(both: tuple[str, Path]) -> None:
     assert {name for name in wanted if not name.startswith("__")} <= names
 
 
+def test_there_is_a_channel_for_every_stack(tmp_path: Path) -> None:
+    origins = [mirror.origin for mirror in write_sample(tmp_path, "linux-64")]
+    assert origins == [f"https://conda.anaconda.org/{name}" for name in ("conda-forge", "pytorch", LABEL)]
+
+
 def test_the_description_is_small() -> None:
     assert len(files("cuenv").joinpath("data/sample/channel.json").read_bytes()) < 16_000
 

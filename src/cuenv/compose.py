@@ -7,7 +7,8 @@ from dataclasses import replace
 from cuenv.candidates import Candidate
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.explain import host_line, host_options, served_lines
+from cuenv.explain import served_lines
+from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Cuda, Knowledge, Requirement
 from cuenv.rules import Case
 from cuenv.rules.device import target_for

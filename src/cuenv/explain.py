@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuenv.candidates import Candidate
 from cuenv.decision import Assessment, Decision
-from cuenv.facts import HostFacts
+from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
 from cuenv.rules import Ground, Verdict
@@ -23,45 +23,6 @@ class Hint:
 
     text: str
     command: str
-
-
-def host_options(facts: HostFacts) -> tuple[str, ...]:
-    """The options that describe a host on any other machine."""
-    options: list[str] = []
-    for capability in facts.capabilities:
-        options += ["--gpu", str(capability)]
-    if facts.driver and facts.driver.version and facts.gpus:
-        options += ["--driver", facts.driver.version]
-    if facts.libc:
-        options += ["--glibc", str(facts.libc.version)]
-    if facts.platform != "linux-64":
-        options += ["--platform", facts.platform]
-    return tuple(options)
-
-
-def host_line(facts: HostFacts) -> str:
-    """A host in one line: its label, driver, GPUs."""
-    driver = facts.driver
-    if driver and driver.version:
-        level = f" (speaks CUDA {driver.cuda})" if driver.cuda else ""
-        text = f"driver {driver.version}{level}"
-    elif driver and driver.cuda:
-        text = f"a driver that speaks CUDA {driver.cuda}"
-    else:
-        text = "driver not known"
-    return f"{facts.label}: {text}, {gpu_text(facts)}, {facts.platform}"
-
-
-def gpu_text(facts: HostFacts) -> str:
-    """The GPUs, equal ones counted: ``8 x A800-SXM4-80GB (8.0)``."""
-    counts: dict[str, int] = {}
-    for gpu in facts.gpus:
-        name = gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
-        capability = str(gpu.capability) if gpu.capability else "capability unknown"
-        text = f"{name} ({capability})" if name and name != capability else f"GPU {capability}"
-        counts[text] = counts.get(text, 0) + 1
-    parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
-    return " + ".join(parts) if parts else "no NVIDIA GPU"
 
 
 def chosen_line(decision: Decision) -> str:

@@ -28,8 +28,8 @@ def command(path: Path, **values: Any) -> int:
       cuenv check --host h800-525
       cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
     """
-    from cuenv.explain import host_line  # noqa: PLC0415 - not needed for --help
     from cuenv.flows.checking import check  # noqa: PLC0415 - as above
+    from cuenv.host_text import host_line  # noqa: PLC0415 - not needed for --help
 
     checked = check(path, host_from(values), knowledge_from(values))
     if values["as_json"]:

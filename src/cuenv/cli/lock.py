@@ -84,8 +84,8 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
-    from cuenv.explain import host_options as host_options_of  # noqa: PLC0415 - only then
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
+    from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:

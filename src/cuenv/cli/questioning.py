@@ -8,9 +8,10 @@ from typing import Any
 from cuenv.cli.options import host_from, knowledge_from, wish_from
 from cuenv.cli.output import emit, emit_json
 from cuenv.decision import Decision
-from cuenv.explain import host_line, verdict_lines
+from cuenv.explain import verdict_lines
 from cuenv.flows.hosts import host_facts
 from cuenv.flows.resolving import resolve
+from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.questions import Answer
 from cuenv.urls import printable

@@ -9,10 +9,9 @@ from pathlib import Path
 from cuenv.candidates import Candidate
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
-from cuenv.explain import host_line
 from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.locking import (
+from cuenv.flows.lock_files import (
     LOCK_NAME,
     host_metadata,
     read_environment,
@@ -20,6 +19,7 @@ from cuenv.flows.locking import (
     recorded_virtual_packages,
     spec_digest,
 )
+from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock import Lock, Solution, content_digest
 from cuenv.lock_laws import lock_findings

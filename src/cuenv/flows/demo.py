@@ -8,12 +8,13 @@ from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import OutsideError
-from cuenv.explain import host_options
 from cuenv.facts import HostFacts
 from cuenv.flows.checking import check
 from cuenv.flows.hosts import HostOptions, host_facts, this_machine
-from cuenv.flows.locking import LOCK_NAME, Locked, LockRequest, lock
+from cuenv.flows.lock_files import LOCK_NAME
+from cuenv.flows.locking import Locked, LockRequest, lock
 from cuenv.flows.resolving import Resolution, resolve
+from cuenv.host_text import host_options
 from cuenv.installed import installed_findings
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile

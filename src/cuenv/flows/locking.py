@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import InputError, UsageError
-from cuenv.facts import PLATFORMS, HostFacts, VirtualPackage, virtual_packages
+from cuenv.errors import UsageError
+from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest
 from cuenv.judge import drift_findings, judge_spec
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings, wants_cuda
-from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest, digest
+from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.lock_laws import lock_findings
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
 from cuenv.verify import candidate_of, host_findings
-from cuenv.world.files import read_text, write_atomically
+from cuenv.world.files import write_atomically
 from cuenv.world.sources import Sources
 
-LOCK_NAME = "conda-lock.yml"
 Progress = Callable[[str], None]
 
 
@@ -66,26 +65,6 @@ class Locked:
     written: tuple[Path, ...] = ()
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
-
-
-def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
-    """Read an environment file.
-
-    Raises:
-        InputError: it is not there or not valid.
-    """
-    from cuenv.formats import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
-
-    if not path.exists():
-        raise InputError(f"{path} is not there", hint=f"cuenv resolve -o {path}")
-    return environment_yml.parse(read_text(path), str(path))
-
-
-def spec_digest(spec: EnvironmentSpec) -> str:
-    """Digest over what an environment file says; comments and order of keys do not count."""
-    pins = [[pin.channel, pin.name, pin.version, pin.build] for pin in spec.pins]
-    parts = [spec.channels, sorted(pins), spec.platforms, sorted(spec.pip), sorted(spec.variables.items())]
-    return digest(json.dumps(parts))
 
 
 def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:
@@ -197,21 +176,6 @@ def _existing(path: Path) -> Lock | None:
     return read_lock(path)
 
 
-def read_lock(path: Path) -> Lock:
-    """Read a lock: ``conda-lock.yml`` or an explicit file.
-
-    Raises:
-        InputError: it is not there or not valid.
-    """
-    from cuenv.formats import conda_lock_v1, explicit_txt  # noqa: PLC0415 - YAML is read by lock and check only
-
-    text = read_text(path)
-    if any(line.strip() == "@EXPLICIT" for line in text.splitlines()[:200]):
-        solution = explicit_txt.parse(text, str(path))
-        return Lock(channels=(), sources=(), solutions=(solution,))
-    return conda_lock_v1.parse(text, str(path))
-
-
 def _metadata(
     spec: EnvironmentSpec,
     facts: HostFacts,
@@ -235,27 +199,6 @@ def _metadata(
     if lowest:
         found["cuenv_minimum_driver"] = lowest
     return found
-
-
-def host_metadata(facts: HostFacts) -> dict[str, str]:
-    """The host as the lock remembers it."""
-    packages = virtual_packages(replace(facts, platform="linux-64"))
-    found = {"cuenv_virtual_packages": " ".join(str(item) for item in packages if item.name != "__archspec")}
-    if facts.capabilities:
-        found["cuenv_gpus"] = " ".join(str(item) for item in facts.capabilities)
-    if facts.driver and facts.driver.version:
-        found["cuenv_driver"] = facts.driver.version
-    return found
-
-
-def recorded_virtual_packages(metadata: Mapping[str, str]) -> tuple[VirtualPackage, ...]:
-    """The virtual packages that a lock remembers."""
-    found = []
-    for item in metadata.get("cuenv_virtual_packages", "").split():
-        name, _, rest = item.partition("=")
-        number, _, build = rest.partition("=")
-        found.append(VirtualPackage(name, number, build or "0"))
-    return tuple(found)
 
 
 def _write(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:

@@ -10,7 +10,6 @@ from cuenv.candidates import Candidate
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec
 from cuenv.facts import virtual_packages
-from cuenv.flows.resolving import composed
 from cuenv.lock import Solution, SolveRequest, Unsatisfiable
 from cuenv.world.solve import absent, solve
 from cuenv.world.sources import Sources
@@ -20,7 +19,10 @@ _NO_CANDIDATES = re.compile(r"[├└│─\s]*(.+?), for which no candidates we
 
 
 def prove(
-    decision: Decision, name: str, sources: Sources, progress: Progress | None
+    decision: Decision,
+    composed: Callable[[Decision], EnvironmentSpec],
+    sources: Sources,
+    progress: Progress | None,
 ) -> tuple[Decision, Solution | None]:
     """The best candidate that the channels close, and why each better one was skipped."""
     skipped: list[tuple[Candidate, str]] = []
@@ -28,7 +30,7 @@ def prove(
     pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
     for index, item in pairs:
         tried = replace(decision, fitting=(item,))
-        spec = composed(tried, name)
+        spec = composed(tried)
         platform = item.candidate.build.platform
         if progress:
             progress(f"trying {item.candidate}")

@@ -74,7 +74,7 @@ def resolve(
     if prove is not None and decision.chosen is not None:
         from cuenv.flows.proving import prove as ask  # noqa: PLC0415 - the solver is heavy
 
-        decision, solution = ask(decision, name, prove, progress)
+        decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
     chosen = decision.chosen
     spec = composed(decision, name) if chosen else None
     findings = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge))

@@ -146,7 +146,8 @@ def _locked(name: str, version: str, url: str, platform: str, depends: Mapping[s
     clean = strip_credentials(url)
     parts = parse_package_url(clean)
     if parts.name != name or parts.version.lower() != version.lower():
-        raise ValueError(f"it is the URL of {describe(f'{parts.name} {parts.version}')}, not of {name} {version}")
+        wanted, found = f"{name} {version}", f"{parts.name} {parts.version}"
+        raise ValueError(f"it is the URL of {describe(found)}, not of {describe(wanted)}")
     if parts.subdir not in (platform, "noarch"):
         raise ValueError(f"it is a package for {parts.subdir}, locked for {platform}")
     return LockedPackage(

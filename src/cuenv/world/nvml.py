@@ -23,8 +23,8 @@ NO_PERMISSION = 4
 _MEANING = {
     3: "this GPU or driver does not offer it",
     NO_PERMISSION: "this process may not ask: device permissions or a cgroup forbid it",
-    9: "the kernel module is not loaded",
-    12: "the driver's library cannot be loaded",
+    9: "the kernel module is not loaded, or this container was not given the GPUs",
+    12: "the driver's library cannot be loaded; a container needs NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     13: "the driver is too old to know this question",
     15: "the GPU fell off the bus; it needs a reset or a reboot",
     18: "the library and the loaded kernel module belong to different drivers; reboot, or reload the module",

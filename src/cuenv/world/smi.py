@@ -18,7 +18,7 @@ FIELDS = ("name", "compute_cap", "memory.total", "driver_version")
 TIMEOUT = 20.0
 """Seconds: with persistence mode off the driver wakes every GPU of a node first."""
 
-# Up to driver 60x "CUDA Version: 12.2", later "CUDA UMD Version: 13.3".
+# "CUDA Version: 12.2"; drivers of the 610 branch were seen to print "CUDA UMD Version: 13.3".
 _BANNER = re.compile(r"CUDA (?:UMD )?Version\s*:\s*([0-9]{1,2}\.[0-9]{1,2})\b")
 _UNKNOWN_FIELD = re.compile(r'Field "([a-z_.]{1,40})" is not a valid field to query')
 _WSL = "usr/lib/wsl/lib/nvidia-smi"

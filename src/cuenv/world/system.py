@@ -15,12 +15,13 @@ from cuenv.errors import UsageError
 from cuenv.facts import Driver, Evidence, Gap, Gpu, Libc
 from cuenv.reading import describe
 from cuenv.versions import check_driver, version
-from cuenv.world.files import is_folder, names_in
+from cuenv.world.files import is_file, is_folder, names_in
 from cuenv.world.sighting import Sighting
 
 PROC_VERSION = "proc/driver/nvidia/version"
 SYS_VERSION = "sys/module/nvidia/version"
 PROC_GPUS = "proc/driver/nvidia/gpus"
+TEGRA = "etc/nv_tegra_release"
 PCI = "sys/bus/pci/devices"
 OSRELEASE = "proc/sys/kernel/osrelease"
 _LIMIT = 64 * 1024
@@ -90,8 +91,10 @@ def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | N
 
 
 def idle_devices(root: Path) -> tuple[Gap, ...]:
-    """NVIDIA display devices on the PCI bus, for a machine whose driver did not answer."""
+    """What says that a GPU is there, on a machine whose driver did not answer: the PCI bus, or a Jetson's system."""
     found = []
+    if is_file(root / TEGRA):
+        found.append(Gap("gpus", f"/{TEGRA}", "this is a Jetson, whose GPU no source tells; name it with --gpu"))
     for entry in names_in(root / PCI):
         if read(root, f"{PCI}/{entry}/vendor").text.strip() != "0x10de":
             continue

@@ -1,0 +1,104 @@
+"""Help: every command has it, every option in it, and a typing error is told what was meant."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+from commands import run
+
+from cuenv.cli import main
+from cuenv.cli.main import COMMANDS, cli
+from cuenv.errors import ExitCode
+
+FOLDER = Path(main.__file__).parent
+
+
+def command(name: str) -> click.Command:
+    found = importlib.import_module(f"cuenv.cli.{name.replace('-', '_')}").command
+    assert isinstance(found, click.Command)
+    return found
+
+
+def options() -> list[tuple[str, click.Option]]:
+    return [(name, item) for name in COMMANDS for item in command(name).params if isinstance(item, click.Option)]
+
+
+def test_every_module_with_a_command_is_listed() -> None:
+    modules = {path.stem for path in FOLDER.glob("*.py") if "@click.command(" in path.read_text()}
+    assert modules == {name.replace("-", "_") for name in COMMANDS}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_help(name: str) -> None:
+    found = command(name)
+    assert found.name == name
+    assert COMMANDS[name]
+    first = (found.help or "").strip().splitlines()[0]
+    assert first
+    assert len(first) < 100
+    assert first.endswith((".", ":"))
+    assert not COMMANDS[name].endswith(".")
+
+
+@pytest.mark.parametrize(("name", "option"), options(), ids=lambda item: str(getattr(item, "name", item)))
+def test_an_option_has_help(name: str, option: click.Option) -> None:
+    assert option.help, f"{name} {option.opts[0]}"
+    assert option.help.endswith("."), f"{name} {option.opts[0]}: {option.help}"
+    if not option.is_flag:
+        assert option.metavar or isinstance(option.type, click.Choice), f"{name} {option.opts[0]}: VALUE says nothing"
+
+
+def test_an_option_means_the_same_everywhere() -> None:
+    meanings: dict[str, set[str]] = {}
+    for _, option in options():
+        meanings.setdefault(option.opts[0], set()).add(option.help or "")
+    several = {name for name, texts in meanings.items() if len(texts) > 1}
+    assert several == set()
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), *((name, "--help") for name in COMMANDS)], ids=" ".join)
+def test_help_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run(*words, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+    assert done.stdout.startswith(f"Usage: cuenv {' '.join(words[:-1])}".strip())
+    assert max(map(len, done.stdout.splitlines())) <= 110
+
+
+def test_the_help_lists_every_command_in_order(tmp_path: Path) -> None:
+    text = run("--help", folder=tmp_path).stdout.partition("Commands:")[2]
+    assert re.findall(r"^  (\S+)  ", text, re.MULTILINE)[: len(COMMANDS)] == list(COMMANDS)
+    assert cli.list_commands(click.Context(cli)) == list(COMMANDS)
+
+
+def test_the_commands_of_the_examples_exist() -> None:
+    texts = [main.cli.epilog or "", *((command(name).help or "") for name in COMMANDS)]
+    words = [found for text in texts for found in re.findall(r"\bcuenv ([a-z-]+)\b", text)]
+    assert len(words) > 10
+    assert set(words) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("resolv", "resolve"), ("chek", "check"), ("whynot", "why-not")])
+def test_a_slip_is_told_what_was_meant(tmp_path: Path, typed: str, meant: str) -> None:
+    done = run(typed, folder=tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stdout == ""
+    assert f"Did you mean {meant!r}?" in done.stderr
+
+
+def test_what_is_near_nothing_is_refused(tmp_path: Path) -> None:
+    done = run("xyzzy", "--json", folder=tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    error = json.loads(done.stdout)["error"]
+    assert "xyzzy" in error["message"]
+    assert "Did you mean" not in error["message"]
+
+
+def test_the_version_is_the_packages_own(tmp_path: Path) -> None:
+    from cuenv import __version__
+
+    assert run("--version", folder=tmp_path).stdout == f"cuenv {__version__}\n"

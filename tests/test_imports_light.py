@@ -1,0 +1,69 @@
+"""What is not needed is not imported: the quick commands never pay for the solver, NVML or the network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import HOST, run
+
+HEAVY = {"rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"}
+LINE = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s+(\S+)")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an environment file and its locks."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = run("demo", "--dir", "made", folder=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "made"
+
+
+def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """The modules that a run with ``-X importtime`` says it imported."""
+    return set(LINE.findall(done.stderr))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("--version",),
+        ("resolve", "--help"),
+        ("lock", "--help"),
+        ("resolve", *HOST),
+        ("resolve", *HOST, "--json"),
+        ("why", "pytorch", *HOST),
+        ("why-not", "cuda=13.0", *HOST),
+        ("kb", "gpu", "RTX 4090"),
+        ("check", "conda-lock.yml", *HOST),
+        ("lock", "--check"),
+    ],
+    ids=" ".join,
+)
+def test_quick_commands_import_nothing_heavy(demo: Path, words: tuple[str, ...]) -> None:
+    done = run(*words, folder=demo, python=("-X", "importtime"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = modules(done)
+    assert "cuenv.cli.main" in found
+    assert found & HEAVY == set()
+
+
+def test_writing_yaml_needs_no_yaml_library(demo: Path) -> None:
+    found = modules(run("resolve", *HOST, folder=demo, python=("-X", "importtime")))
+    assert "cuenv.formats.environment_yml" in found
+    assert "yaml" not in found
+
+
+def test_what_needs_the_solver_is_seen_to_import_it(demo: Path) -> None:
+    done = run("lock", *HOST, "--mirror", f"conda-forge={demo}/channels/conda-forge", folder=demo, python=("-X", "importtime"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert modules(done) & HEAVY >= {"rattler"}
+
+
+def test_importing_the_package_loads_nothing_else(tmp_path: Path) -> None:
+    done = run(folder=tmp_path, python=("-X", "importtime", "-c", "import cuenv"))
+    assert {name for name in modules(done) if name.startswith("cuenv")} == {"cuenv"}
