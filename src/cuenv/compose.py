@@ -231,5 +231,8 @@ def _header(decision: Decision, version: str) -> tuple[str, ...]:
     lines += served_lines(decision)
     if decision.minimum_driver:
         lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
-    lines.append(f"Lock it: cuenv lock environment.yml {' '.join(host_options(case.facts))}".rstrip())
+    options = list(host_options(case.facts))
+    if decision.minimum_driver and "--driver" not in options:
+        options += ["--driver", decision.minimum_driver]
+    lines.append(f"Lock it: cuenv lock environment.yml {' '.join(options)}".rstrip())
     return tuple(lines)

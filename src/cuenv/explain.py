@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cuenv.candidates import Candidate
 from cuenv.decision import Assessment, Decision
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
@@ -85,14 +84,12 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
 
 def skipped_lines(decision: Decision) -> list[str]:
     """The candidates that the channels could not close, those that lack the same thing in one line."""
-    groups: dict[str, list[Candidate]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for candidate, missing in decision.skipped:
-        groups.setdefault(missing, []).append(candidate)
-    lines = []
-    for missing, items in groups.items():
-        also = f" (and {len(items) - 1} more like it)" if len(items) > 1 else ""
-        lines.append(f"skipped {items[0]}{also}: {missing}")
-    return lines
+        build, cuda = candidate.build, f"CUDA {candidate.cuda}" if candidate.cuda else "CPU"
+        what = f"pytorch {build.version} {build.build} of {build.stack} with {cuda}"
+        groups.setdefault((what, missing), []).append(candidate.python)
+    return [f"skipped {what}, python {', '.join(pythons)}: {missing}" for (what, missing), pythons in groups.items()]
 
 
 def hints(decision: Decision) -> tuple[Hint, ...]:

@@ -149,6 +149,7 @@ class HostFacts:
         detected: these are facts of one real machine (probed or recorded), not of options or a pool.
         platform: the conda platform, ``linux-64`` or ``linux-aarch64``.
         kernel: the release of the Linux kernel.
+        archspec: the microarchitecture for the solver, where somebody sets one (CONDA_OVERRIDE_ARCHSPEC).
         members: the machines of a pool. The pool itself holds the lowest driver, the lowest C library and the
             union of the GPUs; rules that join a GPU with a driver ask the member that has both.
     """
@@ -160,6 +161,7 @@ class HostFacts:
     gpus: tuple[Gpu, ...] = ()
     libc: Libc | None = None
     kernel: str | None = None
+    archspec: str | None = None
     toolkits: tuple[FoundToolkit, ...] = ()
     compilers: tuple[Compiler, ...] = ()
     torch: tuple[FoundTorch, ...] = ()
@@ -199,7 +201,7 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
     """What the solver is told about the machine.
 
     ``__cuda_arch`` is the lowest capability of all GPUs and never stands without ``__cuda`` (CEP 46).
-    ``__archspec`` is the base microarchitecture of the platform: what holds on every machine of the team.
+    ``__archspec`` is the base microarchitecture of the platform, what holds on every machine of the team, unless set.
     """
     found = [VirtualPackage("__unix", "0")]
     found.append(VirtualPackage("__linux", _kernel_number(facts.kernel or "")))
@@ -209,7 +211,8 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
         found.append(VirtualPackage("__cuda", str(facts.driver.cuda)))
         if facts.capabilities:
             found.append(VirtualPackage("__cuda_arch", str(facts.capabilities[0])))
-    found.append(VirtualPackage("__archspec", "1", "aarch64" if facts.platform == "linux-aarch64" else "x86_64"))
+    base = "aarch64" if facts.platform == "linux-aarch64" else "x86_64"
+    found.append(VirtualPackage("__archspec", "1", facts.archspec or base))
     return tuple(sorted(found, key=lambda package: package.name))
 
 

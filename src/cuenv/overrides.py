@@ -21,8 +21,10 @@ CUDA = "CONDA_OVERRIDE_CUDA"
 ARCH = "CONDA_OVERRIDE_CUDA_ARCH"
 GLIBC = "CONDA_OVERRIDE_GLIBC"
 LINUX = "CONDA_OVERRIDE_LINUX"
+ARCHSPEC = "CONDA_OVERRIDE_ARCHSPEC"
 
 _RELEASE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4}){0,2}")
+_ARCHSPEC = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
 _KERNEL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){1,3}")
 
 
@@ -44,6 +46,10 @@ def apply_overrides(facts: HostFacts, environ: Mapping[str, str]) -> HostFacts:
     if LINUX in environ:
         kernel = _read(environ[LINUX], LINUX, "5.15.0", lambda text: _matching(_KERNEL, text))
         facts = _forget(replace(facts, kernel=kernel), "kernel", Evidence("kernel", _source(LINUX), _say(kernel)))
+    if ARCHSPEC in environ:
+        name = _read(environ[ARCHSPEC], ARCHSPEC, "x86_64_v3", lambda text: _matching(_ARCHSPEC, text))
+        note = Evidence("archspec", _source(ARCHSPEC), _say(name))
+        facts = _forget(replace(facts, archspec=name), "archspec", note)
     return facts
 
 

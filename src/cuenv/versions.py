@@ -15,10 +15,10 @@ from packaging.version import InvalidVersion, Version
 
 from cuenv.errors import UsageError
 
-_CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)")
-_TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)")
-_DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}")
-_WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?")
+_CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)", re.ASCII)
+_TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
+_DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
+_WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -26,7 +26,7 @@ from cuenv.knowledge import Knowledge
 @knowledge_option
 @talk_options
 def command(record: Path | None, **values: Any) -> None:
-    """Show what this machine is: driver, GPUs, C library, toolkits, compilers, torch, and what could not be told.
+    """Show what this machine is, layer by layer, and what could not be told.
 
     With host options it shows that host instead, as the other commands see it.
     """

@@ -40,8 +40,6 @@ def command(path: Path, **values: Any) -> int:
     """
     from cuenv.flows.locking import LockRequest, create_commands, lock  # noqa: PLC0415 - not needed for --help
 
-    if not path.exists():
-        raise UsageError(f"{path} is not there: there is nothing to lock", hint=f"cuenv resolve -o {path}")
     knowledge = knowledge_from(values)
     if values["check"]:
         return _check(path, values, knowledge)

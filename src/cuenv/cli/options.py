@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cuenv.errors import InputError, UsageError
+from cuenv.errors import UsageError
 from cuenv.flows.hosts import HostOptions
 from cuenv.knowledge import Knowledge
 from cuenv.profile import PREFER, STACKS, Profile
@@ -20,7 +19,6 @@ if TYPE_CHECKING:  # commands that read no channel do not pay for it
     from cuenv.world.sources import Sources
 
 F = TypeVar("F", bound=Callable[..., Any])
-_STDIN_LIMIT = 16 * 1024 * 1024
 
 
 def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -91,15 +89,9 @@ def host_from(values: dict[str, Any]) -> HostOptions:
 
 
 def _stdin() -> str:
-    data = sys.stdin.buffer.read(_STDIN_LIMIT + 1)
-    if len(data) > _STDIN_LIMIT:
-        raise InputError(
-            f"standard input is longer than {_STDIN_LIMIT} bytes", hint="cuenv inspect --json | cuenv resolve --host -"
-        )
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8: {error}", hint="cuenv inspect --json") from error
+    from cuenv.world.files import read_stdin  # noqa: PLC0415 - only with --host -
+
+    return read_stdin()
 
 
 def knowledge_from(values: dict[str, Any]) -> Knowledge:

@@ -16,8 +16,8 @@ from cuenv.flows.lock_files import (
     host_metadata,
     read_environment,
     read_lock,
-    recorded_virtual_packages,
     spec_digest,
+    virtual_version,
 )
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
@@ -92,12 +92,35 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Repor
     elif recorded != spec_digest(spec):
         found.append(_changed(f"{path.name}", "its content is not what was locked", path))
     if options.given:
-        now = host_metadata(host_facts(options, knowledge))
-        for key, value in now.items():
-            old = lock.metadata.get(key, "nothing")
-            if old != value:
-                found.append(_changed(key.removeprefix("cuenv_"), f"locked for {old}, asked for {value}", path))
+        asked = _asked(options, host_facts(options, knowledge))
+        found += [
+            _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", path)
+            for name, value in asked.items()
+            if value != (old := _recorded(lock, name))
+        ]
     return report(str(target), found)
+
+
+def _asked(options: HostOptions, facts: HostFacts) -> dict[str, str | None]:
+    """What the options say about the host, as a lock would record it; what they leave open is not compared."""
+    now = host_metadata(facts)
+    asked: dict[str, str | None] = {}
+    if options.hosts or options.gpus:
+        asked["gpus"] = now.get("cuenv_gpus")
+    if options.hosts or options.driver:
+        asked["driver"] = now.get("cuenv_driver")
+    if options.hosts or options.glibc:
+        asked["glibc"] = str(facts.libc.version) if facts.libc else None
+    if options.hosts or options.platform:
+        asked["platform"] = facts.platform
+    return asked
+
+
+def _recorded(lock: Lock, name: str) -> str | None:
+    platforms = [solution.platform for solution in lock.solutions]
+    if name == "glibc":
+        return virtual_version(lock.solutions[0], "__glibc") if lock.solutions else None
+    return " ".join(platforms) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 
 def _changed(what: str, how: str, path: Path) -> Finding:
@@ -125,7 +148,7 @@ def _read(path: Path) -> Lock:
 def recorded_host(lock: Lock, here: HostFacts) -> HostFacts | None:
     """The host that a lock remembers, or ``None`` when it remembers no GPU."""
     texts = lock.metadata.get("cuenv_gpus", "").split()
-    packages = {item.name: item.version for item in recorded_virtual_packages(lock.metadata)}
+    packages = {item.name: item.version for item in lock.solutions[0].virtual_packages} if lock.solutions else {}
     try:
         gpus = tuple(Gpu(index=i, name="", capability=Capability.parse(text)) for i, text in enumerate(texts))
         level = version(packages["__cuda"]) if "__cuda" in packages else None

@@ -52,7 +52,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Profile | No
     platform = _platform(options.platform)
     gpus = tuple(_gpu(text, index, knowledge) for index, text in enumerate(options.gpus))
     if options.hosts:
-        facts = _recorded(options)
+        facts = _recorded(options, knowledge)
     elif gpus:
         facts = _here_without_gpu("the options", options)
     elif profile and profile.gpus:
@@ -73,33 +73,53 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
     from cuenv.world.probe import probe  # noqa: PLC0415 - most resolves name their host
 
     def capability(name: str) -> Capability | None:
-        from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - old drivers only
-
-        row = find_gpu(name, knowledge.gpus)
-        return row.capability if row else None
+        return _capability(name, knowledge)
 
     facts = probe(environ, deep=deep, name_to_capability=capability, level_of=knowledge.cuda_of)
     return apply_overrides(facts, environ)
 
 
-def _recorded(options: HostOptions) -> HostFacts:
+def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
     from cuenv.world.record import read_host  # noqa: PLC0415 - only with --host
 
     if options.hosts.count("-") > 1:
         raise UsageError("--host - was given twice, and standard input can be read once")
-    hosts = [read_host(name, options.stdin) for name in options.hosts]
+    hosts = [_named(read_host(name, options.stdin), knowledge) for name in options.hosts]
     try:
         return pool(hosts)
     except ValueError as error:
         raise UsageError(str(error), hint="run once for each platform") from error
 
 
+def _named(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A recorded host with what its names tell: a capability that was left out, the CUDA level of its driver."""
+    gpus = tuple(
+        replace(gpu, capability=_capability(gpu.name, knowledge)) if gpu.capability is None and gpu.name else gpu
+        for gpu in facts.gpus
+    )
+    driver = facts.driver
+    if driver and driver.version and driver.cuda is None:
+        driver = replace(driver, cuda=knowledge.cuda_of(driver.version))
+    members = tuple(_named(member, knowledge) for member in facts.members)
+    return replace(facts, gpus=gpus, driver=driver, members=members)
+
+
+def _capability(name: str, knowledge: Knowledge) -> Capability | None:
+    from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - only where a source does not tell it
+
+    row = find_gpu(name, knowledge.gpus)
+    return row.capability if row else None
+
+
 def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
-    """This machine's C library, kernel and platform, and nothing of its driver or GPUs."""
+    """This machine's C library and platform, and nothing of its driver, GPUs or kernel.
+
+    The solver needs some C library; the kernel constrains nothing, and would make every machine's lock another one.
+    """
     from cuenv.world.probe import surroundings  # noqa: PLC0415 - only where options leave something open
 
-    facts = apply_overrides(surroundings(), _without_cuda(options.environ))
-    return replace(facts, label=label, detected=False)
+    here = replace(surroundings(), label=label, detected=False, kernel=None)
+    return apply_overrides(here, _without_cuda(options.environ))
 
 
 def _without_cuda(environ: Mapping[str, str]) -> dict[str, str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
-from cuenv.facts import HostFacts, VirtualPackage, virtual_packages
-from cuenv.lock import Lock, digest
+from cuenv.facts import HostFacts
+from cuenv.lock import Lock, Solution, digest
 from cuenv.world.files import read_text
 
 LOCK_NAME = "conda-lock.yml"
@@ -25,7 +23,7 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     from cuenv.formats import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
 
     if not path.exists():
-        raise InputError(f"{path} is not there", hint=f"cuenv resolve -o {path}")
+        raise InputError(f"{path} is not there: there is nothing to lock yet", hint=f"cuenv resolve -o {path}")
     return environment_yml.parse(read_text(path), str(path))
 
 
@@ -52,9 +50,8 @@ def read_lock(path: Path) -> Lock:
 
 
 def host_metadata(facts: HostFacts) -> dict[str, str]:
-    """The host as the lock remembers it."""
-    packages = virtual_packages(replace(facts, platform="linux-64"))
-    found = {"cuenv_virtual_packages": " ".join(str(item) for item in packages if item.name != "__archspec")}
+    """What a lock remembers of its host beside the virtual packages: all GPUs, and the driver by its own number."""
+    found = {}
     if facts.capabilities:
         found["cuenv_gpus"] = " ".join(str(item) for item in facts.capabilities)
     if facts.driver and facts.driver.version:
@@ -62,11 +59,6 @@ def host_metadata(facts: HostFacts) -> dict[str, str]:
     return found
 
 
-def recorded_virtual_packages(metadata: Mapping[str, str]) -> tuple[VirtualPackage, ...]:
-    """The virtual packages that a lock remembers."""
-    found = []
-    for item in metadata.get("cuenv_virtual_packages", "").split():
-        name, _, rest = item.partition("=")
-        number, _, build = rest.partition("=")
-        found.append(VirtualPackage(name, number, build or "0"))
-    return tuple(found)
+def virtual_version(solution: Solution, name: str) -> str | None:
+    """The version of a virtual package that a solution was made with."""
+    return next((item.version for item in solution.virtual_packages if item.name == name), None)

@@ -11,7 +11,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest
+from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
 from cuenv.judge import drift_findings, judge_spec
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings, wants_cuda
@@ -189,7 +189,6 @@ def _metadata(
         "cuenv_content": content_digest(solutions),
         "cuenv_environment": spec_digest(spec),
         "cuenv_knowledge": knowledge.edition,
-        "cuenv_solver": solutions[0].solver,
         **host_metadata(facts),
     }
     if request.allow:
@@ -222,10 +221,10 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
     if locked.lock is None:
         return ()
-    name = locked.spec.name
+    name = locked.spec.name or "cuenv"
     first = locked.lock.solutions[0]
     stem = f"conda-{first.platform}.lock"
-    cuda = next((item.version for item in first.virtual_packages if item.name == "__cuda"), None)
+    cuda = virtual_version(first, "__cuda")
     override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
     return (
         f"conda create -n {name} --file {stem}",

@@ -62,7 +62,7 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     narrowed = [replace(pin, build=build) for build in builds]
     if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
         return None
-    return f"no record of {pin.yaml_text()} for python {candidate.python}"
+    return f"no record of {pin.yaml_text()} for this Python"
 
 
 def unsatisfiable_text(answer: Unsatisfiable) -> str:

@@ -63,6 +63,7 @@ def _host(facts: HostFacts) -> dict[str, Any]:
         "detected": facts.detected,
         "platform": facts.platform,
         "kernel": facts.kernel,
+        "archspec": facts.archspec,
         "driver": driver and {**asdict(driver), "cuda": driver.cuda and str(driver.cuda)},
         "gpus": [{**asdict(gpu), "capability": gpu.capability and str(gpu.capability)} for gpu in facts.gpus],
         "libc": libc and {"family": libc.family, "version": str(libc.version)},
@@ -162,6 +163,7 @@ def _read_host(reader: Reader, label: str) -> HostFacts:
         gpus=_gpus(reader),
         libc=_libc(reader.reader("libc")),
         kernel=reader.get("kernel", str),
+        archspec=reader.get("archspec", str),
         toolkits=tuple(_toolkit(item) for item in reader.readers("toolkits")),
         compilers=tuple(
             Compiler(name=a, path=b, version=c) for a, b, c in _texts(reader, "compilers", "name", "path", "version")
