@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 import pytest
-from commands import run
 
+from commands import run
 from cuenv.cli import main
 from cuenv.cli.main import COMMANDS, cli
 from cuenv.errors import ExitCode

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from commands import HOST, run
 
 HEAVY = {"rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"}
@@ -59,7 +60,9 @@ def test_writing_yaml_needs_no_yaml_library(demo: Path) -> None:
 
 
 def test_what_needs_the_solver_is_seen_to_import_it(demo: Path) -> None:
-    done = run("lock", *HOST, "--mirror", f"conda-forge={demo}/channels/conda-forge", folder=demo, python=("-X", "importtime"))
+    done = run(
+        "lock", *HOST, "--mirror", f"conda-forge={demo}/channels/conda-forge", folder=demo, python=("-X", "importtime")
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert modules(done) & HEAVY >= {"rattler"}
 

@@ -287,8 +287,7 @@ def _lowest_libc(members: tuple[HostFacts, ...], evidence: list[Evidence]) -> Li
 
 
 def _kernel_key(text: str) -> tuple[int, ...]:
-    digits = text.split("-", maxsplit=1)[0].split(".")
-    return tuple(int(part) for part in digits if part.isdigit())
+    return tuple(int(part[:9]) for part in _kernel_number(text).split("."))
 
 
 def glibc(text: str) -> Libc:

@@ -19,6 +19,7 @@ _CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
 _DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
 _WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
+_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -227,7 +228,7 @@ def parse_wish(text: str, *, what: str) -> Wish:
     Raises:
         UsageError: the text is none of them.
     """
-    stripped = text.strip()
+    stripped = text.strip() if len(text) <= _LONGEST else ""  # int() refuses thousands of digits
     prefix = _WISH.fullmatch(stripped)
     if prefix:
         return Wish(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
@@ -237,7 +238,7 @@ def parse_wish(text: str, *, what: str) -> Wish:
         SpecifierSet(stripped or "?")
     except InvalidSpecifier as error:
         raise UsageError(
-            f"{what}: {text!r} is no version wish",
+            f"{what}: {text[:_LONGEST]!r} is no version wish",
             hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
         ) from error
     return Wish(stripped, None)

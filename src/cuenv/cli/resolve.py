@@ -53,12 +53,12 @@ def command(**values: Any) -> int:
     answer = resolve(facts, wish, knowledge, name=values["name"] or wish.name, prove=sources, progress=show)
     progress_done(show)
     say(summary(answer.decision, answer.findings), quiet=values["quiet"] or values["as_json"])
-    if values["as_json"]:
+    if answer.spec is not None and answer.fits:
+        _deliver(answer.spec, values)
+    if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
 
         emit_json(decision_plain(answer.decision, answer.findings))
-    if answer.spec is not None and answer.fits:
-        _deliver(answer.spec, values)
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 

@@ -54,7 +54,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Profile | No
     if options.hosts:
         facts = _recorded(options, knowledge)
     elif gpus:
-        facts = _here_without_gpu("the options", options)
+        facts = _here_without_gpu("the given host", options)
     elif profile and profile.gpus:
         facts = _of_profile(profile, options, knowledge)
     else:

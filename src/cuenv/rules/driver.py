@@ -113,6 +113,9 @@ def driver_level(candidate: Candidate, case: Case) -> Verdict:
     if candidate.cuda is None or level is None:
         return Verdict(rule="driver-level", outcome="pass", because="nothing to compare")
     grounds = (fact_ground(case.facts, "driver.cuda", f"the driver speaks CUDA {level}"),)
+    if candidate.cuda.major > level.major:
+        because = "minor-version compatibility ends at the major: judged by the floor"
+        return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
     if candidate.cuda <= level:
         because = f"CUDA {candidate.cuda} is within the driver's {level}"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
