@@ -9,7 +9,7 @@ from cuenv.errors import UsageError
 from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Generation, GpuModel, Knowledge, Row, TorchBuild
 from cuenv.rules.driver import floor_of
-from cuenv.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, version
+from cuenv.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ def driver(text: str, knowledge: Knowledge) -> Page:
     if branch:
         entries.append(_entry("branches", branch, f"branch {branch.number} speaks CUDA {branch.cuda}"))
     for floor in knowledge.floors:
-        enough = driver_key(release) >= driver_key(floor.driver)
-        word = "runs" if enough else "does not run"
+        enough = reaches(release, floor.driver)
+        word = {True: "runs", False: "does not run", None: "in its later releases runs"}[enough]
         says = f"{word} programs of CUDA {floor.major}.x: the floor is {floor.driver}"
         entries.append(_entry("floors", floor, says))
     number = driver_key(release)[0]

@@ -198,6 +198,14 @@ def driver_key(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 
 
+def reaches(driver: str, lowest: str) -> bool | None:
+    """Whether a driver is at or above another; ``None`` where it names only a branch that holds both sides."""
+    have, need = driver_key(driver), driver_key(lowest)
+    if len(have) < len(need) and have == need[: len(have)] and any(need[len(have) :]):
+        return None
+    return have >= need
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""

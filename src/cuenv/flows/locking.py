@@ -80,7 +80,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if platforms and not request.host.platform and facts.platform not in platforms:
         facts = replace(facts, platform=platforms[0])
     hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
-    before = [*spec_findings(spec, knowledge), *_without_cuda(spec, facts, request, knowledge)]
+    before = [*spec_findings(spec, knowledge), *_pip_part(spec), *_without_cuda(spec, facts, request, knowledge)]
     for host in hosts:
         before += judge_spec(spec, host, knowledge)[1]
     early = report(request.path.name, _allowed(before, request.allow))
@@ -99,7 +99,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if late.errors:
         return replace(refused, report=late)
     made = Lock(
-        channels=spec.channels,
+        channels=spec.channels or ("defaults",),
         sources=(request.path.name,),
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
@@ -121,7 +121,7 @@ def _solve(
         kept = old.solution(host.platform) if old else None
         question = SolveRequest(
             spec=spec,
-            channels=spec.channels,
+            channels=spec.channels or ("defaults",),
             platform=host.platform,
             virtual_packages=virtual_packages(host),
             prefer=kept.packages if kept else (),
@@ -158,6 +158,21 @@ def _without_cuda(
             message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda)",
             fix=f"cuenv lock {request.path} {gpus} --driver 535.129.03, or CONDA_OVERRIDE_CUDA=12.2 cuenv lock "
             f"{request.path}",
+        ),
+    )
+
+
+def _pip_part(spec: EnvironmentSpec) -> tuple[Finding, ...]:
+    """The pip part stays in the environment file; a lock that seems to hold it would be worse than none."""
+    if not spec.pip:
+        return ()
+    return (
+        Finding(
+            code="CU501",
+            severity="warning",
+            subject="pip",
+            message=f"{len(spec.pip)} requirements for pip are not locked: {', '.join(spec.pip)[:120]}",
+            fix="install them in the environment afterwards: python -m pip install REQUIREMENT",
         ),
     )
 

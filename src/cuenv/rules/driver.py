@@ -12,7 +12,7 @@ from cuenv.candidates import Candidate
 from cuenv.facts import Gpu, HostFacts
 from cuenv.knowledge import Generation, Knowledge, Row
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
-from cuenv.versions import Jit, driver_key, serve
+from cuenv.versions import Jit, driver_key, reaches, serve
 
 
 def gpu(_: Candidate, case: Case) -> Verdict:
@@ -22,7 +22,8 @@ def gpu(_: Candidate, case: Case) -> Verdict:
         return Verdict(rule="gpu", outcome="pass", because="a CPU build needs no GPU")
     if not facts.gpus:
         because = f"{facts.label} shows no NVIDIA GPU"
-        reasons = tuple(Ground("host", gap.reason, (gap.source,)) for gap in facts.gaps if gap.fact == "gpus")
+        gaps = (gap for gap in facts.gaps if gap.fact in ("driver", "gpus"))
+        reasons = tuple(Ground("host", gap.reason, (gap.source,)) for gap in gaps)
         return Verdict(rule="gpu", outcome="reject", because=because, grounds=reasons)
     blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
     if blind:
@@ -93,13 +94,17 @@ def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
     if driver is None or (driver.version is None and driver.cuda is None):
         because = f"the driver is not known; {what} needs {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
+    enough: bool | None
     if driver.version:
-        enough = driver_key(driver.version) >= driver_key(lowest)
+        enough = reaches(driver.version, lowest)
     else:
         level = driver.cuda
         enough = level is not None and (level.major >= cuda.major if cuda.major > 10 else level >= cuda)
     have = _driver_text(machine)
     grounds = (*_driver_grounds(machine), ground)
+    if enough is None:
+        because = f"{have} names only the branch; {what} needs {lowest} or later of it"
+        return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
     if enough:
         because = f"{have} is at or above the floor {lowest} of {what}"
         return Verdict(rule="driver-floor", outcome="pass", because=because, grounds=grounds)

@@ -1,0 +1,118 @@
+"""The project's chores: `nox -l` lists them, `nox -s NAME` runs one, words after `--` go on to the tool.
+
+Each session makes its own virtual environment. Nothing here needs a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lint", "types", "test"]
+
+ROOT = Path(__file__).parent
+PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+RECORDS = "CUENV_RECORDS"
+CHANNELS = ("conda-forge", "pytorch", "nvidia")
+
+# The oldest system that the committed locks are for: with it they come out alike on every machine.
+GLIBC, LINUX, ARCHSPEC = "2.28", "4.18", "x86_64"
+
+# The options that name the machines of a profile to `cuenv lock` and `cuenv check`, one word on each line.
+_HOST_OF = """
+import sys
+from cuenv.world.profiles import read_profile
+profile = read_profile(sys.argv[1])
+words = [word for gpu in profile.gpus for word in ("--gpu", gpu)]
+print(*words, *(("--driver", profile.lowest_driver) if profile.lowest_driver else ()), sep="\\n")
+"""
+
+
+@nox.session(python=PYTHONS)
+def test(session: nox.Session) -> None:
+    """The test suite, as a user installs it, on every Python that is here."""
+    session.install(".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """The tests that take more than a few seconds each."""
+    session.install(".[test]")
+    session.run("pytest", "-m", "slow", *session.posargs, success_codes=[0, 5])  # 5: there is none
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and format; `nox -s lint -- --fix` repairs what can be repaired."""
+    session.install("ruff>=0.9")
+    session.run("ruff", "check", *session.posargs)
+    session.run("ruff", "format", *([] if "--fix" in session.posargs else ["--check"]))
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types of source, tests, benchmarks and this file, strictly."""
+    session.install(".[dev]")
+    session.run("mypy", "src", "tests", "noxfile.py", "benchmarks", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Times of whole processes as ratios; with CUENV_RECORDS (a folder of channel records) of `cuenv lock` as well."""
+    session.install(".")
+    records = ("--records", str(_records(session))) if os.environ.get(RECORDS) else ()
+    session.run("python", "benchmarks/run.py", *records, *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """The whole line on the sample channel, from a fresh install."""
+    session.install(".")
+    session.run("cuenv", "demo", *session.posargs)
+
+
+@nox.session
+def locks(session: nox.Session) -> None:
+    """Make locks/PROFILE/ anew from the records in CUENV_RECORDS; profiles after `--`, else those locked already."""
+    records = _records(session)
+    session.install(".")
+    locked = sorted(path.name for path in (ROOT / "locks").iterdir() if path.is_dir())
+    session.env.update(CONDA_OVERRIDE_LINUX=LINUX, CONDA_OVERRIDE_ARCHSPEC=ARCHSPEC, CONDARC=os.devnull)
+    for name in session.posargs or locked or ["universal-dev"]:
+        _lock(session, name, records)
+
+
+def _lock(session: nox.Session, name: str, records: Path) -> None:
+    """Environment file, decision and locks of one profile; checked in the end."""
+    profile = str(ROOT / "profiles" / f"{name}.yml")
+    mirrors = [word for channel in CHANNELS for word in ("--mirror", f"{channel}={records / channel}")]
+    wish = ["cuenv", "resolve", "--profile", profile, "--glibc", GLIBC, "--prove", *mirrors]
+    host = [*str(session.run("python", "-c", _HOST_OF, profile, silent=True)).split("\n"), "--glibc", GLIBC]
+    host = [word for word in host if word]
+    folder = ROOT / "locks" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with session.chdir(folder):
+        session.run(*wish, "-o", "environment.yml")
+        Path("decision.json").write_text(str(session.run(*wish, "--json", silent=True)), encoding="utf-8")
+        for old in Path().glob("conda-*"):
+            old.unlink()  # an existing lock would keep its packages
+        session.run("cuenv", "lock", *host, *mirrors)
+        session.run("cuenv", "check", *host)
+
+
+def _records(session: nox.Session) -> Path:
+    """The folder with real channel records that the environment names."""
+    given = os.environ.get(RECORDS)
+    if not given:
+        session.error(f"{RECORDS} is not set: name a folder with {', '.join(f'{item}/' for item in CHANNELS)}")
+    folder = Path(given).resolve()
+    missing = [item for item in CHANNELS if not (folder / item).is_dir()]
+    if missing:
+        session.error(f"{RECORDS}={given}: there is no folder {', '.join(missing)} in it")
+    return folder
