@@ -249,6 +249,7 @@ LAYER = (
     _version_column("first", absent=None),
     _version_column("below", absent=None),
     Column("serves_from", _capability, str),
+    Column("cuda", _whole, _same, absent=None),
     _version_column("glibc", absent=None),
 )
 

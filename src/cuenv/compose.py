@@ -64,7 +64,14 @@ def _merged(pin: Pin, wished: list[Pin]) -> Pin:
     for wish in wished:
         if wish.name == pin.name:
             why = (*pin.why, "as asked with --with")
-            return replace(pin, version=wish.version or pin.version, build=wish.build or pin.build, why=why)
+            # Another channel is kept as asked: the one-channel law then says what is wrong with it.
+            return replace(
+                pin,
+                version=wish.version or pin.version,
+                build=wish.build or pin.build,
+                channel=wish.channel or pin.channel,
+                why=why,
+            )
     return pin
 
 
@@ -122,8 +129,8 @@ def _conda_forge(candidate: Candidate, case: Case) -> list[Pin]:
     if case.wish.dev:
         pins.append(Pin(name="cuda-nvcc", channel=channel, role="cudatoolkit-dev", why=("the compiler",)))
         pins += [_header_pin(name, channel, case.knowledge) for name in _HEADERS]
-    pins.append(_layer_pin("cudnn", candidate.build.cudnn, "cudnn", case))
-    pins.append(_layer_pin("nccl", candidate.build.nccl, "nccl", case))
+    pins.append(_layer_pin("cudnn", candidate.build.cudnn, candidate, case))
+    pins.append(_layer_pin("nccl", candidate.build.nccl, candidate, case))
     return pins
 
 
@@ -133,13 +140,13 @@ def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
     return Pin(name=name, channel=channel, role="cudatoolkit-dev", why=(headers or "headers of the runtime",))
 
 
-def _layer_pin(library: str, requirement: Requirement | None, package: str, case: Case) -> Pin:
-    name = requirement.package if requirement and requirement.package else package
+def _layer_pin(library: str, requirement: Requirement | None, candidate: Candidate, case: Case) -> Pin:
+    name = requirement.package if requirement and requirement.package else library
     why = (f"the {library} that this torch build asks for",)
     bound = ""
-    if case.facts.capabilities:
+    if case.facts.capabilities and candidate.cuda:
         oldest = case.facts.capabilities[0]
-        found = range_for(library, requirement, oldest, case.knowledge)
+        found = range_for(library, requirement, oldest, candidate.cuda, case.knowledge)
         if found.answer == "below":
             bound = f"<{found.below}"
             why = (f"from {found.below} on it no longer serves {oldest}",)

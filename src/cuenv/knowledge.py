@@ -210,6 +210,7 @@ class Layer(Row):
     """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs.
 
     Attributes:
+        cuda: first CUDA major whose builds were looked at; those for older CUDA may serve older GPUs as well.
         glibc: lowest glibc that conda-forge's packages of these releases need.
     """
 
@@ -217,6 +218,7 @@ class Layer(Row):
     first: Version | None
     below: Version | None
     serves_from: Capability
+    cuda: int | None
     glibc: Version | None
 
 

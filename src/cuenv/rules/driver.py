@@ -174,7 +174,7 @@ def _generation_grounds(row: Generation) -> tuple[Ground, ...]:
 
 
 def _gpu_name(gpu: Gpu) -> str:
-    return f"{gpu.name} ({gpu.capability})" if gpu.name and gpu.capability else gpu.name or f"a {gpu.capability} GPU"
+    return f"{gpu.name} ({gpu.capability})" if gpu.name and gpu.capability else gpu.name or f"GPU {gpu.capability}"
 
 
 def _distinct(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

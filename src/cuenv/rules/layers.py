@@ -34,10 +34,13 @@ class Range:
     rows: tuple[Layer, ...] = ()
 
 
-def range_for(library: str, requirement: Requirement | None, device: Capability, knowledge: Knowledge) -> Range:
-    """Which of the releases that a build admits serve a GPU.
+def range_for(
+    library: str, requirement: Requirement | None, device: Capability, cuda: Version, knowledge: Knowledge
+) -> Range:
+    """Which of the releases that a build for a CUDA release admits serve a GPU.
 
-    A row of low confidence can vouch for a GPU, but its silence about an older one is *unknown*, not a no.
+    A row can vouch for a GPU. Its silence about an older one is a no only where it is of full confidence and builds
+    for this CUDA major were looked at; else it is *unknown*.
     """
     asked = requirement or Requirement(package="", first=None, below=None)
     rows = [row for row in knowledge.layers if row.library == library and asked.overlaps(row.first, row.below)]
@@ -45,12 +48,17 @@ def range_for(library: str, requirement: Requirement | None, device: Capability,
     if requirement is None and len(serving) < len(rows):
         return Range("unknown", None, tuple(rows))
     if not serving:
-        silent = not rows or any(row.low for row in rows)
+        silent = not rows or any(_silent(row, cuda) for row in rows)
         return Range("unknown" if silent else "none", None, tuple(rows))
     if len(serving) == len(rows):
         return Range("any", None, tuple(serving))
     cut = max((row.below for row in serving if row.below), default=None)
     return Range("below", cut, tuple(rows))
+
+
+def _silent(row: Layer, cuda: Version) -> bool:
+    """Whether the row says nothing about GPUs older than those it vouches for."""
+    return row.low or (row.cuda is not None and cuda.major < row.cuda)
 
 
 def cudnn(candidate: Candidate, case: Case) -> Verdict:
@@ -72,8 +80,8 @@ def _layer(
         return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
     oldest = devices[0]
     if release is not None:
-        return _known(library, release, devices, case.knowledge)
-    found = range_for(library, requirement, oldest, case.knowledge)
+        return _known(library, release, devices, candidate.cuda, case.knowledge)
+    found = range_for(library, requirement, oldest, candidate.cuda, case.knowledge)
     grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
     if found.answer == "any":
         because = f"every {name} that the build admits serves {oldest}"
@@ -90,7 +98,9 @@ def _layer(
     return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
 
 
-def _known(library: str, release: Version, devices: tuple[Capability, ...], knowledge: Knowledge) -> Verdict:
+def _known(
+    library: str, release: Version, devices: tuple[Capability, ...], cuda: Version, knowledge: Knowledge
+) -> Verdict:
     name = _NAMES[library]
     row = knowledge.layer(library, release)
     if row is None:
@@ -103,7 +113,7 @@ def _known(library: str, release: Version, devices: tuple[Capability, ...], know
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
     gone = ", ".join(map(str, lacking))
     because = f"{name} {release} serves {row.serves_from} and up, not {gone}"
-    outcome: Literal["unknown", "reject"] = "unknown" if row.low else "reject"
+    outcome: Literal["unknown", "reject"] = "unknown" if _silent(row, cuda) else "reject"
     return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
 
 
