@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -79,8 +80,8 @@ class Server:
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[Server]:
-    """Serve a folder on a free port of this machine until the block ends."""
+def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
+    """Serve a folder on a free port of this machine until the block ends; over TLS with a certificate and its key."""
     state = Server(url="", folder=folder)
 
     class Handler(BaseHTTPRequestHandler):
@@ -107,6 +108,11 @@ def serve(folder: Path) -> Iterator[Server]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        state.url = state.url.replace("http://", "https://")
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

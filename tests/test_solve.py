@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from channel_builder import PLATFORM, VIRTUAL, edit, pkg, request, write
 from cuenv.environment import Pin
-from cuenv.errors import ChannelError, InputError
+from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.facts import VirtualPackage
 from cuenv.lock import LockedPackage, Solution, Unsatisfiable
 from cuenv.world.solve import absent, matches, solve
@@ -167,6 +168,23 @@ def test_a_hostile_build_string_is_refused(tmp_path: Path, build: str) -> None:
     assert caught.value.message.isprintable()
 
 
+@pytest.mark.parametrize("base", ["https://mirror.example.com/cf/linux-64/", "../elsewhere/"])
+def test_a_mirror_that_names_itself_does_not_get_into_the_lock(tmp_path: Path, base: str) -> None:
+    sources = write(tmp_path, {"conda-forge": [pkg("a")]})
+    edit(tmp_path / "conda-forge" / "linux-64", lambda data: data["info"].update(base_url=base))
+    answer = solved(solve(request("a"), sources))
+    assert answer.packages[0].url == f"{FORGE}/linux-64/a-1.0-0.tar.bz2"
+    assert solved(solve(request("a", prefer=answer.packages), sources)) == answer
+
+
+def test_a_panic_of_the_solver_is_the_outside(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sources = write(tmp_path, {"conda-forge": [pkg("a")]})
+    edit(tmp_path / "conda-forge" / "linux-64", lambda data: data["info"].update(base_url="x:"))
+    with pytest.raises(OutsideError, match=r"the solver failed: .*anic"):
+        solve(request("a"), sources)
+    assert "panicked" in capfd.readouterr().err, "if rattler no longer panics here, this test has lost its way"
+
+
 def test_a_record_for_another_platform_is_refused(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": [pkg("a")]})
 
@@ -253,6 +271,15 @@ def test_absent_asks_without_solving(tmp_path: Path) -> None:
         Pin(name="__cuda", version="99"),
     )
     assert absent(pins, ("conda-forge",), PLATFORM, sources) == (pins[1], pins[2], pins[4])
+
+
+def test_inside_a_running_loop_as_in_a_notebook(tmp_path: Path) -> None:
+    sources = write(tmp_path, {"conda-forge": [pkg("a")]})
+
+    async def cell() -> Solution | Unsatisfiable:
+        return solve(request("a"), sources)
+
+    assert names(asyncio.run(cell())) == ["a=1.0"]
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

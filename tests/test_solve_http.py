@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -189,3 +191,39 @@ def test_a_proxy_is_used_unless_the_environment_names_another(
     )
     assert urls(solve(request("a"), sources))
     assert all(path.startswith("http://far.example.invalid/conda-forge/") for path, _ in server.asked)
+
+
+def test_a_company_s_authority_is_trusted_when_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate with")
+    pem = tmp_path / "own.pem"
+    words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=test",
+    ]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(
+        [openssl, *words, *names, "-keyout", pem, "-out", tmp_path / "cert"], check=True, capture_output=True
+    )
+    pem.write_bytes(pem.read_bytes() + (tmp_path / "cert").read_bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", "")  # so that monkeypatch restores what make_client sets
+    monkeypatch.delenv("SSL_CERT_FILE")
+    write(tmp_path / "served", {"conda-forge": [pkg("a")]})
+    with serve(tmp_path / "served", certificate=pem) as secure:
+        unknown = mirror(secure, tmp_path)
+        with pytest.raises(ChannelError, match="certificate") as caught:
+            solve(request("a"), unknown)
+        assert caught.value.hint == "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
+        assert urls(solve(request("a"), replace(unknown, verify=False)))
+        known = replace(unknown, certificates=str(tmp_path / "cert"), cache=str(tmp_path / "cache2"))
+        assert urls(solve(request("a"), known))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -12,6 +13,8 @@ from cuenv.versions import Wish, version
 
 _PYTHON = 12
 """Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
+_PATCHES = 40
+"""More releases than any Python or CUDA minor has had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,10 +67,18 @@ def pythons(build: TorchBuild, wish: Wish | None = None) -> tuple[str, ...]:
     return tuple(sorted(build.pythons, key=lambda text: (wish is not None and not admits(wish, text), distance(text))))
 
 
+@lru_cache(maxsize=512)
 def admits(wish: Wish, minor: str) -> bool:
-    """Whether a wish admits a Python or CUDA minor; a wish for 3.12.4 admits 3.12, of which it is a release."""
-    have = version(minor)
-    return wish.prefix[:2] == have.release[: len(wish.prefix[:2])] if wish.prefix is not None else wish.admits(have)
+    """Whether a wish admits a release of a Python or CUDA minor: 3.12.4 and ``>=3.12.4,<3.13`` admit 3.12."""
+    if wish.prefix is not None:
+        have = version(minor).release
+        return wish.prefix[:2] == have[: len(wish.prefix[:2])]
+    return any(wish.admits(version(text)) for text in (minor, *(f"{minor}.{patch}" for patch in range(_PATCHES))))
+
+
+def admits_all(wish: Wish, minor: str) -> bool:
+    """Whether a wish admits every release of a minor: ``>=3.12`` admits all of 3.12, ``>=3.12.4`` does not."""
+    return all(wish.admits(version(f"{minor}.{patch}")) for patch in range(_PATCHES))
 
 
 def distance(python: str) -> tuple[int, int]:

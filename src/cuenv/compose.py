@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cuenv.candidates import Candidate
+from cuenv.candidates import Candidate, admits_all
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.explain import served_lines
@@ -13,9 +13,13 @@ from cuenv.knowledge import Cuda, Knowledge, Requirement
 from cuenv.rules import Case
 from cuenv.rules.device import target_for
 from cuenv.rules.layers import range_for
+from cuenv.versions import Wish
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
+
+_DECIDED = {"pytorch": "--pytorch", "python": "--python", "cuda-version": "--cuda", "pytorch-cuda": "--cuda"}
+"""Packages whose version is the decision itself, and the option that asks for another."""
 
 
 def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
@@ -27,14 +31,14 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         version: of cuenv, for the header.
 
     Raises:
-        ValueError: nothing was chosen, or a wished package is no spec.
+        ValueError: nothing was chosen, or a wished package is no spec or asks for what another option decides.
     """
     if decision.chosen is None:
         raise ValueError("nothing was chosen")
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
     wished = _wishes(candidate, case)
-    pins = [*own, _python(candidate), *_compiler(candidate, case)]
+    pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
     if case.wish.pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
     taken = {pin.name for pin in pins}
@@ -56,23 +60,35 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
         return []
     from cuenv.specs import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs wish for nothing
 
-    return [_wished(parse_spec(text), candidate, case.knowledge) for text in case.wish.packages]
+    pins = [parse_spec(text) for text in case.wish.packages]
+    for pin in pins:
+        if pin.name in _DECIDED and (pin.version or pin.build):
+            raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {_DECIDED[pin.name]} VERSION")
+    return [_wished(pin, candidate, case.knowledge) for pin in pins]
 
 
 def _merged(pin: Pin, wished: list[Pin]) -> Pin:
-    """A wish on a package that is pinned anyway: the wish's version where the pin has none."""
+    """A wish on a package that is pinned anyway: both must hold."""
     for wish in wished:
         if wish.name == pin.name:
             why = (*pin.why, "as asked with --with")
             # Another channel is kept as asked: the one-channel law then says what is wrong with it.
             return replace(
                 pin,
-                version=wish.version or pin.version,
+                version=_both(pin, wish),
                 build=wish.build or pin.build,
                 channel=wish.channel or pin.channel,
                 why=why,
             )
     return pin
+
+
+def _both(pin: Pin, wish: Pin) -> str:
+    if not (pin.version and wish.version):
+        return wish.version or pin.version
+    # The host compiler is pinned to the newest major that nvcc accepts; an older one is as good.
+    own = f"<{int(pin.version[:-2]) + 1}" if pin.version.endswith(".*") else pin.condition()
+    return ",".join(dict.fromkeys((own, wish.condition())))
 
 
 def cuda_channel(candidate: Candidate) -> str | None:
@@ -180,8 +196,12 @@ def _pytorch(candidate: Candidate, case: Case) -> list[Pin]:
     return pins
 
 
-def _python(candidate: Candidate) -> Pin:
-    return Pin(name="python", version=candidate.python, why=("a Python that this torch build exists for",))
+def _python(candidate: Candidate, wish: Wish | None) -> Pin:
+    release = candidate.python
+    if wish and not admits_all(wish, release):
+        exact = wish.prefix is not None or (wish.text.startswith("==") and "," not in wish.text)
+        release = wish.text if exact else f"{release}.*,{wish.text.replace(' ', '')}"
+    return Pin(name="python", version=release, why=("a Python that this torch build exists for",))
 
 
 def _compiler(candidate: Candidate, case: Case) -> list[Pin]:

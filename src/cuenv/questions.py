@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cuenv.candidates import Candidate, candidates
+from cuenv.candidates import Candidate, admits, candidates
 from cuenv.decision import Assessment, Decision, decide
 from cuenv.errors import UsageError
 from cuenv.explain import chosen_line, objections_grouped
@@ -130,8 +130,8 @@ def _matches(candidate: Candidate, key: str, value: str, wish: Wish | None) -> b
         return candidate.build.stack == value
     if key == "pytorch":
         return wish.admits(candidate.build.version)
-    have = candidate.cuda if key == "cuda" else version(candidate.python)
-    return have is not None and wish.admits(have)
+    have = candidate.python if key == "python" else candidate.cuda and str(candidate.cuda)
+    return have is not None and admits(wish, have)
 
 
 def _unheard_of(decision: Decision, key: str, value: str) -> str:

@@ -88,7 +88,7 @@ def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
         return [*lines, "error   refused; nothing was written. --allow CODE locks anyway and records it"]
-    lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable)}")
+    lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
     lines += [f"        {line}" for line in answer.unsatisfiable.text.splitlines()]
     words = ["cuenv resolve --prove", *host_options_of(answer.facts), "-o environment.yml"]
     lines.append(f"hint    take the best that closes: {' '.join(words)}")

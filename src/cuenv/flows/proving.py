@@ -65,12 +65,16 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     return f"no record of {pin.yaml_text()} for this Python"
 
 
-def unsatisfiable_text(answer: Unsatisfiable) -> str:
-    """The solver's no in one line: what no record satisfies."""
+def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
+    """The solver's no in one line: what no record satisfies.
+
+    A leaf on a package that the environment itself pins is a consequence of that pin, and no cause.
+    """
     if answer.missing:
         return f"no record of {', '.join(answer.missing)}"
+    pinned = {pin.name for pin in spec.pins}
     leaves = dict.fromkeys(found[1].strip() for found in map(_NO_CANDIDATES.match, answer.text.splitlines()) if found)
-    if leaves:
-        return f"no record of {', '.join(list(leaves)[:3])}"
-    lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
-    return f"the solver finds no way: {lines[0] if lines else 'no reason given'}"
+    causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]
+    if causes:
+        return f"no record of {', '.join(causes[:3])}"
+    return "the solver finds no way to satisfy all of it"

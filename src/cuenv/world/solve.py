@@ -72,7 +72,8 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
             records = channels.ask(parts, question)
         except SolverError as error:
             return _unsatisfiable(request, channels, parts, error)
-    packages = sorted((_locked(record, request.platform) for record in records), key=lambda item: item.name)
+    found = (_locked(record, request.platform, channels.sources) for record in records)
+    packages = sorted(found, key=lambda package: package.name)
     return Solution(
         platform=request.platform,
         packages=tuple(packages),
@@ -158,11 +159,19 @@ def _records_of(channels: Channels, parts: tuple[Part, ...], request: SolveReque
     texts = (f"{item.name}[version='=={item.version}',build='{item.build}']" for item in request.prefer)
     specs = [spec for text in texts if (spec := _lenient(text)) is not None]
     return [
-        record for record in channels.find(parts, request.platform, specs) if strip_credentials(record.url) in wanted
+        record for record in channels.find(parts, request.platform, specs) if _url(record, channels.sources) in wanted
     ]
 
 
-def _locked(record: RepoDataRecord, platform: str) -> LockedPackage:
+def _url(record: RepoDataRecord, sources: Sources) -> str:
+    """The canonical URL of a record. A mirror may name itself in its repodata (``base_url``, CEP 15)."""
+    url, channel = strip_credentials(record.url), strip_credentials(record.channel or "").rstrip("/")
+    if url.startswith(f"{channel}/{record.subdir}/") or sources.target(channel) == channel:
+        return url
+    return f"{channel}/{record.subdir}/{url.rpartition('/')[2]}"
+
+
+def _locked(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPackage:
     channel = strip_credentials(record.channel or "").rstrip("/")
     package = LockedPackage(
         name=record.name.normalized,
@@ -170,7 +179,7 @@ def _locked(record: RepoDataRecord, platform: str) -> LockedPackage:
         build=str(record.build),
         subdir=record.subdir,
         channel=channel,
-        url=strip_credentials(record.url),
+        url=_url(record, sources),
         md5=record.md5.hex() if record.md5 else None,
         sha256=record.sha256.hex() if record.sha256 else None,
         size=record.size,

@@ -1,0 +1,595 @@
+"""Choosing: the decisions that must come out right, the order of preference, and laws that hold of every decision."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cuenv.candidates import Candidate, admits, admits_all, candidates, distance, pythons
+from cuenv.compose import compose, cuda_channel
+from cuenv.decision import PREFERENCE, Decision, decide, preference
+from cuenv.explain import hints
+from cuenv.facts import HostFacts, pool
+from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.resolving import resolve
+from cuenv.profile import Profile
+from cuenv.questions import why_not
+from cuenv.rules import RULES, Case
+from cuenv.versions import Capability, Native, driver_key, parse_wish, serve, version
+from cuenv.world.profiles import read_profile
+from cuenv.world.profiles import shipped_names as profile_names
+from given import (
+    HOSTS,
+    WITH_GPU,
+    base,
+    candidate,
+    capabilities,
+    case,
+    choice,
+    decided,
+    drivers,
+    everything,
+    fitting,
+    machine,
+    options,
+    shipped,
+    wishing,
+)
+
+
+def chosen(decision: Decision) -> tuple[str, str, str, str]:
+    item = choice(decision)
+    return str(item.build.version), item.build.build, str(item.cuda), item.build.stack
+
+
+def native_everywhere(decision: Decision) -> bool:
+    code = choice(decision).build.code
+    assert code
+    return all(isinstance(serve(code, gpu), Native) for gpu in decision.case.facts.capabilities)
+
+
+def pins(decision: Decision) -> dict[str, str]:
+    made = compose(decision, name="x", version="0")
+    return {pin.name: pin.yaml_text() for pin in made.pins}
+
+
+def rejected(decision: Decision, rule: str) -> list[str]:
+    return [group.because for group in decision.rejections if group.rule == rule]
+
+
+def either(*hosts: HostFacts) -> Any:
+    """The same host as a shipped one and as options."""
+    return pytest.mark.parametrize("facts", hosts, ids=("shipped", "options")[: len(hosts)])
+
+
+A800 = either(shipped("a800-470"), options("A800", driver="470.129.06", libc="2.31"))
+RTX4090 = either(shipped("rtx4090-535"), options("RTX 4090", driver="535.129.03"))
+RTX3090 = either(shipped("rtx3090-535"), options("GeForce RTX 3090", driver="535.129.03"))
+H800 = either(shipped("h800-525"), options("H800", driver="525.85.12"))
+MIXED = either(shipped("v100-rtx5090-575"), options("V100", "RTX 5090", driver="575.57.08"))
+PASCAL = either(shipped("gtx1080ti-580"), options("GTX 1080 Ti", driver="580.65.06"))
+BLACKWELL = either(shipped("rtx5090-560"), options("RTX 5090", driver="560.35.03"))
+
+
+# the table of decisions that must come out right
+
+
+@A800
+def test_a800_with_470_and_a_compiler(facts: HostFacts) -> None:
+    decision = decided(facts)
+    item = choice(decision)
+    assert (item.build.stack, str(item.cuda)) == ("pytorch", "11.8")
+    assert cuda_channel(item) == "nvidia/label/cuda-11.8.0"
+    made = pins(decision)
+    assert made["cuda-toolkit"].startswith("nvidia/label/cuda-11.8.0::cuda-toolkit")
+    assert made["gxx_linux-64"] == "conda-forge::gxx_linux-64=11.*"
+    assert any("525.60.13" in text and "470.129.06" in text for text in rejected(decision, "driver-floor"))
+    assert any("12.0" in text for text in rejected(decision, "roles"))
+    assert all(item.candidate.cuda is None or item.candidate.cuda.major < 12 for item in decision.fitting)
+    assert any("525.60.13" in hint.text and "CUDA 12" in hint.text for hint in hints(decision))
+    assert decision.minimum_driver == "450.80.02"
+    assert native_everywhere(decision)
+
+
+@A800
+def test_a800_with_470_without_compiler(facts: HostFacts) -> None:
+    decision = decided(facts, dev=False)
+    release, build, cuda, stack = chosen(decision)
+    assert (build, cuda, stack) == ("cuda118*", "11.8", "conda-forge")
+    assert version(release) >= version("2.4")
+    assert "cuda-nvcc" not in pins(decision)
+    assert any("525.60.13" in hint.text for hint in hints(decision))
+
+
+@RTX4090
+def test_rtx_4090_with_535(facts: HostFacts) -> None:
+    for dev in (True, False):
+        decision = decided(facts, dev=dev)
+        item = choice(decision)
+        assert native_everywhere(decision)
+        assert item.cuda
+        assert item.cuda.major == 12
+        assert any("580.65.06" in text for text in rejected(decision, "driver-floor"))
+        assert all(fit.candidate.cuda and fit.candidate.cuda.major < 13 for fit in decision.fitting)
+        assert decision.minimum_driver == "525.60.13"
+        native = choice(decided(facts, dev=dev, prefer="native"))
+        assert native.cuda
+        assert version("12.0") <= native.cuda <= version("12.2")
+
+
+@RTX3090
+def test_rtx_3090_with_535(facts: HostFacts) -> None:
+    decision = decided(facts)
+    assert native_everywhere(decision)
+    item, native = choice(decision), choice(decided(facts, prefer="native"))
+    assert item.cuda
+    assert item.cuda.major == 12
+    assert native.cuda
+    assert native.cuda <= version("12.2")
+
+
+@H800
+def test_h800_is_hopper(facts: HostFacts) -> None:
+    assert facts.capabilities == (Capability(9, 0),)
+    for dev in (True, False):
+        decision = decided(facts, dev=dev)
+        code = choice(decision).build.code
+        assert code
+        assert "9.0" in {str(target) for target in code.sass}
+        assert any("580.65.06" in text for text in rejected(decision, "driver-floor"))
+    old = decided(options("H800", driver="470.129.06"))
+    assert old.chosen is None
+    assert rejected(old, "driver-gpu")
+
+
+@MIXED
+def test_v100_beside_rtx_5090(facts: HostFacts) -> None:
+    for dev in (True, False):
+        decision = decided(facts, dev=dev)
+        _, build, cuda, stack = chosen(decision)
+        assert (build, cuda, stack) == ("cuda129*", "12.9", "conda-forge")
+        assert native_everywhere(decision)
+        assert "<9.11" in pins(decision)["libcudnn"]
+        assert decision.chosen
+        layer = decision.chosen.verdict("cudnn")
+        assert layer.outcome == "warn"
+        assert "9.11" in layer.because
+        assert "7.0" in layer.because
+
+
+def test_v100_and_rtx_5090_in_two_machines() -> None:
+    together = pool([shipped("pool-v100"), shipped("pool-rtx5090")])
+    decision = decided(together)
+    assert chosen(decision)[1:] == ("cuda129*", "12.9", "conda-forge")
+    assert "<9.11" in pins(decision)["libcudnn"]
+
+
+@PASCAL
+def test_gtx_1080_ti_with_580(facts: HostFacts) -> None:
+    for dev in (True, False):
+        decision = decided(facts, dev=dev)
+        item = choice(decision)
+        assert item.cuda
+        assert item.cuda.major == 12
+        assert native_everywhere(decision)
+        made = pins(decision)
+        assert "<9.11" in made["libcudnn" if "libcudnn" in made else "cudnn"]
+        assert all(fit.candidate.cuda and fit.candidate.cuda.major < 13 for fit in decision.fitting)
+
+
+def test_gtx_1080_ti_with_590_is_refused() -> None:
+    decision = decided(options("GTX 1080 Ti", driver="590.48.01"))
+    assert decision.chosen is None
+    assert any("580" in text and "590.48.01" in text for text in rejected(decision, "driver-gpu"))
+    assert any("580" in hint.text for hint in hints(decision))
+
+
+@BLACKWELL
+def test_rtx_5090_with_560_is_refused(facts: HostFacts) -> None:
+    decision = decided(facts)
+    assert decision.chosen is None
+    assert any("570" in text and "560.35.03" in text for text in rejected(decision, "driver-gpu"))
+    (hint, *_) = hints(decision)
+    assert "570.26" in hint.text
+    assert "CUDA 12" in hint.text
+
+
+def test_rtx_4090_with_560_torch_2_5_and_an_old_nvcc_on_path() -> None:
+    facts = shipped("rtx4090-560-nvcc101")
+    answer = resolve(facts, Profile(pytorch=wishing("2.5")), base())
+    item = choice(answer.decision)
+    assert str(item.build.version) == "2.5.1"
+    assert item.cuda
+    assert item.cuda <= version("12.6")
+    (warning,) = [finding for finding in answer.findings if finding.code == "CU412"]
+    assert "10.1" in warning.message
+    assert warning.severity == "warning"
+    assert answer.fits
+
+
+def test_without_a_gpu_nothing_fits_and_it_says_what_to_do() -> None:
+    decision = decided(shipped("no-gpu"))
+    assert decision.chosen is None
+    commands = " ".join(hint.command for hint in hints(decision))
+    assert all(option in commands for option in ("--gpu", "--host", "--cpu"))
+    cpu = decided(shipped("no-gpu"), cpu=True, dev=False)
+    assert choice(cpu).cuda is None
+    assert cpu.minimum_driver is None
+
+
+def test_a_gpu_without_driver_gets_a_choice_and_its_minimum_driver() -> None:
+    decision = decided(options("RTX 4090"))
+    assert decision.chosen
+    assert {decision.chosen.verdict(rule).outcome for rule in ("driver-gpu", "driver-floor")} == {"unknown"}
+    assert decision.minimum_driver == "525.60.13"
+    assert decided(options("RTX 5090")).minimum_driver == "570.26"
+
+
+def test_a_cpu_build_is_never_chosen_unasked() -> None:
+    for name in HOSTS:
+        assert all(item.candidate.cuda for item in decided(shipped(name)).fitting)
+
+
+# every host with every profile
+
+
+@pytest.mark.parametrize("profile", profile_names())
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -> None:
+    wish = read_profile(profile)
+    for facts in (shipped(name), host_facts(HostOptions(glibc="2.35", environ={}), base(), wish)):
+        decision = decide(Case(facts=facts, wish=wish, knowledge=base()))
+        if decision.chosen:
+            assert compose(decision, name=wish.name, version="0").pins
+        else:
+            assert decision.rejections
+            assert hints(decision)
+        assert sum(group.count for group in decision.rejections) + len(decision.fitting) == len(decision.assessments)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_deciding_twice_gives_the_same(name: str) -> None:
+    one, other = decided(shipped(name)), decided(shipped(name))
+    assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
+    assert one.minimum_driver == other.minimum_driver
+    assert hints(one) == hints(other)
+    assert [(group.rule, group.because, group.count) for group in one.rejections] == [
+        (group.rule, group.because, group.count) for group in other.rejections
+    ]
+
+
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_the_order_of_the_candidates_does_not_matter(name: str) -> None:
+    facts = shipped(name)
+    pool_of_them = candidates(base(), facts.platform)
+    forward, backward = (decide(case(facts), order) for order in (pool_of_them, pool_of_them[::-1]))
+    assert [item.candidate for item in forward.fitting][:20] == [item.candidate for item in backward.fitting][:20]
+
+
+# hints lead where they say
+
+
+def followed(command: str) -> tuple[HostFacts, Profile]:
+    """The host and the wishes of a ``cuenv resolve`` command."""
+    words = shlex.split(command)
+    assert words[:2] == ["cuenv", "resolve"]
+    given: dict[str, list[str]] = {}
+    flags = {"--no-dev", "--dev", "--cpu"}
+    rest = words[2:]
+    while rest:
+        word = rest.pop(0)
+        given.setdefault(word, []).append("" if word in flags else rest.pop(0))
+    single = {key: values[-1] for key, values in given.items()}
+    host = HostOptions(
+        gpus=tuple(given.get("--gpu", ())),
+        driver=single.get("--driver"),
+        glibc=single.get("--glibc"),
+        platform=single.get("--platform"),
+        environ={},
+    )
+    wishes = {key: parse_wish(single[f"--{key}"], what=key) for key in ("pytorch", "cuda", "python") if f"--{key}" in single}
+    wish = Profile(
+        stack=single.get("--stack"),
+        prefer=single.get("--prefer", "newest"),
+        dev="--no-dev" not in given,
+        packages=tuple(given.get("--with", ())),
+        **wishes,
+    )
+    return host_facts(host, base()), wish
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [{}, {"dev": False}, {"pytorch": "2.5"}, {"stack": "pytorch"}, {"cuda": "13"}, {"prefer": "native"}],
+    ids=lambda wishes: " ".join(f"{key}={value}" for key, value in wishes.items()) or "none",
+)
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: dict[str, Any]) -> None:
+    decision = decided(shipped(name), **wishes)
+    for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
+        facts, wish = followed(hint.command)
+        assert facts.platform == shipped(name).platform
+        found = decide(Case(facts=facts, wish=wish, knowledge=base()))
+        best, named = choice(found).build, miss.candidate.build
+        assert (best.version, best.build, best.stack) == (named.version, named.build, named.stack), hint.command
+
+
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_a_hint_is_better_than_the_choice(name: str) -> None:
+    decision = decided(shipped(name))
+    for miss in decision.near_misses:
+        item = next(item for item in decision.assessments if item.candidate is miss.candidate)
+        assert [lead.remedy for lead in item.objections] == [miss.remedy]
+
+
+def test_a_wrong_gpu_has_no_remedy_and_so_no_hint() -> None:
+    kepler = decided(machine("3.7", driver="470.129.06"))
+    assert not any("3.7" in hint.text for hint in hints(kepler))
+    assert "device-code" not in {miss.objection.rule for miss in kepler.near_misses}
+
+
+def test_a_wish_that_nothing_meets_says_what_would_fit_without_it() -> None:
+    decision = decided(shipped("rtx4090-535"), pytorch="99")
+    assert decision.chosen is None
+    assert decision.without_wish
+    assert decision.without_wish.candidate.build.version == choice(decided(shipped("rtx4090-535"))).build.version
+    assert any("99" in hint.text and "2.13.0" in hint.text for hint in hints(decision))
+
+
+# the driver that a choice needs
+
+
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -> None:
+    decision = decided(shipped(name))
+    lowest = decision.minimum_driver
+    if decision.chosen is None:
+        assert lowest is None
+        return
+    assert lowest
+    item = choice(decision)
+    texts = [str(gpu) for gpu in decision.case.facts.capabilities]
+
+    def runs(driver: str) -> bool:
+        facts = machine(*texts, driver=driver, libc="2.39", platform=decision.case.facts.platform)
+        return decide(case(facts), [item]).chosen is not None
+
+    assert runs(lowest)
+    head, _, last = lowest.rpartition(".")
+    assert not runs(f"{head}.{int(last) - 1}" if int(last) else str(int(lowest.split(".")[0]) - 1))
+
+
+def test_the_minimum_driver_covers_jit() -> None:
+    """CUDA 12.6 PTX on a card of 10.0: the branch that drives it is higher than what the PTX needs, and both count."""
+    facts = machine("10.0")
+    found = decide(case(facts, dev=False), [candidate("2.7.1", "cuda126*")])
+    assert found.minimum_driver == max("570.26", base().native_driver(version("12.6")) or "", key=driver_key)
+    rubin = decide(case(machine("10.7"), dev=False), [candidate("2.13.0", "cuda130*")])
+    assert rubin.minimum_driver == "580.65.06"
+
+
+# the preference, by candidates made by hand
+
+RTX = machine("8.6", driver="535.129.03")
+
+
+def best_of(facts: HostFacts, *pool_of_them: Candidate, **wishes: Any) -> Candidate:
+    forward, backward = (decide(case(facts, **wishes), order) for order in (pool_of_them, pool_of_them[::-1]))
+    assert choice(forward) is choice(backward)
+    return choice(forward)
+
+
+def test_native_goes_before_the_newest_torch() -> None:
+    jit, native = candidate("2.7.1", "cuda126*"), candidate("2.7.1", "cuda129*")
+    newer = replace(jit, build=replace(jit.build, version=version("9.9.9")))
+    facts = machine("10.0", driver="575.57.08")
+    assert best_of(facts, newer, native, dev=False) is native
+
+
+def test_a_role_that_is_not_proven_goes_behind() -> None:
+    unproven, proven = candidate("2.5.1", "*cuda12.1*"), candidate("2.5.0", "*cuda12.4*")
+    assert best_of(RTX, unproven, proven) is proven
+
+
+def test_the_newest_torch_goes_before_everything_about_the_toolkit() -> None:
+    old, new = candidate("2.5.1", "cuda120*", "12.2"), candidate("2.13.0", "cuda129*")
+    assert best_of(RTX, old, new) is new
+    assert best_of(RTX, old, new, prefer="native") is old
+
+
+def test_versions_and_not_texts_are_compared() -> None:
+    assert best_of(RTX, candidate("2.9.1", "cuda129*"), candidate("2.10.0", "cuda129*")).build.version == version("2.10")
+
+
+def test_of_one_torch_conda_forge_goes_first() -> None:
+    theirs, ours = candidate("2.5.1", "*cuda12.4*"), candidate("2.5.1", "cuda120*")
+    assert best_of(RTX, theirs, ours) is ours
+
+
+def test_of_one_build_the_highest_toolkit_within_the_level_else_the_own() -> None:
+    pool_of_them = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "cuda120*")]
+    assert len(pool_of_them) > 5
+    assert best_of(RTX, *pool_of_them).cuda == version("12.2")
+    assert best_of(machine("8.6", driver="525.85.12"), *pool_of_them).cuda == version("12.0")
+    assert best_of(machine("8.6", driver="580.65.06"), *pool_of_them).cuda == version("12.9")
+    above = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "cuda126*")]
+    assert best_of(RTX, *above).cuda == version("12.6")
+
+
+def test_without_a_driver_the_toolkit_of_the_build_itself() -> None:
+    pool_of_them = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "cuda120*")]
+    assert best_of(machine("8.6"), *pool_of_them).cuda == version("12.0")
+
+
+def test_the_newest_label_of_two_that_fit() -> None:
+    labels = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "*cuda12.4*")]
+    assert {item.label.label for item in labels if item.label} == {"12.4.0", "12.4.1"}
+    label = best_of(RTX, *labels).label
+    assert label
+    assert label.label == "12.4.1"
+
+
+def test_the_python_nearest_the_middle() -> None:
+    item = candidate("2.10.0", "cuda129*")
+    assert item.build.pythons == ("3.10", "3.11", "3.12", "3.13", "3.14")
+    assert pythons(item.build) == ("3.12", "3.11", "3.13", "3.10", "3.14")
+    assert pythons(item.build, wishing(">=3.13")) == ("3.13", "3.14", "3.12", "3.11", "3.10")
+    others = [replace(item, python=text) for text in item.build.pythons]
+    assert best_of(RTX, *others).python == "3.12"
+    assert best_of(RTX, *others, python=">=3.13").python == "3.13"
+
+
+def test_distance_takes_the_older_of_two_as_far() -> None:
+    assert sorted(["3.9", "3.15", "3.11", "3.13", "3.12"], key=distance) == ["3.12", "3.11", "3.13", "3.9", "3.15"]
+
+
+def test_native_moves_one_criterion_to_the_front() -> None:
+    newest, native = preference("newest"), preference("native")
+    assert newest == PREFERENCE
+    assert sorted(map(id, newest)) == sorted(map(id, native))
+    assert native[0].name == "toolkit within the driver's CUDA level"
+    assert [item for item in native[1:]] == [item for item in newest if item is not native[0]]
+
+
+@pytest.mark.parametrize(
+    ("wish", "minor", "some", "whole"),
+    [
+        ("3.12", "3.12", True, True),
+        ("3", "3.12", True, True),
+        ("3.12.4", "3.12", True, False),
+        ("==3.12.4", "3.12", True, False),
+        (">=3.12.4,<3.13", "3.12", True, False),
+        (">=3.12.4,<3.13", "3.13", False, False),
+        (">=3.10", "3.12", True, True),
+        (">3.12", "3.12", True, False),
+        ("!=3.12.3", "3.12", True, False),
+        ("<3.12", "3.12", False, False),
+        ("3.1", "3.12", False, False),
+        ("~=3.12.4", "3.12", True, False),
+    ],
+)
+def test_a_wish_admits_some_or_all_releases_of_a_minor(wish: str, minor: str, some: bool, whole: bool) -> None:
+    assert admits(wishing(wish), minor) is some
+    assert admits_all(wishing(wish), minor) is whole
+
+
+# laws
+
+many = st.lists(capabilities, min_size=1, max_size=3, unique=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(many, capabilities, st.none() | drivers, st.booleans())
+def test_another_gpu_never_opens_a_candidate(
+    have: list[Capability], more: Capability, driver: str | None, dev: bool
+) -> None:
+    texts = [str(gpu) for gpu in have]
+    before = fitting(machine(*texts, driver=driver), dev=dev)
+    after = fitting(machine(*texts, str(more), driver=driver), dev=dev)
+    assert after.keys() <= before.keys()
+
+
+@settings(max_examples=25, deadline=None)
+@given(many, drivers, drivers, st.booleans())
+def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
+    gpus: list[Capability], one: str, other: str, dev: bool
+) -> None:
+    older, newer = sorted((one, other), key=driver_key)
+    texts = [str(gpu) for gpu in gpus]
+    before, after = (machine(*texts, driver=driver) for driver in (older, newer))
+    decision = decide(case(after, dev=dev), everything())
+    have = fitting(before, dev=dev)
+    for item in decision.assessments:
+        if item.candidate in have and not item.fits:
+            assert {lead.rule for lead in item.objections} == {"driver-gpu"}
+            rows = [base().generation(gpu) for gpu in gpus]
+            assert any(row and row.last_branch and driver_key(newer)[0] > row.last_branch for row in rows)
+
+
+@settings(max_examples=15, deadline=None)
+@given(many, st.none() | drivers)
+def test_an_unknown_driver_fits_wherever_a_known_one_of_any_age_does(gpus: list[Capability], driver: str | None) -> None:
+    texts = [str(gpu) for gpu in gpus]
+    assert fitting(machine(*texts, driver=driver)).keys() <= fitting(machine(*texts)).keys()
+
+
+@settings(max_examples=15, deadline=None)
+@given(many, many, drivers, drivers)
+def test_a_pool_fits_nothing_that_one_of_its_machines_refuses(
+    one: list[Capability], other: list[Capability], first: str, second: str
+) -> None:
+    left = machine(*map(str, one), driver=first, label="left")
+    right = machine(*map(str, other), driver=second, label="right")
+    together = fitting(pool([left, right]))
+    assert together.keys() <= fitting(left).keys()
+    assert together.keys() <= fitting(right).keys()
+
+
+@settings(max_examples=15, deadline=None)
+@given(many, st.none() | drivers, st.booleans())
+def test_every_rejected_candidate_has_a_leading_objection(gpus: list[Capability], driver: str | None, dev: bool) -> None:
+    decision = decided(machine(*map(str, gpus), driver=driver), dev=dev)
+    order = {rule.name: index for index, rule in enumerate(RULES)}
+    for item in decision.assessments:
+        assert item.fits == (item in decision.fitting)
+        assert item.fits or item.objections[0].because
+        positions = [order[lead.rule] for lead in item.objections]
+        assert positions == sorted(positions)
+    assert sum(group.count for group in decision.rejections) == len(decision.assessments) - len(decision.fitting)
+    for group in decision.rejections:
+        example = next(item for item in decision.assessments if item.candidate is group.example)
+        assert (example.objections[0].rule, example.objections[0].because) == (group.rule, group.because)
+
+
+@settings(max_examples=15, deadline=None)
+@given(many, st.none() | drivers, st.sampled_from(["newest", "native"]))
+def test_every_loser_loses_on_a_criterion_where_the_choice_is_better(
+    gpus: list[Capability], driver: str | None, prefer: str
+) -> None:
+    decision = decided(machine(*map(str, gpus), driver=driver), prefer=prefer)
+    for item in decision.fitting[1:]:
+        found = decision.lost_on(item)
+        if found:
+            criterion, ours, theirs = found
+            assert decision.chosen
+            assert criterion.key(decision.chosen, decision.case) < criterion.key(item, decision.case)
+            assert ours
+            assert theirs
+
+
+QUESTIONS = (
+    *("cuda=13.0", "cuda=12", "cuda=12.9", "cuda=11.8", "cuda=12.7", "cuda=12.9.1", "cuda=>=12.4,<12.9"),
+    *("pytorch=2.5", "pytorch=2.13.0", "pytorch===2.5.1", "pytorch=99", "pytorch=2"),
+    *("stack=pytorch", "stack=conda-forge", "stack=mamba", "python=3.12", "python=3.9", "python=3.12.4", "python=4"),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(many, st.none() | drivers, st.sampled_from(QUESTIONS))
+def test_why_not_agrees_with_the_decision(gpus: list[Capability], driver: str | None, question: str) -> None:
+    decision = decided(machine(*map(str, gpus), driver=driver))
+    answer = why_not(decision, question)
+    key, _, value = question.partition("=")
+    wishes: dict[str, Any] = {key: value} if key == "stack" else {key: value.removeprefix("==")}
+    alone = decided(decision.case.facts, **wishes) if value != "mamba" else None
+    if answer.says.startswith("it is chosen"):
+        assert alone
+        same = str(choice(alone)) == str(choice(decision))
+        assert same or (key == "python" and choice(alone).build is choice(decision).build)
+    elif answer.losses:
+        assert alone
+        assert choice(alone) is not choice(decision)
+        assert {loss.criterion for loss in answer.losses} <= {criterion.name for criterion in PREFERENCE}
+    elif answer.verdicts:
+        assert alone
+        assert alone.chosen is None
+        assert all(verdict.outcome == "reject" for verdict, _ in answer.verdicts)
+    elif alone and alone.chosen:
+        assert "would fit" in answer.says
+    else:
+        assert "known" in answer.says
