@@ -24,6 +24,7 @@ from cuenv.versions import Capability, Native, driver_key, parse_wish, serve, ve
 from cuenv.world.profiles import read_profile
 from cuenv.world.profiles import shipped_names as profile_names
 from given import (
+    DRIVERS,
     HOSTS,
     WITH_GPU,
     base,
@@ -62,7 +63,7 @@ def rejected(decision: Decision, rule: str) -> list[str]:
     return [group.because for group in decision.rejections if group.rule == rule]
 
 
-def either(*hosts: HostFacts) -> Any:
+def either(*hosts: HostFacts) -> pytest.MarkDecorator:
     """The same host as a shipped one and as options."""
     return pytest.mark.parametrize("facts", hosts, ids=("shipped", "options")[: len(hosts)])
 
@@ -292,13 +293,17 @@ def followed(command: str) -> tuple[HostFacts, Profile]:
         platform=single.get("--platform"),
         environ={},
     )
-    wishes = {key: parse_wish(single[f"--{key}"], what=key) for key in ("pytorch", "cuda", "python") if f"--{key}" in single}
+    asked = [
+        parse_wish(single[key], what=key) if key in single else None for key in ("--pytorch", "--cuda", "--python")
+    ]
     wish = Profile(
         stack=single.get("--stack"),
+        pytorch=asked[0],
+        cuda=asked[1],
+        python=asked[2],
         prefer=single.get("--prefer", "newest"),
         dev="--no-dev" not in given,
         packages=tuple(given.get("--with", ())),
-        **wishes,
     )
     return host_facts(host, base()), wish
 
@@ -308,7 +313,7 @@ def followed(command: str) -> tuple[HostFacts, Profile]:
     [{}, {"dev": False}, {"pytorch": "2.5"}, {"stack": "pytorch"}, {"cuda": "13"}, {"prefer": "native"}],
     ids=lambda wishes: " ".join(f"{key}={value}" for key, value in wishes.items()) or "none",
 )
-@pytest.mark.parametrize("name", WITH_GPU)
+@pytest.mark.parametrize("name", ["a800-470", "gh200-570", "rtx5090-560", "rtx3090-535"])
 def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: dict[str, Any]) -> None:
     decision = decided(shipped(name), **wishes)
     for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
@@ -360,8 +365,11 @@ def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -
         return decide(case(facts), [item]).chosen is not None
 
     assert runs(lowest)
-    head, _, last = lowest.rpartition(".")
-    assert not runs(f"{head}.{int(last) - 1}" if int(last) else str(int(lowest.split(".")[0]) - 1))
+    earlier = [driver for driver in DRIVERS if driver_key(driver) < driver_key(lowest)]
+    assert not any(map(runs, earlier))
+    if lowest in {floor.driver for floor in base().floors}:
+        head, _, last = lowest.rpartition(".")
+        assert not runs(f"{head}.{int(last) - 1:02}")
 
 
 def test_the_minimum_driver_covers_jit() -> None:
@@ -376,6 +384,11 @@ def test_the_minimum_driver_covers_jit() -> None:
 # the preference, by candidates made by hand
 
 RTX = machine("8.6", driver="535.129.03")
+
+
+def of_build(pytorch: str, build: str) -> list[Candidate]:
+    """Every toolkit that a build may stand with."""
+    return [item for item in everything() if (str(item.build.version), item.build.build) == (pytorch, build)]
 
 
 def best_of(facts: HostFacts, *pool_of_them: Candidate, **wishes: Any) -> Candidate:
@@ -403,7 +416,9 @@ def test_the_newest_torch_goes_before_everything_about_the_toolkit() -> None:
 
 
 def test_versions_and_not_texts_are_compared() -> None:
-    assert best_of(RTX, candidate("2.9.1", "cuda129*"), candidate("2.10.0", "cuda129*")).build.version == version("2.10")
+    assert best_of(RTX, candidate("2.9.1", "cuda129*"), candidate("2.10.0", "cuda129*")).build.version == version(
+        "2.10"
+    )
 
 
 def test_of_one_torch_conda_forge_goes_first() -> None:
@@ -412,22 +427,22 @@ def test_of_one_torch_conda_forge_goes_first() -> None:
 
 
 def test_of_one_build_the_highest_toolkit_within_the_level_else_the_own() -> None:
-    pool_of_them = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "cuda120*")]
+    pool_of_them = of_build("2.5.1", "cuda120*")
     assert len(pool_of_them) > 5
     assert best_of(RTX, *pool_of_them).cuda == version("12.2")
     assert best_of(machine("8.6", driver="525.85.12"), *pool_of_them).cuda == version("12.0")
     assert best_of(machine("8.6", driver="580.65.06"), *pool_of_them).cuda == version("12.9")
-    above = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "cuda126*")]
+    above = of_build("2.5.1", "cuda126*")
     assert best_of(RTX, *above).cuda == version("12.6")
 
 
 def test_without_a_driver_the_toolkit_of_the_build_itself() -> None:
-    pool_of_them = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "cuda120*")]
+    pool_of_them = of_build("2.5.1", "cuda120*")
     assert best_of(machine("8.6"), *pool_of_them).cuda == version("12.0")
 
 
 def test_the_newest_label_of_two_that_fit() -> None:
-    labels = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.5.1", "*cuda12.4*")]
+    labels = of_build("2.5.1", "*cuda12.4*")
     assert {item.label.label for item in labels if item.label} == {"12.4.0", "12.4.1"}
     label = best_of(RTX, *labels).label
     assert label
@@ -453,7 +468,7 @@ def test_native_moves_one_criterion_to_the_front() -> None:
     assert newest == PREFERENCE
     assert sorted(map(id, newest)) == sorted(map(id, native))
     assert native[0].name == "toolkit within the driver's CUDA level"
-    assert [item for item in native[1:]] == [item for item in newest if item is not native[0]]
+    assert list(native[1:]) == [item for item in newest if item is not native[0]]
 
 
 @pytest.mark.parametrize(
@@ -483,7 +498,7 @@ def test_a_wish_admits_some_or_all_releases_of_a_minor(wish: str, minor: str, so
 many = st.lists(capabilities, min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(many, capabilities, st.none() | drivers, st.booleans())
 def test_another_gpu_never_opens_a_candidate(
     have: list[Capability], more: Capability, driver: str | None, dev: bool
@@ -494,7 +509,7 @@ def test_another_gpu_never_opens_a_candidate(
     assert after.keys() <= before.keys()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(many, drivers, drivers, st.booleans())
 def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
     gpus: list[Capability], one: str, other: str, dev: bool
@@ -513,7 +528,9 @@ def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
 
 @settings(max_examples=15, deadline=None)
 @given(many, st.none() | drivers)
-def test_an_unknown_driver_fits_wherever_a_known_one_of_any_age_does(gpus: list[Capability], driver: str | None) -> None:
+def test_an_unknown_driver_fits_wherever_a_known_one_of_any_age_does(
+    gpus: list[Capability], driver: str | None
+) -> None:
     texts = [str(gpu) for gpu in gpus]
     assert fitting(machine(*texts, driver=driver)).keys() <= fitting(machine(*texts)).keys()
 
@@ -532,7 +549,9 @@ def test_a_pool_fits_nothing_that_one_of_its_machines_refuses(
 
 @settings(max_examples=15, deadline=None)
 @given(many, st.none() | drivers, st.booleans())
-def test_every_rejected_candidate_has_a_leading_objection(gpus: list[Capability], driver: str | None, dev: bool) -> None:
+def test_every_rejected_candidate_has_a_leading_objection(
+    gpus: list[Capability], driver: str | None, dev: bool
+) -> None:
     decision = decided(machine(*map(str, gpus), driver=driver), dev=dev)
     order = {rule.name: index for index, rule in enumerate(RULES)}
     for item in decision.assessments:
@@ -569,7 +588,7 @@ QUESTIONS = (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(many, st.none() | drivers, st.sampled_from(QUESTIONS))
 def test_why_not_agrees_with_the_decision(gpus: list[Capability], driver: str | None, question: str) -> None:
     decision = decided(machine(*map(str, gpus), driver=driver))

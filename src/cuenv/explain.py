@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuenv.decision import Assessment, Decision
+from cuenv.facts import Driver
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
+from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Ground, Verdict
 from cuenv.versions import Jit, Native, serve
@@ -95,19 +97,22 @@ def skipped_lines(decision: Decision) -> list[str]:
 def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
     case, found = decision.case, []
-    gpus = [part for item in case.facts.capabilities for part in ("--gpu", str(item))]
+    wishes = wish_options(case.wish)
     for miss in decision.near_misses:
         build = miss.candidate.build
         opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
         if miss.remedy.driver:
             driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
-            command = shlex.join(["cuenv", "resolve", *gpus, "--driver", driver])
+            then = replace(case.facts, driver=Driver(version=driver))
+            command = shlex.join(["cuenv", "resolve", *host_options(then), *wishes])
         else:
-            command = shlex.join(["cuenv", "resolve", *host_options(case.facts), miss.remedy.option or ""])
+            option = miss.remedy.option or ""
+            command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *wishes, option])
         found.append(Hint(f"{miss.remedy.text} opens {opens}", command))
     free = decision.without_wish
     if free:
-        command = shlex.join(["cuenv", "resolve", *host_options(case.facts)])
+        rest = wish_options(replace(case.wish, stack=None, pytorch=None, cuda=None, python=None))
+        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *rest])
         found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:
         found += [
@@ -116,6 +121,21 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             Hint("or ask for a CPU build", "cuenv resolve --cpu"),
         ]
     return tuple(found)
+
+
+def wish_options(wish: Profile) -> tuple[str, ...]:
+    """The options of ``cuenv resolve`` that ask for the same."""
+    valued = (
+        ("--stack", wish.stack),
+        ("--pytorch", wish.pytorch),
+        ("--cuda", wish.cuda),
+        ("--python", wish.python),
+        ("--prefer", wish.prefer if wish.prefer != "newest" else None),
+        *(("--with", text) for text in wish.packages),
+        *(("--with", f"pip:{text}") for text in wish.pip),
+    )
+    options = [part for option, value in valued if value for part in (option, str(value))]
+    return (*options, *(["--cpu"] if wish.cpu else [] if wish.dev else ["--no-dev"]))
 
 
 def _wish_text(decision: Decision) -> str:

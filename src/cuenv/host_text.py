@@ -12,7 +12,7 @@ def host_options(facts: HostFacts) -> tuple[str, ...]:
         options += ["--gpu", str(capability)]
     if facts.driver and facts.driver.version and facts.gpus:
         options += ["--driver", facts.driver.version]
-    if facts.libc:
+    if facts.libc and facts.libc.family == "glibc":
         options += ["--glibc", str(facts.libc.version)]
     if facts.platform != "linux-64":
         options += ["--platform", facts.platform]

@@ -44,7 +44,7 @@ def prove(
         answer = solve(request, sources)
         if isinstance(answer, Unsatisfiable):
             skipped.append(
-                (item.candidate, _without_python(item.candidate, spec, sources) or unsatisfiable_text(answer))
+                (item.candidate, _without_python(item.candidate, spec, sources) or unsatisfiable_text(answer, spec))
             )
             continue
         proven = replace(decision, fitting=(item, *decision.fitting[index + 1 :]), skipped=tuple(skipped), proven=True)
