@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cuenv.candidates import candidates
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
@@ -15,6 +16,7 @@ from cuenv.lock import Solution
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Case
+from cuenv.rules.wishes import wish as wished
 from cuenv.urls import short_channel
 from cuenv.verify import as_findings, build_cuda, candidate_of, evidence_of, unknown_build
 from cuenv.versions import Wish, parse_wish
@@ -27,11 +29,11 @@ def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Profile:
     python = spec.pin("python")
     nvcc = any(spec.pin(name) for name in ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev"))
     own = build_cuda(torch.build) if torch else None
-    wished = _wish(cuda.version) if cuda else None
+    toolkit = _wish(cuda.version) if cuda else None
     return Profile(
         stack=_stack(spec, torch.channel if torch else ""),
         pytorch=_wish(torch.version) if torch else None,
-        cuda=wished or (_wish(f">={own},<{own.major + 1}") if own else None),
+        cuda=toolkit or (_wish(f">={own},<{own.major + 1}") if own else None),
         python=_wish(python.version) if python else None,
         dev=nvcc,
         cpu=torch is not None and not wants_cuda(spec, knowledge),
@@ -54,54 +56,44 @@ def _wish(text: str) -> Wish | None:
         return None
 
 
-def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Decision, tuple[Finding, ...]]:
+def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
     wish = wishes_of(spec, knowledge)
-    decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge))
-    if spec.pin("pytorch") is None or wish.cpu or decision.chosen is not None:
-        return decision, ()
-    return decision, tuple(_unsatisfiable(decision, knowledge))
+    if spec.pin("pytorch") is None or wish.cpu:
+        return ()
+    case = Case(facts=facts, wish=wish, knowledge=knowledge)
+    pool = candidates(knowledge, facts.platform, wish.python)
+    meant = [item for item in pool if item.cuda is not None and wished(item, case).outcome == "pass"]
+    if not meant:
+        return (_never_built(wish, facts, knowledge),)
+    decision = decide(case, meant)
+    return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
 
 
 def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
-    """Nothing that the file admits runs on the host: the nearest candidates say why."""
-    wished = [item for item in decision.assessments if all(lead.rule != "wish" for lead in item.objections)]
-    meant = [item for item in wished if all(lead.rule != "cpu" for lead in item.objections)]
-    if not meant:
-        yield _never_built(decision)
-        return
-    nearest = min(meant, key=lambda item: len(item.objections))
-    judged = [finding for verdict in nearest.objections for finding in as_findings(verdict, knowledge)]
-    if judged:
-        yield from judged
-    else:
-        lead = nearest.objections[0]
-        yield Finding(
-            code="CU110",
-            severity="error",
-            subject=lead.rule,
-            message=lead.because,
-            evidence=tuple(evidence_of(lead, knowledge)),
-        )
+    """Nothing that the file admits runs on the host: the candidate with the fewest objections says why."""
+    nearest = min(decision.assessments, key=lambda item: len(item.objections))
+    for verdict in nearest.objections:
+        judged = tuple(as_findings(verdict, knowledge))
+        evidence = tuple(evidence_of(verdict, knowledge))
+        yield from judged or [
+            Finding(code="CU110", severity="error", subject=verdict.rule, message=verdict.because, evidence=evidence)
+        ]
 
 
-def _never_built(decision: Decision) -> Finding:
-    wish = decision.case.wish
+def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Finding:
+    """No build is as the file wants it: an error where the tables know the release, else only their end."""
     asked = {"pytorch": wish.pytorch, "CUDA": wish.cuda, "python": wish.python, "stack": wish.stack}
     text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
-    newest = max((row.version for row in decision.case.knowledge.torch), default=None)
-    beyond = (
-        wish.pytorch is not None
-        and newest is not None
-        and not any(wish.pytorch.admits(row.version) for row in decision.case.knowledge.torch)
-    )
+    releases = [row.version for row in knowledge.torch if row.platform == facts.platform]
+    known = wish.pytorch is None or any(wish.pytorch.admits(release) for release in releases)
+    covered = f"; the tables cover pytorch {min(releases)} to {max(releases)}" if releases else ""
     return Finding(
-        code="CU111" if beyond else "CU110",
-        severity="warning" if beyond else "error",
+        code="CU110" if known else "CU111",
+        severity="error" if known else "warning",
         subject="pytorch",
-        message=f"no build with {text} is known for {decision.case.facts.platform}"
-        + (f"; the tables end at pytorch {newest}" if beyond else ""),
-        fix=None if beyond else "cuenv resolve --prove -o environment.yml writes one that exists",
+        message=f"no build with {text} is known for {facts.platform}" + ("" if known else covered),
+        fix="cuenv resolve --prove -o environment.yml writes one that exists" if known else None,
     )
 
 

@@ -82,7 +82,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
     before = [*spec_findings(spec, knowledge), *_pip_part(spec), *_without_cuda(spec, facts, request, knowledge)]
     for host in hosts:
-        before += judge_spec(spec, host, knowledge)[1]
+        before += judge_spec(spec, host, knowledge)
     early = report(request.path.name, _allowed(before, request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:

@@ -20,6 +20,9 @@ def gpu(_: Candidate, case: Case) -> Verdict:
     facts = case.facts
     if case.wish.cpu:
         return Verdict(rule="gpu", outcome="pass", because="a CPU build needs no GPU")
+    if not facts.gpus and facts.driver and not facts.detected:
+        because = "no GPU is named, only the CUDA level of a driver"
+        return Verdict(rule="gpu", outcome="unknown", because=because)
     if not facts.gpus:
         because = f"{facts.label} shows no NVIDIA GPU"
         gaps = (gap for gap in facts.gaps if gap.fact in ("driver", "gpus"))
