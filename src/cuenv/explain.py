@@ -102,6 +102,8 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         build = miss.candidate.build
         opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
         if miss.remedy.driver:
+            if not gpus:  # a driver without GPUs says nothing to resolve
+                continue
             driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
             then = replace(case.facts, driver=Driver(version=driver))
             command = shlex.join(["cuenv", "resolve", *host_options(then), *wishes])
