@@ -102,7 +102,7 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         build = miss.candidate.build
         opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
         if miss.remedy.driver:
-            if not gpus:  # a driver without GPUs says nothing to resolve
+            if not case.facts.gpus:  # a driver without GPUs says nothing to resolve
                 continue
             driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
             then = replace(case.facts, driver=Driver(version=driver))

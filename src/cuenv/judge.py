@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cuenv.candidates import candidates
+from packaging.version import Version
+
+from cuenv.candidates import admits, candidates
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
@@ -13,13 +15,13 @@ from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import wants_cuda
 from cuenv.lock import Solution
-from cuenv.profile import Profile
+from cuenv.profile import STACKS, Profile
 from cuenv.report import Finding
 from cuenv.rules import Case
 from cuenv.rules.wishes import wish as wished
 from cuenv.urls import short_channel
 from cuenv.verify import as_findings, build_cuda, candidate_of, evidence_of, unknown_build
-from cuenv.versions import Wish, parse_wish
+from cuenv.versions import Wish, parse_wish, version
 
 
 def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Profile:
@@ -59,7 +61,7 @@ def _wish(text: str) -> Wish | None:
 def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
     wish = wishes_of(spec, knowledge)
-    if spec.pin("pytorch") is None or wish.cpu:
+    if wish.cpu or not _covered(spec):
         return ()
     case = Case(facts=facts, wish=wish, knowledge=knowledge)
     pool = candidates(knowledge, facts.platform, wish.python)
@@ -68,6 +70,14 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
         return (_never_built(wish, facts, knowledge),)
     decision = decide(case, meant)
     return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
+
+
+def _covered(spec: EnvironmentSpec) -> bool:
+    """Whether the tables know the channel that torch comes from: its own, else the first that may hold it."""
+    torch = spec.pin("pytorch")
+    listed = (short_channel(item) for item in spec.channels)
+    first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
+    return torch is not None and (torch.channel or first) in STACKS
 
 
 def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
@@ -88,6 +98,11 @@ def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Findi
     releases = [row.version for row in knowledge.torch if row.platform == facts.platform]
     known = wish.pytorch is None or any(wish.pytorch.admits(release) for release in releases)
     covered = f"; the tables cover pytorch {min(releases)} to {max(releases)}" if releases else ""
+    toolkits = [row.version for row in knowledge.cudas if row.conda]
+    pythons = [version(text) for row in knowledge.torch for text in row.pythons]
+    for name, asks, have in (("CUDA", wish.cuda, toolkits), ("python", wish.python, pythons)):
+        if known and asks and have and _later(asks, have):
+            known, covered = False, f"; the tables end at {name} {max(have)}"
     return Finding(
         code="CU110" if known else "CU111",
         severity="error" if known else "warning",
@@ -95,6 +110,15 @@ def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Findi
         message=f"no build with {text} is known for {facts.platform}" + ("" if known else covered),
         fix="cuenv resolve --prove -o environment.yml writes one that exists" if known else None,
     )
+
+
+def _later(wish: Wish, known: list[Version]) -> bool:
+    """Whether a wish admits no minor that is known, but one after the last of them."""
+    last = max(known)
+    after = [f"{last.major}.{last.minor + step}" for step in range(1, 10)] + [
+        f"{last.major + 1}.{n}" for n in range(10)
+    ]
+    return not any(admits(wish, str(item)) for item in known) and any(admits(wish, text) for text in after)
 
 
 def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowledge) -> tuple[Finding, ...]:

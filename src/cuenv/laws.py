@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.knowledge import Knowledge
@@ -10,6 +11,7 @@ from cuenv.report import Finding
 from cuenv.urls import short_channel
 
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
+_NO_COMPILER = "; pytorch-cuda brings run-time libraries, neither nvcc nor headers, so nothing here compiles"
 
 
 def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -37,16 +39,24 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             continue
         if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
             continue
-        if pin.name == "pytorch" or _admits_any(pin, row.versions):
+        if pin.name == "pytorch" or _admits_any(pin, row.versions) or (not pin.channel and _elsewhere(pin, spec)):
             continue
+        also = _NO_COMPILER if pin.name == "cudatoolkit-dev" and spec.pin("pytorch-cuda") else ""
         yield Finding(
             code="CU110",
             severity="error",
             subject=pin.name,
-            message=f"{pin.yaml_text()} cannot be had: {row.says}",
+            message=f"{pin.yaml_text()} cannot be had: {row.says}{also}",
             evidence=tuple(row.sources),
             fix=row.instead,
         )
+
+
+def _elsewhere(pin: Pin, spec: EnvironmentSpec) -> bool:
+    """Whether a listed channel may hold releases of the package that no row knows."""
+    channels = {short_channel(channel) for channel in spec.channels}
+    known = {channel for channel in channels if channel in ("conda-forge", "pytorch") or channel.startswith("nvidia/")}
+    return bool(channels - known - (set() if pin.name == "cudatoolkit" else {"nvidia", "defaults"}))
 
 
 def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
@@ -72,6 +82,9 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     nvidia = [channel for channel in sources if channel.startswith("nvidia")]
     if len(nvidia) > 1:
         yield two_channels(f"{' and '.join(nvidia)} both hold CUDA components")
+    elif nvidia == ["nvidia"] and sources[0] == "conda-forge" and not spec.pin("pytorch-cuda"):
+        if loose or wants_cuda(spec, knowledge):
+            yield _behind(loose)
     elif nvidia == ["nvidia"] and (loose or wants_cuda(spec, knowledge)):
         others = [channel for channel in sources if channel != "nvidia"]
         also = f", beside {others[0]}," if others else ""
@@ -86,6 +99,17 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             message=f"{', '.join(loose)} may come from {nvidia[0]} or from conda-forge: no channel is named",
             fix=f"write {nvidia[0]}::{loose[0]}",
         )
+
+
+def _behind(loose: list[str]) -> Finding:
+    """The channel nvidia behind conda-forge, which has every component: strict priority never reaches it."""
+    return Finding(
+        code="CU101",
+        severity="warning",
+        subject="channels",
+        message="the channel nvidia stands behind conda-forge: only strict channel priority keeps its releases out",
+        fix=f"take nvidia out of the channels{f', and write conda-forge::{loose[0]}' if loose else ''}",
+    )
 
 
 def two_channels(message: str) -> Finding:
@@ -112,8 +136,8 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             continue
         if "cpu" in pin.build:
             yield _cpu_twin(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
-        elif not pin.build and "cuda" not in pin.build:
-            guarded = f"{pin.name}={pin.version or '*'}={twin.any_cuda}"
+        elif not pin.build:
+            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).yaml_text()
             yield Finding(
                 code="CU104",
                 severity="warning",

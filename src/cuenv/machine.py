@@ -8,7 +8,6 @@ from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
-from cuenv.versions import version
 
 
 def machine_findings(facts: HostFacts, chosen: Candidate | None, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -56,7 +55,8 @@ def _nvcc_on_path(machine: HostFacts, chosen: Candidate | None) -> Iterator[Find
     if chosen is None or chosen.cuda is None:
         return
     for toolkit in machine.toolkits:
-        if toolkit.on_path and toolkit.release and version(toolkit.release).major != chosen.cuda.major:
+        major = (toolkit.release or "").partition(".")[0]
+        if toolkit.on_path and major and major != str(chosen.cuda.major):
             yield Finding(
                 code="CU412",
                 severity="warning",

@@ -19,9 +19,11 @@ from cuenv.report import Finding, Severity
 from cuenv.rules import Case, Judge, Verdict
 from cuenv.versions import minor, version
 
+_NO_TORCH = version("0")
+"""The version that stands for no torch at all."""
+_NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 _BUILD_CUDA = re.compile(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")
 _CODES = {
-    "platform": "CU106",
     "driver-floor": "CU401",
     "driver-gpu": "CU402",
     "device-code": "CU403",
@@ -54,13 +56,24 @@ def build_cuda(build: str) -> Version | None:
 def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     """The candidate that a solved environment is; ``None`` without a torch in it."""
     torch = solution.package("pytorch")
-    if torch is None:
+    release = _version(solution, "pytorch")
+    if torch is None or release is None:
         return None
     own = build_cuda(torch.build)
+    return _candidate(solution, _row(torch, release, own, solution.platform, knowledge), _release(solution) or own)
+
+
+def _without_torch(solution: Solution) -> Candidate | None:
+    """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
+    cuda = _release(solution)
+    return _candidate(solution, _no_row("", _NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
+
+
+def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
     python = solution.package("python")
     return Candidate(
-        build=_row(torch, own, solution.platform, knowledge),
-        cuda=_release(solution) or own,
+        build=build,
+        cuda=cuda,
         python=".".join(python.version.split(".")[:2]) if python else "3",
         label=None,
         cudnn=_version(solution, "libcudnn") or _version(solution, "cudnn"),
@@ -68,17 +81,22 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     )
 
 
-def _row(torch: LockedPackage, own: Version | None, platform: str, knowledge: Knowledge) -> TorchBuild:
+def _row(
+    torch: LockedPackage, release: Version, own: Version | None, platform: str, knowledge: Knowledge
+) -> TorchBuild:
     """The table's row of a locked torch, or a row that admits to knowing nothing."""
-    release = version(torch.version)
     for row in knowledge.torch:
         if (row.stack, row.version, row.cuda, row.platform) == (torch.channel_name, release, own, platform):
             return row
+    return _no_row(torch.channel_name, release, own, torch.build, platform)
+
+
+def _no_row(stack: str, release: Version, cuda: Version | None, build: str, platform: str) -> TorchBuild:
     return TorchBuild(
-        stack=torch.channel_name,
+        stack=stack,
         version=release,
-        cuda=own,
-        build=torch.build,
+        cuda=cuda,
+        build=build,
         platform=platform,
         pythons=(),
         code=None,
@@ -98,22 +116,43 @@ def _release(solution: Solution) -> Version | None:
 
 
 def _version(solution: Solution, name: str) -> Version | None:
+    """The version of a package, at least its leading numbers: ``1.1.1_h`` is one to conda and none to Python."""
     package = solution.package(name)
-    return version(package.version) if package else None
+    if package is None:
+        return None
+    try:
+        return version(package.version)
+    except ValueError:
+        numbers = _NUMBERS.match(package.version)
+        return version(numbers[0]) if numbers else None
 
 
 def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge a solved environment against a host by the rules that decide."""
-    candidate = candidate_of(solution, knowledge)
+    found = [_platform(solution, facts)] if solution.platform != facts.platform else []
+    torch = candidate_of(solution, knowledge)
+    candidate = torch or _without_torch(solution)
     if candidate is None or candidate.cuda is None:
-        return ()
+        return tuple(found)
     has_nvcc = any(package.name in ("cuda-nvcc", "cuda-toolkit") for package in solution.packages)
     case = Case(facts=facts, wish=Profile(dev=has_nvcc), knowledge=knowledge)
-    verdicts = Judge(case).verdicts(candidate)
-    found = [finding for verdict in verdicts for finding in as_findings(verdict, knowledge)]
-    if not candidate.build.sources:
-        found.append(unknown_build(candidate))
+    there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
+    for verdict in Judge(case).verdicts(candidate):
+        if there.get(verdict.rule, True):
+            found += as_findings(verdict, knowledge)
+    if torch and not torch.build.sources:
+        found.append(unknown_build(torch))
     return tuple(found)
+
+
+def _platform(solution: Solution, facts: HostFacts) -> Finding:
+    return Finding(
+        code="CU106",
+        severity="error",
+        subject="platform",
+        message=f"the lock is for {solution.platform}, {facts.label} is {facts.platform}",
+        fix=f"cuenv lock --platform {facts.platform}",
+    )
 
 
 def as_findings(verdict: Verdict, knowledge: Knowledge) -> Iterator[Finding]:
