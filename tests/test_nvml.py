@@ -174,7 +174,6 @@ def test_a_mismatch_tells_library_and_module_apart(ask: Any) -> None:
 def test_a_library_that_cannot_be_loaded_is_error_12(ask: Any) -> None:
     answer = ask(HEALTHY, library="broken", tree={"proc/driver/nvidia/version": PROPRIETARY})
     assert "(NVML error 12): the driver's library cannot be loaded" in answer.gap("driver")
-    assert "libnvidia-ml.so.1" in answer.gap("driver")
     assert answer.facts.driver.version == "535.129.03"
     assert "kernel module" in answer.facts.evidence_for("driver.version").text
 

@@ -121,3 +121,13 @@ def test_any_value_is_understood_or_refused(name: str, text: str) -> None:
         said = name
     assert name in said
     assert "__cuda" in told(facts) or "__cuda_arch" not in told(facts)
+
+
+def test_an_archspec_is_told_to_the_solver_and_an_empty_one_is_the_base() -> None:
+    facts = HostFacts(label="x", platform="linux-64")
+    bent = apply_overrides(facts, {"CONDA_OVERRIDE_ARCHSPEC": "x86_64_v3"})
+    assert "__archspec=1=x86_64_v3" in [str(item) for item in virtual_packages(bent)]
+    assert bent.evidence_for("archspec")
+    assert apply_overrides(bent, {"CONDA_OVERRIDE_ARCHSPEC": ""}).archspec is None
+    with pytest.raises(UsageError, match="CONDA_OVERRIDE_ARCHSPEC"):
+        apply_overrides(facts, {"CONDA_OVERRIDE_ARCHSPEC": "x86 64\x1b"})

@@ -80,11 +80,16 @@ def test_what_is_rejected_says_the_leading_objection_with_its_numbers() -> None:
 
 def test_what_is_chosen_is_said_to_be() -> None:
     item = choice(DECISIONS["rtx4090-535"])
-    for question in (f"cuda={item.cuda}", f"pytorch={item.build.version}", f"python={item.python}", "stack=conda-forge"):
+    for question in (
+        f"cuda={item.cuda}",
+        f"pytorch={item.build.version}",
+        f"python={item.python}",
+        "stack=conda-forge",
+    ):
         answer = why_not(DECISIONS["rtx4090-535"], question)
         assert answer.says.startswith("it is chosen"), question
         assert str(item.build.version) in answer.says
-        assert answer.verdicts == answer.losses == ()
+        assert (answer.verdicts, answer.losses) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_what_nobody_heard_of_says_what_is_known(question: str, known: str) -> N
     answer = why_not(DECISIONS["rtx4090-535"], question)
     assert known in answer.says
     assert question.partition("=")[2] in answer.says
-    assert answer.verdicts == answer.losses == ()
+    assert (answer.verdicts, answer.losses) == ((), ())
 
 
 def test_what_is_known_is_in_order() -> None:

@@ -80,8 +80,10 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
         says = f"{row.name}: capability {capability}, {row.architecture}, chip {row.chip}, {row.kind}, {memory} GB"
         entries.append(_entry("gpus", row, says))
     generation = knowledge.generation(capability)
-    if generation:
-        entries.append(_generation(generation))
+    if generation is None:
+        known = ", ".join(str(item.capability) for item in knowledge.generations)
+        raise UsageError(f"no GPU of capability {capability} is known; known are {known}", hint="cuenv kb gpu 8.9")
+    entries.append(_generation(generation))
     for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
         entries.append(_build(build))
     return Page(title=row.name if row else f"capability {capability}", entries=tuple(entries))

@@ -63,7 +63,7 @@ def _host(facts: HostFacts) -> dict[str, Any]:
         "detected": facts.detected,
         "platform": facts.platform,
         "kernel": facts.kernel,
-        "archspec": facts.archspec,
+        **({"archspec": facts.archspec} if facts.archspec else {}),
         "driver": driver and {**asdict(driver), "cuda": driver.cuda and str(driver.cuda)},
         "gpus": [{**asdict(gpu), "capability": gpu.capability and str(gpu.capability)} for gpu in facts.gpus],
         "libc": libc and {"family": libc.family, "version": str(libc.version)},

@@ -1,0 +1,292 @@
+"""Plain sentences: every number in them comes from the facts, the tables or the wishes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cuenv.decision import Decision, decide
+from cuenv.explain import (
+    chosen_line,
+    ground_text,
+    hints,
+    objections_grouped,
+    served_lines,
+    services,
+    skipped_lines,
+    summary,
+    verdict_lines,
+    wish_options,
+)
+from cuenv.facts import Gpu, HostFacts, Libc, pool
+from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.host_text import gpu_text, host_line, host_options
+from cuenv.profile import Profile
+from cuenv.tables import TABLES, rows_of
+from cuenv.verify import evidence_of
+from cuenv.versions import Capability, Jit, Native, version
+from given import HOSTS, WITH_GPU, base, candidate, capabilities, case, choice, decided, drivers, machine, shipped, wishing
+
+NUMBER = re.compile(r"\d+(?:\.\d+)+")
+
+
+def numbers_of(*things: object) -> set[str]:
+    return {found for thing in things for found in NUMBER.findall(str(thing))}
+
+
+def tables() -> set[str]:
+    """Every dotted number that stands in the tables."""
+    rows = (row for name in TABLES for row in rows_of(base(), name))
+    return {found for row in rows for found in NUMBER.findall(_texts(row))}
+
+
+def _texts(row: object) -> str:
+    values = [getattr(row, name) for name in row.__slots__] if hasattr(row, "__slots__") else []
+    flat: list[object] = []
+    for value in [*values, *(getattr(row, name, "") for name in dir(row) if not name.startswith("_"))]:
+        flat += [*value] if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return " ".join(_plain(value) for value in flat)
+
+
+def _plain(value: object) -> str:
+    code = getattr(value, "sass", None)
+    return " ".join(map(str, code)) if code else str(value)
+
+
+KNOWN = tables()
+DECISIONS = {name: decided(shipped(name)) for name in HOSTS}
+everyone = pytest.mark.parametrize("name", HOSTS)
+
+
+def facts_of(host: HostFacts) -> set[str]:
+    machines = (host, *host.machines)
+    return numbers_of(*machines, *(item.driver for item in machines), *(str(gpu) for gpu in host.capabilities)) | {
+        str(libc.version) for item in machines if (libc := item.libc)
+    }
+
+
+# one host in words
+
+
+@everyone
+def test_a_host_in_one_line_has_its_numbers_and_no_others(name: str) -> None:
+    facts = shipped(name)
+    line = host_line(facts)
+    assert line.startswith(name)
+    assert facts.platform in line
+    if facts.driver and facts.driver.version:
+        assert facts.driver.version in line
+        assert str(facts.driver.cuda) in line
+    for gpu in facts.capabilities:
+        assert str(gpu) in line
+    assert numbers_of(line.removeprefix(name)) <= facts_of(facts)
+
+
+def test_equal_gpus_are_counted() -> None:
+    assert gpu_text(shipped("a800-470")) == "8 x A800-SXM4-80GB (8.0)"
+    assert gpu_text(shipped("v100-rtx5090-575")) == "Tesla V100-PCIE-32GB (7.0) + RTX 5090 (12.0)"
+    assert gpu_text(machine("8.9")) == "GPU 8.9"
+    assert gpu_text(machine("8.9", "8.9")) == "2 x GPU 8.9"
+    assert gpu_text(machine()) == "no NVIDIA GPU"
+
+
+def test_what_is_not_known_is_said() -> None:
+    assert "driver not known" in host_line(machine("8.9"))
+    assert "speaks CUDA 12.4" in host_line(machine("8.9", level="12.4"))
+    blind = replace(machine(), gpus=(Gpu(index=0, name="X", capability=None),))
+    assert "capability unknown" in gpu_text(blind)
+
+
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_the_options_of_a_host_make_a_host_that_decides_alike(name: str) -> None:
+    facts = shipped(name)
+    words = list(host_options(facts))
+    given: dict[str, list[str]] = {}
+    while words:
+        given.setdefault(words.pop(0), []).append(words.pop(0))
+    assert set(given) <= {"--gpu", "--driver", "--glibc", "--platform"}
+    again = host_facts(
+        HostOptions(
+            gpus=tuple(given["--gpu"]),
+            driver=given["--driver"][0],
+            glibc=given["--glibc"][0],
+            platform=given.get("--platform", ["linux-64"])[0],
+            environ={},
+        ),
+        base(),
+    )
+    assert again.capabilities == facts.capabilities
+    one, other = decided(facts), decided(again)
+    assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
+
+
+def test_a_c_library_that_is_no_glibc_is_no_option() -> None:
+    musl = replace(machine("8.9"), libc=Libc(family="musl", version=version("1.2.4")))
+    assert "--glibc" not in host_options(musl)
+    assert host_options(machine(libc=None)) == ()
+
+
+# the choice in words
+
+
+@everyone
+def test_the_choice_in_one_line(name: str) -> None:
+    decision = DECISIONS[name]
+    line = chosen_line(decision)
+    if decision.chosen is None:
+        assert line == "nothing fits"
+        return
+    item = choice(decision)
+    for word in (item.build.version, item.build.build, item.cuda, item.python, item.build.stack):
+        assert str(word) in line
+
+
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_how_each_gpu_is_served(name: str) -> None:
+    decision = DECISIONS[name]
+    found = services(decision)
+    if decision.chosen is None:
+        assert found == []
+        assert served_lines(decision) == []
+        return
+    assert [text for text, _ in found] == [str(gpu) for gpu in decision.case.facts.capabilities]
+    for line, (text, how) in zip(served_lines(decision), found, strict=True):
+        assert line.startswith(text)
+        assert isinstance(how, (Native, Jit))
+        assert str(how.target) in line
+        assert ("JIT" in line) == isinstance(how, Jit)
+
+
+def test_jit_is_said_to_be_jit() -> None:
+    decision = decide(case(machine("10.0", driver="575.57.08"), dev=False), [candidate("2.7.1", "cuda126*")])
+    (line,) = served_lines(decision)
+    assert "JIT" in line
+    assert "9.0" in line
+
+
+@everyone
+def test_every_number_of_a_summary_is_known(name: str) -> None:
+    decision = DECISIONS[name]
+    allowed = facts_of(shipped(name)) | KNOWN
+    for line in summary(decision):
+        assert line.isprintable()
+        assert "None" not in line
+        unknown = numbers_of(line) - allowed
+        assert not unknown, (line, unknown)
+
+
+@pytest.mark.parametrize("name", WITH_GPU)
+def test_a_summary_says_host_choice_and_lowest_driver(name: str) -> None:
+    decision = DECISIONS[name]
+    text = "\n".join(summary(decision))
+    assert host_line(shipped(name)) in text
+    assert chosen_line(decision) in text
+    if decision.minimum_driver:
+        assert decision.minimum_driver in text
+    for hint in hints(decision):
+        assert hint.command in text
+
+
+def test_without_a_driver_the_lowest_one_is_said_first() -> None:
+    decision = decided(machine("8.9"))
+    assert decision.minimum_driver == "525.60.13"
+    assert "525.60.13" in summary(decision)[0]
+
+
+def test_a_pool_names_who_cuts() -> None:
+    together = pool([shipped("pool-v100"), shipped("pool-rtx5090")])
+    text = "\n".join(summary(decided(together)))
+    assert "pool-v100" in text
+    assert "pool-rtx5090" in text
+
+
+def test_what_the_channels_lack_is_said_once_for_all_pythons() -> None:
+    item = candidate("2.13.0", "cuda129*")
+    others = [replace(item, python=text) for text in ("3.12", "3.13")]
+    decision = replace(decided(machine("8.9", driver="535.129.03")), skipped=tuple((each, "gone") for each in others))
+    (line,) = skipped_lines(decision)
+    for word in ("2.13.0", "3.12", "3.13", "gone"):
+        assert word in line
+
+
+# verdicts and grounds
+
+
+@everyone
+def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
+    decision = DECISIONS[name]
+    for item in [*decision.fitting[:1], *decision.assessments[::40]]:
+        for verdict in item.verdicts:
+            lines = verdict_lines(verdict, base())
+            assert lines[0].split()[0] == verdict.outcome
+            assert verdict.because in lines[0]
+            for ground in verdict.grounds:
+                text = ground_text(ground, base())
+                assert text in "\n".join(lines)
+                if ground.kind == "row":
+                    for source in ground.sources:
+                        assert base().sources[source].title in text
+                        assert base().sources[source].read_on in text
+                    assert ("low confidence" in text) == ground.low
+            assert len(list(evidence_of(verdict, base()))) == len(verdict.grounds)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(capabilities, min_size=1, max_size=3), st.none() | drivers)
+def test_objections_are_grouped_without_loss(gpus: list[Capability], driver: str | None) -> None:
+    decision = decided(machine(*map(str, gpus), driver=driver))
+    grouped = objections_grouped(decision.assessments)
+    counts = [count for _, count in grouped]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(counts) == len(decision.assessments) - len(decision.fitting)
+    assert len({(verdict.rule, verdict.because) for verdict, _ in grouped}) == len(grouped)
+    assert sorted(counts) == sorted(group.count for group in decision.rejections)
+
+
+# hints
+
+
+def all_hints(decision: Decision) -> Iterable[tuple[str, list[str]]]:
+    for hint in hints(decision):
+        yield hint.text, shlex.split(hint.command)
+
+
+@everyone
+def test_every_hint_is_one_command_that_can_be_typed(name: str) -> None:
+    for text, words in all_hints(DECISIONS[name]):
+        assert text
+        assert words[:2] == ["cuenv", "resolve"]
+        assert "" not in words
+
+
+def test_a_wish_becomes_the_option_that_asks_for_it() -> None:
+    wish = Profile(
+        stack="pytorch",
+        pytorch=wishing(">=2.3,<2.5"),
+        cuda=wishing("11.8"),
+        python=wishing("==3.10.4"),
+        dev=False,
+        packages=("transformers>=4.36",),
+        pip=("deepspeed",),
+        prefer="native",
+    )
+    assert list(wish_options(wish)) == [
+        *("--stack", "pytorch", "--pytorch", ">=2.3,<2.5", "--cuda", "11.8", "--python", "==3.10.4"),
+        *("--prefer", "native", "--with", "transformers>=4.36", "--with", "pip:deepspeed", "--no-dev"),
+    ]
+    assert wish_options(Profile()) == ()
+    assert wish_options(Profile(cpu=True, dev=False)) == ("--cpu",)
+
+
+def test_foreign_text_in_a_hint_is_quoted() -> None:
+    decision = decided(machine("8.9", driver="535.129.03"), packages=("x; rm -rf /",), pytorch="99")
+    commands = [hint.command for hint in hints(decision)]
+    assert commands
+    assert all(shlex.split(command)[0] == "cuenv" for command in commands)
+    assert all("'x; rm -rf /'" in command for command in commands)
