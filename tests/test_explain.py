@@ -31,7 +31,20 @@ from cuenv.profile import Profile
 from cuenv.tables import TABLES, rows_of
 from cuenv.verify import evidence_of
 from cuenv.versions import Capability, Jit, Native, version
-from given import HOSTS, WITH_GPU, base, candidate, capabilities, case, choice, decided, drivers, machine, shipped, wishing
+from given import (
+    HOSTS,
+    WITH_GPU,
+    base,
+    candidate,
+    capabilities,
+    case,
+    choice,
+    decided,
+    drivers,
+    machine,
+    shipped,
+    wishing,
+)
 
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
@@ -170,7 +183,7 @@ def test_jit_is_said_to_be_jit() -> None:
     assert "9.0" in line
 
 
-@everyone
+@pytest.mark.parametrize("name", WITH_GPU)
 def test_every_number_of_a_summary_is_known(name: str) -> None:
     decision = DECISIONS[name]
     allowed = facts_of(shipped(name)) | KNOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from cuenv.candidates import Candidate, admits_all
@@ -259,7 +260,7 @@ def _header(decision: Decision, version: str) -> tuple[str, ...]:
     if decision.minimum_driver:
         lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
     options = list(host_options(case.facts))
-    if decision.minimum_driver and "--driver" not in options:
+    if decision.minimum_driver and not {"--driver", "--host"} & set(options):
         options += ["--driver", decision.minimum_driver]
-    lines.append(f"Lock it: cuenv lock environment.yml {' '.join(options)}".rstrip())
+    lines.append(f"Lock it: {shlex.join(['cuenv', 'lock', 'environment.yml', *options])}")
     return tuple(lines)

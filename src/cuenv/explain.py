@@ -105,7 +105,7 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             if not case.facts.gpus:  # a driver without GPUs says nothing to resolve
                 continue
             driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
-            then = replace(case.facts, driver=Driver(version=driver))
+            then = replace(case.facts, driver=Driver(version=driver), members=())
             command = shlex.join(["cuenv", "resolve", *host_options(then), *wishes])
         else:
             option = miss.remedy.option or ""

@@ -6,8 +6,10 @@ from cuenv.facts import HostFacts
 
 
 def host_options(facts: HostFacts) -> tuple[str, ...]:
-    """The options that describe a host on any other machine."""
-    options: list[str] = []
+    """The options that describe a host on any other machine; a pool, whose drivers may differ, by its hosts."""
+    options = [part for member in facts.members for part in ("--host", member.label)]
+    if options:
+        return tuple(options)
     for capability in facts.capabilities:
         options += ["--gpu", str(capability)]
     if facts.driver and facts.driver.version and facts.gpus:

@@ -16,6 +16,7 @@ from cuenv.flows.lock_files import (
     host_metadata,
     read_environment,
     read_lock,
+    recorded_machines,
     spec_digest,
     virtual_version,
 )
@@ -49,7 +50,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     facts = host_facts(options, knowledge)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
-        recorded = recorded_host(lock, facts)
+        recorded = recorded_host(lock, facts, knowledge)
         if recorded:
             facts = recorded
             notes.append(_judged_for(recorded))
@@ -145,8 +146,12 @@ def _read(path: Path) -> Lock:
     return read_lock(path)
 
 
-def recorded_host(lock: Lock, here: HostFacts) -> HostFacts | None:
-    """The host that a lock remembers, or ``None`` when it remembers no GPU."""
+def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFacts | None:
+    """The host that a lock remembers, or ``None`` when it remembers no GPU.
+
+    Raises:
+        InputError: the record is not as cuenv writes it.
+    """
     texts = lock.metadata.get("cuenv_gpus", "").split()
     packages = {item.name: item.version for item in lock.solutions[0].virtual_packages} if lock.solutions else {}
     try:
@@ -155,18 +160,31 @@ def recorded_host(lock: Lock, here: HostFacts) -> HostFacts | None:
         libc = glibc(packages["__glibc"]) if "__glibc" in packages else None
         driver = lock.metadata.get("cuenv_driver")
         driver = check_driver(driver) if driver else None
+        machines = tuple(recorded_machines(lock))
     except ValueError as error:
         raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     if not gpus:
         return None
     source = "the lock's record"
+    platform = lock.solutions[0].platform if lock.solutions else here.platform
+    members = tuple(
+        HostFacts(
+            label=f"machine {number} it was made for",
+            platform=platform,
+            driver=Driver(version=own, cuda=knowledge.cuda_of(own)) if own else None,
+            gpus=tuple(Gpu(index=i, name="", capability=item) for i, item in enumerate(capabilities)),
+            libc=libc,
+        )
+        for number, (capabilities, own) in enumerate(machines, 1)
+    )
     return HostFacts(
         label="the host it was made for",
-        platform=lock.solutions[0].platform if lock.solutions else here.platform,
+        platform=platform,
         driver=Driver(version=driver, cuda=level) if driver or level else None,
         gpus=gpus,
         libc=libc,
         kernel=packages.get("__linux"),
+        members=members,
         evidence=tuple(Evidence(fact, source, "custom_metadata") for fact in ("gpus", "driver.version", "libc")),
     )
 
@@ -235,7 +253,7 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 message=f"{file.name} asks for {pin.yaml_text()}, the lock for {solution.platform} holds {have}",
                 fix=f"cuenv lock {file}",
             )
-        if not broken:
+        if not broken and "cuenv_environment" in lock.metadata:
             yield Finding(
                 code="CU107",
                 severity="warning",

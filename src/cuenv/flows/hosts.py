@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, Driver, Evidence, Gpu, HostFacts, Libc, glibc, pool
 from cuenv.knowledge import Knowledge
-from cuenv.overrides import apply_overrides
+from cuenv.overrides import ARCH, CUDA, apply_overrides
 from cuenv.profile import Profile
 from cuenv.versions import Capability, check_driver
 
@@ -119,11 +119,10 @@ def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
     from cuenv.world.probe import surroundings  # noqa: PLC0415 - only where options leave something open
 
     here = replace(surroundings(), label=label, detected=False, kernel=None)
-    return apply_overrides(here, _without_cuda(options.environ))
-
-
-def _without_cuda(environ: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in environ.items() if not key.startswith("CONDA_OVERRIDE_CUDA")}
+    # A CUDA level that somebody set is no fact of this machine, and counts where no option says more.
+    level = not options.driver and options.environ.get(CUDA, "").strip()
+    hidden = {ARCH} if level else {ARCH, CUDA}
+    return apply_overrides(here, {key: value for key, value in options.environ.items() if key not in hidden})
 
 
 def _of_profile(profile: Profile, options: HostOptions, knowledge: Knowledge) -> HostFacts:
@@ -134,7 +133,7 @@ def _of_profile(profile: Profile, options: HostOptions, knowledge: Knowledge) ->
     evidence = [Evidence("gpus", source, ", ".join(profile.gpus))]
     if driver:
         evidence.append(Evidence("driver.version", source, f"lowest_driver: {driver.version}"))
-    return replace(facts, gpus=gpus, driver=driver, evidence=(*facts.evidence, *evidence))
+    return replace(facts, gpus=gpus, driver=driver or facts.driver, evidence=(*facts.evidence, *evidence))
 
 
 def _overridden(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
 from cuenv.lock import Lock, Solution, digest
+from cuenv.versions import Capability, check_driver
 from cuenv.world.files import read_text
 
 LOCK_NAME = "conda-lock.yml"
@@ -56,7 +58,26 @@ def host_metadata(facts: HostFacts) -> dict[str, str]:
         found["cuenv_gpus"] = " ".join(str(item) for item in facts.capabilities)
     if facts.driver and facts.driver.version:
         found["cuenv_driver"] = facts.driver.version
+    if facts.members:
+        found["cuenv_machines"] = " ".join(map(_machine_text, facts.members))
     return found
+
+
+def _machine_text(facts: HostFacts) -> str:
+    driver = facts.driver.version if facts.driver else None
+    return f"{'+'.join(map(str, facts.capabilities))}@{driver or ''}"
+
+
+def recorded_machines(lock: Lock) -> Iterator[tuple[tuple[Capability, ...], str | None]]:
+    """The GPUs and the driver of each machine of a pool that a lock was made for.
+
+    Raises:
+        ValueError: the record is not as cuenv writes it.
+    """
+    for text in lock.metadata.get("cuenv_machines", "").split():
+        gpus, _, driver = text.partition("@")
+        capabilities = tuple(Capability.parse(item) for item in gpus.split("+") if item)
+        yield capabilities, check_driver(driver) if driver else None
 
 
 def virtual_version(solution: Solution, name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,12 +76,20 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         OutsideError: the solver crashed, or a file cannot be written.
     """
     spec, warnings = read_environment(request.path)
-    platforms = request.platforms or spec.platforms
+    asked = (request.host.platform,) if request.host.platform else ()
+    platforms = request.platforms or asked or spec.platforms
     facts = host_facts(request.host, knowledge)
-    if platforms and not request.host.platform and facts.platform not in platforms:
+    moved: tuple[Finding, ...] = ()
+    if platforms and facts.platform not in platforms:
+        moved = _moved(facts, platforms, request)
         facts = replace(facts, platform=platforms[0])
     hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
-    before = [*spec_findings(spec, knowledge), *_pip_part(spec), *_without_cuda(spec, facts, request, knowledge)]
+    before = [
+        *moved,
+        *spec_findings(spec, knowledge),
+        *_pip_part(spec),
+        *_without_cuda(spec, facts, request, knowledge),
+    ]
     for host in hosts:
         before += judge_spec(spec, host, knowledge)
     early = report(request.path.name, _allowed(before, request.allow))
@@ -141,6 +150,21 @@ def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
                 hint=f"cuenv lock {path} --platform {PLATFORMS[0]}",
             )
     return platforms
+
+
+def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -> tuple[Finding, ...]:
+    """The host is of another platform than the file; a platform that the options leave open is not."""
+    if request.host.gpus and not request.host.hosts:
+        return ()
+    return (
+        Finding(
+            code="CU106",
+            severity="warning",
+            subject="platform",
+            message=f"{request.path.name} is for {', '.join(platforms)}, {facts.label} is {facts.platform}",
+            fix=f"cuenv lock {request.path} --platform {facts.platform}",
+        ),
+    )
 
 
 def _without_cuda(
@@ -236,7 +260,7 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
     if locked.lock is None:
         return ()
-    name = locked.spec.name or "cuenv"
+    name = shlex.quote(locked.spec.name or "cuenv")
     first = locked.lock.solutions[0]
     stem = f"conda-{first.platform}.lock"
     cuda = virtual_version(first, "__cuda")
