@@ -20,6 +20,11 @@ from cuenv.versions import Capability, version
 from cuenv.world.knowledge import DATA, load
 
 
+def text(knowledge: Knowledge) -> str:
+    """All tables as their files: what two knowledge bases are compared by."""
+    return "".join(dump(knowledge, name) for name in TABLES)
+
+
 @lru_cache(maxsize=1)
 def base() -> Knowledge:
     return load()
@@ -190,12 +195,12 @@ def test_an_overlay_replaces_a_row_with_its_key_and_adds_the_others() -> None:
     assert [row.version for row in laid.torch if "own" in row.sources][-1] == version("2.99.0")
     assert laid.sources["own"].publisher == "we"
     assert laid.edition == base().edition
-    assert laid.cudas == base().cudas
+    assert dump(laid, "cudas") == dump(base(), "cudas")
 
 
 def test_an_overlay_that_says_nothing_changes_nothing() -> None:
-    assert merge(base(), {}) == base()
-    assert merge(base(), decoded()) == base()
+    assert text(merge(base(), {})) == text(base())
+    assert text(merge(base(), decoded())) == text(base())
 
 
 def test_laying_over_keeps_canonical_order() -> None:
@@ -204,7 +209,7 @@ def test_laying_over_keeps_canonical_order() -> None:
     names = [row.name for row in laid.gpus]
     assert names == sorted(names)
     again = {name: json.loads(dump(laid, name)) for name in TABLES}
-    assert parse(again) == laid
+    assert text(parse(again)) == text(laid)
 
 
 def test_cells_arrive_as_their_types() -> None:
@@ -241,7 +246,7 @@ def test_whatever_stands_in_a_row_it_is_read_or_refused(data: st.DataObject) -> 
         assert all(line.isprintable() for line in message.splitlines())
         return
     assert all(line.isprintable() for line in dump(laid, name).splitlines())
-    assert parse({each: json.loads(dump(laid, each)) for each in TABLES}) == laid
+    assert text(parse({each: json.loads(dump(laid, each)) for each in TABLES})) == text(laid)
 
 
 @settings(max_examples=80, deadline=None)
@@ -249,7 +254,7 @@ def test_whatever_stands_in_a_row_it_is_read_or_refused(data: st.DataObject) -> 
 def test_whatever_stands_for_a_table_it_is_read_or_refused(tables: dict[str, Any]) -> None:
     laid, message = laid_or_refused(tables)
     assert bool(message) is bool(tables)
-    assert laid is None or laid == base()
+    assert laid is None or text(laid) == text(base())
 
 
 @settings(max_examples=80, deadline=None)

@@ -26,16 +26,20 @@ class Source:
     read_on: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Row:
-    """What every row carries: its sources, whether it is of low confidence, and a remark."""
+    """What every row carries: its sources, whether it is of low confidence, and a remark.
+
+    A row is itself and no other (``eq=False``): nobody asks whether two rows say the same, and the methods for it
+    would cost 2 ms at every start.
+    """
 
     sources: tuple[str, ...]
     low: bool = False
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Toolkit(Row):
     """One toolkit release X.Y.Z and the driver that belongs to it (full features and PTX JIT).
 
@@ -50,7 +54,7 @@ class Toolkit(Row):
     hard: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cuda(Row):
     """One CUDA minor X.Y: what its compiler can do and where conda has it.
 
@@ -80,7 +84,7 @@ class Cuda(Row):
         return self.conda_nvcc or self.version.major == 11
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Branch(Row):
     """A driver branch (535) and the CUDA release that its drivers speak (12.2)."""
 
@@ -88,7 +92,7 @@ class Branch(Row):
     cuda: Version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Floor(Row):
     """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
 
@@ -96,7 +100,7 @@ class Floor(Row):
     driver: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Generation(Row):
     """What is known about one compute capability.
 
@@ -115,7 +119,7 @@ class Generation(Row):
     module: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GpuModel(Row):
     """A GPU product.
 
@@ -179,7 +183,7 @@ class Requirement:
         return f"{self.package} {','.join(part for part in parts if part)}".strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchBuild(Row):
     """One build of PyTorch in a conda channel, for one platform.
 
@@ -205,7 +209,7 @@ class TorchBuild(Row):
     nccl: Requirement | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Layer(Row):
     """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs.
 
@@ -222,7 +226,7 @@ class Layer(Row):
     glibc: Version | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Component(Row):
     """An NVIDIA package that the one-channel law binds.
 
@@ -237,7 +241,7 @@ class Component(Row):
     headers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Twin(Row):
     """A package with CPU and CUDA builds under one name.
 
@@ -256,7 +260,7 @@ class Twin(Row):
     essential: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelFit(Row):
     """A label of the nvidia channel whose libraries fit inside the bounds of a ``pytorch-cuda`` build."""
 
@@ -265,7 +269,7 @@ class LabelFit(Row):
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ending(Row):
     """A package that ended: its releases, the last one, and what to take instead."""
 

@@ -123,6 +123,8 @@ def _fail(code: str, message: str, hint: str | None, *, wants_json: bool) -> Non
         click.echo(error_json(code, message, hint))
         return
     shown = "\n".join(printable(line) for line in message.splitlines())
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")  # a line of progress may stand there
     sys.stderr.write(f"{styled('error', 'error')}: {shown}\n")
     if hint:
         sys.stderr.write(f"hint: {printable(hint)}\n")

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import click
 
+from cuenv.errors import OutsideError
 from cuenv.report import Finding, Report
 from cuenv.urls import printable
 
@@ -46,8 +47,17 @@ def say(lines: Iterable[str], *, quiet: bool = False) -> None:
 
 
 def emit(text: str) -> None:
-    """The product, on stdout."""
-    click.echo(text, nl=not text.endswith("\n"))
+    """The product, on stdout.
+
+    Raises:
+        OutsideError: stdout cannot be written (a full disk); a reader that went away stays a BrokenPipeError.
+    """
+    try:
+        click.echo(text, nl=not text.endswith("\n"))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutsideError(f"cannot write to standard output: {error.strerror}", hint="df -h .") from error
 
 
 def emit_json(data: Any) -> None:

@@ -28,6 +28,7 @@ from cuenv.machine import machine_findings
 from cuenv.report import Finding, Report, report
 from cuenv.verify import candidate_of, host_findings
 from cuenv.versions import Capability, check_driver, version
+from cuenv.world.files import is_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,10 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages", host_line(facts))
     allowed = lock.metadata.get("cuenv_allowed", "").split()
-    lenient = [replace(item, severity="warning") if item.code in allowed else item for item in found]
+    lenient = [
+        replace(item, severity="warning") if item.severity == "error" and item.code in allowed else item
+        for item in found
+    ]
     return Checked(report=report(str(path), lenient, looked), facts=facts)
 
 
@@ -226,8 +230,8 @@ def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
     """The lock against the environment file that it names, if that lies beside it."""
     for source in lock.sources:
         file = path.parent / source
-        if not file.is_file():
-            continue
+        if not is_file(file) or file.suffix not in (".yml", ".yaml") or file.name == "meta.yaml":
+            continue  # conda-lock locks from meta.yaml and pyproject.toml as well
         spec, _ = read_environment(file)
         if lock.metadata.get("cuenv_environment") == spec_digest(spec):
             continue
@@ -238,9 +242,10 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
     from cuenv.world.solve import matches  # noqa: PLC0415 - only when the file changed
 
     for solution in lock.solutions:
+        asked = [pin for pin in spec.pins if not pin.name.startswith("__")]
         broken = [
             pin
-            for pin in spec.pins
+            for pin in asked
             if (package := solution.package(pin.name)) is None or not matches(pin.match_spec(), package)
         ]
         for pin in broken:

@@ -42,13 +42,15 @@ def read_lock(path: Path) -> Lock:
     Raises:
         InputError: it is not there or not valid.
     """
-    from cuenv.formats import conda_lock_v1, explicit_txt  # noqa: PLC0415 - YAML is read by lock and check only
-
     text = read_text(path)
     if any(line.strip() == "@EXPLICIT" for line in text.splitlines()[:200]):
+        from cuenv.formats import explicit_txt  # noqa: PLC0415 - the rarer format
+
         solution = explicit_txt.parse(text, str(path))
         return Lock(channels=(), sources=(), solutions=(solution,))
-    return conda_lock_v1.parse(text, str(path))
+    from cuenv.formats.conda_lock_v1_read import parse  # noqa: PLC0415 - YAML is read by lock and check only
+
+    return parse(text, str(path))
 
 
 def host_metadata(facts: HostFacts) -> dict[str, str]:

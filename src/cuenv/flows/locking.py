@@ -84,6 +84,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         moved = _moved(facts, platforms, request)
         facts = replace(facts, platform=platforms[0])
     hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
+    _open_ahead(spec, hosts[0], request)
     before = [
         *moved,
         *spec_findings(spec, knowledge),
@@ -114,6 +115,12 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
     return replace(refused, report=late, lock=made, written=_write(request.path, made, spec))
+
+
+def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
+    from cuenv.world.solve import open_ahead  # noqa: PLC0415 - the solver is heavy
+
+    open_ahead(spec.channels or ("defaults",), host.platform, request.sources)
 
 
 def _solve(

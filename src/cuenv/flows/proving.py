@@ -9,6 +9,7 @@ from dataclasses import replace
 from cuenv.candidates import Candidate
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec
+from cuenv.errors import ChannelError
 from cuenv.facts import virtual_packages
 from cuenv.lock import Solution, SolveRequest, Unsatisfiable
 from cuenv.world.solve import absent, solve
@@ -26,30 +27,40 @@ def prove(
 ) -> tuple[Decision, Solution | None]:
     """The best candidate that the channels close, and why each better one was skipped."""
     skipped: list[tuple[Candidate, str]] = []
-    facts = decision.case.facts
     pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
     for index, item in pairs:
-        tried = replace(decision, fitting=(item,))
-        spec = composed(tried)
-        platform = item.candidate.build.platform
         if progress:
             progress(f"trying {item.candidate}")
+        answer = _closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources)
+        if isinstance(answer, Solution):
+            rest = (item, *decision.fitting[index + 1 :])
+            return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
+        skipped.append((item.candidate, answer))
+    return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
+
+
+def _closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
+    """The solution of a candidate on the channels, or why there is none.
+
+    Raises:
+        ChannelError: a channel cannot be read. A label that the channels lack is a reason, and no error.
+    """
+    platform = candidate.build.platform
+    try:
         missing = absent(spec.pins, spec.channels, platform, sources)
         if missing:
-            skipped.append((item.candidate, f"no record of {', '.join(pin.yaml_text() for pin in missing)}"))
-            continue
-        request = SolveRequest(
-            spec=spec, channels=spec.channels, platform=platform, virtual_packages=virtual_packages(facts)
-        )
+            return f"no record of {', '.join(pin.yaml_text() for pin in missing)}"
+        facts = virtual_packages(decision.case.facts)
+        request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
-        if isinstance(answer, Unsatisfiable):
-            skipped.append(
-                (item.candidate, _without_python(item.candidate, spec, sources) or unsatisfiable_text(answer, spec))
-            )
-            continue
-        proven = replace(decision, fitting=(item, *decision.fitting[index + 1 :]), skipped=tuple(skipped), proven=True)
-        return proven, answer
-    return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
+    except ChannelError as error:
+        label = next((channel for channel in spec.channels if "/label/" in channel), None)
+        if label is None or f"channel {label}" not in error.message:
+            raise
+        return error.message
+    if isinstance(answer, Unsatisfiable):
+        return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)
+    return answer
 
 
 def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Sources) -> str | None:

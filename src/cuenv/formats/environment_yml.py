@@ -53,8 +53,9 @@ def _comments(texts: Iterable[str], indent: str) -> list[str]:
         clean = "".join(char if char.isprintable() else " " for char in text)
         lead = f"{indent}# "
         room = _WIDTH - len(lead)
-        wrapped = textwrap.wrap(clean, room, break_long_words=False, break_on_hyphens=False)
-        lines += [(lead + line).rstrip() for line in (wrapped if len(clean) > room else [clean])]
+        whole = len(clean) <= room or clean.startswith("  ")  # what is indented is a command, to be copied
+        wrapped = [clean] if whole else textwrap.wrap(clean, room, break_long_words=False, break_on_hyphens=False)
+        lines += [(lead + line).rstrip() for line in wrapped]
     return lines
 
 

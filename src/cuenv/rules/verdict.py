@@ -97,6 +97,8 @@ def worst(rule: str, verdicts: Sequence[Verdict], otherwise: str) -> Verdict:
     """The gravest of several verdicts of one rule, with the grounds of all that are as grave."""
     if not verdicts:
         return Verdict(rule=rule, outcome="pass", because=otherwise)
+    if len(verdicts) == 1:
+        return verdicts[0]
     order = ("reject", "unknown", "warn", "pass")
     gravest = min(verdicts, key=lambda verdict: order.index(verdict.outcome))
     equal = [verdict for verdict in verdicts if verdict.outcome == gravest.outcome]

@@ -11,10 +11,11 @@ import asyncio
 import atexit
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
@@ -55,9 +56,20 @@ class Channels:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._sharded = True
-        self._gateways: dict[bool, Gateway] = {}
+        self._remote = False
+        self._gateways: dict[tuple[bool, bool], Gateway] = {}
         self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
         self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
+        self._ahead: Thread | None = None
+
+    def open_ahead(self, channels: Sequence[str], platform: str) -> None:
+        """Begin to open the channels that are folders, in a thread, while the caller still thinks; `open` waits."""
+        self._ahead = Thread(target=self._open_quietly, args=(channels, platform), daemon=True)
+        self._ahead.start()
+
+    def _open_quietly(self, channels: Sequence[str], platform: str) -> None:
+        with suppress(CuenvError):  # `open` meets it again, and says it
+            self._open(channels, platform, None)
 
     def open(self, channels: Sequence[str], platform: str, progress: Progress | None = None) -> tuple[Part, ...]:
         """Open channels for a platform, in order of priority.
@@ -65,12 +77,19 @@ class Channels:
         Raises:
             ChannelError: a folder does not hold what a channel must hold.
         """
+        if self._ahead:
+            self._ahead.join()
+            self._ahead = None
+        return self._open(channels, platform, progress)
+
+    def _open(self, channels: Sequence[str], platform: str, progress: Progress | None) -> tuple[Part, ...]:
         parts: list[Part] = []
         for url in self.sources.urls(channels):
             if progress:
                 progress(f"reading {short_channel(url)}")
             folder = self.sources.folder(url)
             if folder is None:
+                self._remote = True
                 handle = Channel(url)
                 parts.extend(Part(url, subdir, self.sources.target(url), handle) for subdir in (platform, "noarch"))
             else:
@@ -115,15 +134,17 @@ class Channels:
         return self.ask(parts, question) if specs else []
 
     def _gateway(self) -> Gateway:
-        if self._sharded not in self._gateways:
+        kind = (self._sharded, self._remote)
+        if kind not in self._gateways:
             config = SourceConfig(
                 sharded_enabled=self._sharded,
                 cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
             )
-            self._gateways[self._sharded] = Gateway(
-                cache_dir=self.sources.repodata_folder(), default_config=config, client=make_client(self.sources)
-            )
-        return self._gateways[self._sharded]
+            # Folders need no client, and making one reads the system's certificates.
+            client = make_client(self.sources) if self._remote else None
+            folder = self.sources.repodata_folder()
+            self._gateways[kind] = Gateway(cache_dir=folder, default_config=config, client=client)
+        return self._gateways[kind]
 
     def _folder(self, url: str, folder: Path, platform: str) -> Iterator[Part]:
         for subdir in (platform, "noarch"):

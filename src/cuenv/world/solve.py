@@ -82,6 +82,11 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
     )
 
 
+def open_ahead(channels: Sequence[str], platform: str, sources: Sources) -> None:
+    """Begin to read the channels that are folders, for a solve that will come."""
+    channels_of(sources.reaching(channels)).open_ahead(channels, platform)
+
+
 def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources: Sources) -> tuple[Pin, ...]:
     """The pins that no record of the channels satisfies: a cheap answer before a solve.
 
