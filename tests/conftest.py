@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -42,3 +43,16 @@ def pytest_configure() -> None:
     """With CUENV_REQUIRE_RECORDS=1, as in continuous integration, a test run without the records is an error."""
     if os.environ.get("CUENV_REQUIRE_RECORDS") and not RECORDS.is_dir():
         raise pytest.UsageError(f"CUENV_REQUIRE_RECORDS is set, and the channel records are not at {RECORDS}")
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reaches a network by accident: Python's sockets connect to this machine or not at all."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise AssertionError(f"a test wanted to reach {address[0]}")
+        connect(self, address)  # type: ignore[arg-type]  # whatever form it has, the real one judges it
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)

@@ -239,18 +239,28 @@ def test_a_cpu_build_is_never_chosen_unasked() -> None:
 # every host with every profile
 
 
+def decides_or_says_why_not(facts: HostFacts, wish: Profile) -> None:
+    decision = decide(Case(facts=facts, wish=wish, knowledge=base()))
+    if decision.chosen:
+        assert compose(decision, name=wish.name, version="0").pins
+    else:
+        assert decision.rejections
+        assert hints(decision)
+    assert sum(group.count for group in decision.rejections) + len(decision.fitting) == len(decision.assessments)
+
+
 @pytest.mark.parametrize("profile", profile_names())
 @pytest.mark.parametrize("name", HOSTS)
 def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -> None:
+    decides_or_says_why_not(shipped(name), read_profile(profile))
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
     wish = read_profile(profile)
-    for facts in (shipped(name), host_facts(HostOptions(glibc="2.35", environ={}), base(), wish)):
-        decision = decide(Case(facts=facts, wish=wish, knowledge=base()))
-        if decision.chosen:
-            assert compose(decision, name=wish.name, version="0").pins
-        else:
-            assert decision.rejections
-            assert hints(decision)
-        assert sum(group.count for group in decision.rejections) + len(decision.fitting) == len(decision.assessments)
+    facts = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wish)
+    decides_or_says_why_not(facts, wish)
+    assert decided(facts, dev=wish.dev).chosen
 
 
 @pytest.mark.parametrize("name", HOSTS)
@@ -535,7 +545,7 @@ def test_an_unknown_driver_fits_wherever_a_known_one_of_any_age_does(
     assert fitting(machine(*texts, driver=driver)).keys() <= fitting(machine(*texts)).keys()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(many, many, drivers, drivers)
 def test_a_pool_fits_nothing_that_one_of_its_machines_refuses(
     one: list[Capability], other: list[Capability], first: str, second: str
@@ -588,7 +598,7 @@ QUESTIONS = (
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(many, st.none() | drivers, st.sampled_from(QUESTIONS))
 def test_why_not_agrees_with_the_decision(gpus: list[Capability], driver: str | None, question: str) -> None:
     decision = decided(machine(*map(str, gpus), driver=driver))

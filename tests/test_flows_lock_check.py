@@ -166,7 +166,7 @@ def test_the_commands_make_the_environment_from_what_was_written(folder: Path, s
     commands = create_commands(locked(folder, sources))
     assert len(commands) == 4
     for command in commands:
-        files = [word for word in command.split() if "lock" in word and word not in ("conda-lock",)]
+        files = [word for word in command.split() if "lock" in word and word != "conda-lock"]
         assert all((folder / name).exists() for name in files), command
         assert "-n sample" in command
     (solving,) = [command for command in commands if "conda env create" in command]

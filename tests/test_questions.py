@@ -148,9 +148,12 @@ def test_a_range_is_asked_as_well() -> None:
     assert why_not(DECISIONS["rtx4090-535"], "cuda=12").says.startswith("it is chosen")
 
 
-def test_the_python_that_the_tables_have_for_no_build_is_a_reason() -> None:
-    answer = why_not(decided(options("RTX 4090", driver="535.129.03"), pytorch="2.3"), "python=3.14")
-    assert answer.says
+def test_a_python_that_the_wished_torch_does_not_have_is_rejected_by_the_wish() -> None:
+    decision = decided(options("RTX 4090", driver="535.129.03"), pytorch="2.3")
+    rejected = why_not(decision, "python=3.14")
+    assert verdicts(rejected, "reject")[0] == "wish"
+    assert "--pytorch 2.3" in rejected.says
+    assert why_not(decision, "python=3.11").losses[0].criterion == "Python nearest 3.12"
 
 
 def test_without_a_choice_there_is_still_a_reason() -> None:

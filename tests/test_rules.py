@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cuenv.candidates import Candidate
 from cuenv.facts import Driver, Gap, Gpu, Libc, pool
 from cuenv.knowledge import Layer, Requirement
-from cuenv.rules import RULES, Case, Judge, Verdict
+from cuenv.rules import RULES, Judge, Verdict
 from cuenv.rules.layers import range_for
 from cuenv.rules.verdict import Remedy, worst
 from cuenv.versions import Capability, driver_key, version
@@ -607,8 +607,3 @@ def test_a_driver_by_hand_is_judged_like_a_probed_one() -> None:
     assert verdict("driver-floor", CUDA129, facts).outcome == "pass"
     assert verdict("driver-gpu", CUDA129, facts).outcome == "pass"
     assert verdict("driver-level", CUDA129, facts).outcome == "pass"
-
-
-def test_a_case_is_a_value() -> None:
-    facts = machine("8.9")
-    assert case(facts) == Case(facts=facts, wish=case(facts).wish, knowledge=base())

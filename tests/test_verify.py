@@ -12,7 +12,7 @@ from cuenv.errors import ExitCode
 from cuenv.facts import Driver, FoundToolkit, HostFacts, pool
 from cuenv.installed import installed_findings
 from cuenv.judge import drift_findings
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lock import LockedPackage
 from cuenv.lock_laws import lock_findings
 from cuenv.machine import machine_findings
 from cuenv.report import Finding, report
@@ -23,7 +23,6 @@ from given import (
     base,
     candidate,
     capabilities,
-    choice,
     decided,
     drivers,
     machine,
@@ -526,9 +525,3 @@ def test_a_report_puts_the_gravest_first_and_equal_ones_once() -> None:
     assert report("lock", []).exit == ExitCode.OK
     assert report("lock", on(machine("8.9", driver="535.129.03"), *FORGE)).exit == ExitCode.OK
     assert report("x", reversed(findings)) == report("x", findings)
-
-
-def test_a_lock_made_by_hand_is_like_the_choice() -> None:
-    item = choice(decided(machine("8.9", driver="535.129.03"), pytorch="2.10"))
-    assert item.build is candidate("2.10.0", "cuda129*").build
-    assert isinstance(solution(*FORGE), Solution)
