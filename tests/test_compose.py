@@ -131,6 +131,15 @@ def test_with_a_compiler_come_headers_ninja_and_a_host_compiler_that_nvcc_accept
         assert brought >= {"cuda_runtime.h", "cusparse.h", "cublas_v2.h", "cusolverDn.h", "curand.h"}
 
 
+def test_the_host_compiler_keeps_to_the_stricter_bound_of_conda_forge() -> None:
+    row = base().cuda(version("12.4"))
+    assert row
+    assert (row.gcc_max, row.conda_gcc_max) == (13, 12)
+    spec = composed(decide(case(machine("8.0")), [candidate("2.5.1", "cuda120*", "12.4")]))
+    theirs = composed(decide(case(machine("8.0")), [candidate("2.5.1", "*cuda12.4*")]))
+    assert [each.pin("gxx_linux-64").version for each in (spec, theirs)] == ["12.*", "13.*"]  # type: ignore[union-attr] # it is there
+
+
 # guards
 
 

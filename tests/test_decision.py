@@ -334,6 +334,22 @@ def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: di
         assert (best.version, best.build, best.stack) == (named.version, named.build, named.stack), hint.command
 
 
+def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
+    together = pool(
+        [machine("8.0", driver="470.129.06", label="one"), machine("8.6", driver="470.129.06", label="two")]
+    )
+    decision = decided(together)
+    drivers_hinted = 0
+    for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
+        if miss.remedy.driver:
+            drivers_hinted += 1
+            facts, wish = followed(hint.command)
+            assert facts.capabilities == together.capabilities
+            found = decide(Case(facts=facts, wish=wish, knowledge=base()))
+            assert choice(found).build is miss.candidate.build
+    assert drivers_hinted
+
+
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = decided(shipped(name))

@@ -219,6 +219,13 @@ def test_several_hosts_are_a_pool_and_options_bend_each(here: HostFacts) -> None
     assert of(hosts=(*names, *names)) == facts
 
 
+def test_gpus_by_option_make_one_host_of_a_pool(here: HostFacts) -> None:
+    facts = of(hosts=("pool-v100", "pool-rtx5090"), gpus=("8.9",))
+    assert (facts.members, facts.capabilities) == ((), (Capability(8, 9),))
+    assert facts.driver
+    assert facts.driver.version == of(hosts=("pool-rtx5090",)).driver.version  # type: ignore[union-attr] # it has one
+
+
 def test_hosts_of_two_platforms_are_no_pool(here: HostFacts) -> None:
     with pytest.raises(UsageError) as caught:
         of(hosts=("rtx4090-535", "gh200-570"))

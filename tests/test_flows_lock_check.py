@@ -265,6 +265,17 @@ def test_a_refusal_writes_nothing_and_leaves_the_old_files(folder: Path, sources
     assert content(folder) == before
 
 
+def test_what_the_solver_makes_of_a_file_is_judged_before_anything_is_written(folder: Path, sources: Sources) -> None:
+    """The build of the file does not say CPU, and only a CPU build is of this number."""
+    text = "channels: [conda-forge]\ndependencies: [pytorch=2.12.0=*_sample_100, cuda-version=12.9, python=3.12]\n"
+    (folder / "environment.yml").write_text(text)
+    answer = locked(folder, sources)
+    assert answer.lock is None
+    assert codes(answer.report) == ["CU103"]
+    assert content(folder) == {}
+    assert locked(folder, sources, allow=("CU103",)).lock
+
+
 @pytest.mark.parametrize(("host", "code"), [("a800-470", "CU401"), ("rtx5090-560", "CU402"), ("no-gpu", "CU409")])
 def test_a_host_that_it_cannot_serve_refuses(folder: Path, sources: Sources, host: str, code: str) -> None:
     answer = locked(folder, sources, options(host))

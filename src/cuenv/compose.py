@@ -262,5 +262,5 @@ def _header(decision: Decision, version: str) -> tuple[str, ...]:
     options = list(host_options(case.facts))
     if decision.minimum_driver and not {"--driver", "--host"} & set(options):
         options += ["--driver", decision.minimum_driver]
-    lines.append(f"Lock it: {shlex.join(['cuenv', 'lock', 'environment.yml', *options])}")
+    lines += ["Lock it:", f"  {shlex.join(['cuenv', 'lock', 'environment.yml', *options])}"]
     return tuple(lines)
