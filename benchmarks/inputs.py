@@ -14,7 +14,7 @@ from cuenv.facts import virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, host_metadata, spec_digest
 from cuenv.formats import conda_lock_v1, environment_yml
-from cuenv.lock import Lock, LockedPackage, Solution, content_digest
+from cuenv.lockfile import Lock, LockedPackage, Solution, content_digest
 from cuenv.urls import CANONICAL, channel_url
 from cuenv.world.knowledge import load
 from cuenv.world.sources import parse_mirrors

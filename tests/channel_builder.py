@@ -16,7 +16,7 @@ from typing import Any
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.facts import VirtualPackage
-from cuenv.lock import LockedPackage, SolveRequest
+from cuenv.lockfile import LockedPackage, SolveRequest
 from cuenv.urls import channel_url
 from cuenv.world.packages import Package, write_channel
 from cuenv.world.sources import Mirror, Sources

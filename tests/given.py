@@ -15,7 +15,7 @@ from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.knowledge import Knowledge
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 from cuenv.profile import Profile
 from cuenv.rules import Case, Judge, Verdict
 from cuenv.specs import parse_spec

@@ -18,7 +18,7 @@ from cuenv.environment import ROLES, EnvironmentSpec
 from cuenv.facts import pool
 from cuenv.formats import environment_yml
 from cuenv.laws import spec_findings, wants_cuda
-from cuenv.lock import Unsatisfiable
+from cuenv.lockfile import Unsatisfiable
 from cuenv.profile import STACKS
 from cuenv.versions import Capability, Target, version
 from cuenv.world.solve import solve

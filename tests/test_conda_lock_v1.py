@@ -23,7 +23,7 @@ from cuenv.formats import environment_yml, explicit_txt
 from cuenv.formats.conda_lock_hash import content_hash
 from cuenv.formats.conda_lock_v1 import parse, render
 from cuenv.formats.package_url import parse_package_url
-from cuenv.lock import Lock, LockedPackage, Solution
+from cuenv.lockfile import Lock, LockedPackage, Solution
 
 BASE = "https://conda.anaconda.org/conda-forge"
 MD5 = "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@ from rattler.package import BuildString
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.formats import environment_yml
 from cuenv.formats.env_lock_yml import render
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 
 BASE = "https://conda.anaconda.org"
 

@@ -14,7 +14,7 @@ from rattler.explicit_environment import ExplicitEnvironmentSpec
 
 from cuenv.errors import InputError
 from cuenv.formats.explicit_txt import parse, render
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 
 BASE = "https://conda.anaconda.org/conda-forge"
 MD5 = "0123456789abcdef0123456789abcdef"

@@ -15,7 +15,7 @@ import pytest
 from channel_builder import pkg, request, serve, write
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, HashError, InputError, OutsideError
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 from cuenv.world.install import install
 from cuenv.world.prefix import read_prefix
 from cuenv.world.sample import write_sample

@@ -14,7 +14,7 @@ from channel_builder import request
 from cuenv.environment import Pin
 from cuenv.errors import OutsideError
 from cuenv.facts import VirtualPackage
-from cuenv.lock import Solution, Unsatisfiable
+from cuenv.lockfile import Solution, Unsatisfiable
 from cuenv.world.sample import write_sample
 from cuenv.world.solve import solve
 from cuenv.world.sources import Sources

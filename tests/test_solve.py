@@ -15,7 +15,7 @@ from channel_builder import PLATFORM, VIRTUAL, edit, pkg, request, write
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.facts import VirtualPackage
-from cuenv.lock import LockedPackage, Solution, Unsatisfiable
+from cuenv.lockfile import LockedPackage, Solution, Unsatisfiable
 from cuenv.world.solve import absent, matches, solve
 from cuenv.world.sources import Mirror, Sources
 

@@ -14,7 +14,7 @@ import pytest
 from channel_builder import Server, pkg, request, serve, write
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, InputError
-from cuenv.lock import Solution
+from cuenv.lockfile import Solution
 from cuenv.world.solve import absent, solve
 from cuenv.world.sources import Mirror, Sources
 

@@ -13,7 +13,7 @@ import pytest
 from channel_builder import request
 from cuenv.environment import Pin
 from cuenv.facts import VirtualPackage
-from cuenv.lock import Solution, SolveRequest, Unsatisfiable
+from cuenv.lockfile import Solution, SolveRequest, Unsatisfiable
 from cuenv.world.channels import Channels
 from cuenv.world.solve import absent, parse_spec, solve
 from cuenv.world.sources import Mirror, Sources

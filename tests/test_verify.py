@@ -12,8 +12,8 @@ from cuenv.errors import ExitCode
 from cuenv.facts import Driver, FoundToolkit, HostFacts, pool
 from cuenv.installed import installed_findings
 from cuenv.judge import drift_findings
-from cuenv.lock import LockedPackage
 from cuenv.lock_laws import lock_findings
+from cuenv.lockfile import LockedPackage
 from cuenv.machine import machine_findings
 from cuenv.report import Finding, report
 from cuenv.verify import build_cuda, candidate_of, host_findings

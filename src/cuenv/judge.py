@@ -14,7 +14,7 @@ from cuenv.errors import UsageError
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import wants_cuda
-from cuenv.lock import Solution
+from cuenv.lockfile import Solution
 from cuenv.profile import STACKS, Profile
 from cuenv.report import Finding
 from cuenv.rules import Case

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from cuenv.knowledge import Knowledge
 from cuenv.laws import two_channels
-from cuenv.lock import LockedPackage
+from cuenv.lockfile import LockedPackage
 from cuenv.report import Finding
 
 _MAJORS = ("10", "11", "12", "13")

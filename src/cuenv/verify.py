@@ -13,7 +13,7 @@ from packaging.version import Version
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge, TorchBuild
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 from cuenv.profile import Profile
 from cuenv.report import Finding, Severity
 from cuenv.rules import Case, Judge, Verdict

@@ -22,8 +22,8 @@ from cuenv.flows.lock_files import (
 )
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
-from cuenv.lock import Lock, Solution, content_digest
 from cuenv.lock_laws import lock_findings
+from cuenv.lockfile import Lock, Solution, content_digest
 from cuenv.machine import machine_findings
 from cuenv.report import Finding, Report, report
 from cuenv.verify import candidate_of, host_findings

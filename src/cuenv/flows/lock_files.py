@@ -9,7 +9,7 @@ from pathlib import Path
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
-from cuenv.lock import Lock, Solution, digest
+from cuenv.lockfile import Lock, Solution, digest
 from cuenv.versions import Capability, check_driver
 from cuenv.world.files import read_text
 

@@ -16,8 +16,8 @@ from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, r
 from cuenv.judge import drift_findings, judge_spec
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings, wants_cuda
-from cuenv.lock import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.lock_laws import lock_findings
+from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.rules import Case

@@ -11,7 +11,7 @@ from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import ChannelError
 from cuenv.facts import virtual_packages
-from cuenv.lock import Solution, SolveRequest, Unsatisfiable
+from cuenv.lockfile import Solution, SolveRequest, Unsatisfiable
 from cuenv.world.solve import absent, solve
 from cuenv.world.sources import Sources
 

@@ -20,7 +20,7 @@ from cuenv.report import Finding, report
 from cuenv.rules import Case
 
 if TYPE_CHECKING:  # only --prove pays for them
-    from cuenv.lock import Solution
+    from cuenv.lockfile import Solution
     from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]

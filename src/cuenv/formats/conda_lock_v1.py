@@ -14,7 +14,7 @@ from cuenv.errors import InputError
 from cuenv.formats.conda_lock_hash import content_hash
 from cuenv.formats.conda_lock_v1_read import SOLVER, VIRTUAL, parse
 from cuenv.formats.yaml_write import quote
-from cuenv.lock import CREATED_BY, Lock, LockedPackage, Solution
+from cuenv.lockfile import CREATED_BY, Lock, LockedPackage, Solution
 from cuenv.specs import parse_spec, split_name
 from cuenv.urls import strip_credentials
 

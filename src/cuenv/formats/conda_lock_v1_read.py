@@ -9,7 +9,7 @@ from dataclasses import replace
 from cuenv.facts import VirtualPackage
 from cuenv.formats.package_url import parse_package_url
 from cuenv.formats.yaml_read import load
-from cuenv.lock import Lock, LockedPackage, Solution
+from cuenv.lockfile import Lock, LockedPackage, Solution
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import short_channel, strip_credentials
 

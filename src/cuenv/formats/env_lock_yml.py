@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.formats import environment_yml
-from cuenv.lock import Solution
+from cuenv.lockfile import Solution
 from cuenv.urls import short_channel, strip_credentials
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from cuenv.formats.package_url import parse_package_url
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 from cuenv.reading import Faults, describe
 from cuenv.specs import split_name
 from cuenv.urls import strip_credentials

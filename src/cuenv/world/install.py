@@ -20,7 +20,7 @@ from rattler import install as _install
 from rattler.exceptions import InstallerError
 
 from cuenv.errors import ChannelError, HashError, InputError, OutsideError
-from cuenv.lock import LockedPackage, Solution
+from cuenv.lockfile import LockedPackage, Solution
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cuenv.errors import InputError
-from cuenv.lock import LockedPackage
+from cuenv.lockfile import LockedPackage
 from cuenv.reading import Faults, Reader
 from cuenv.urls import channel_url, printable, strip_credentials
 

@@ -8,7 +8,7 @@ from rattler import PackageRecord, RepoDataRecord
 from rattler.package import BuildString
 
 from cuenv.errors import InputError
-from cuenv.lock import LockedPackage
+from cuenv.lockfile import LockedPackage
 from cuenv.urls import printable, redact
 
 _BUILD_NUMBER = re.compile(r"_?(\d+)$")

@@ -22,7 +22,7 @@ from rattler.package import BuildString
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.facts import VirtualPackage
-from cuenv.lock import LockedPackage, Solution, SolveRequest, Unsatisfiable
+from cuenv.lockfile import LockedPackage, Solution, SolveRequest, Unsatisfiable
 from cuenv.urls import printable, redact, short_channel, strip_credentials
 from cuenv.world.channels import Channels, Part, Progress, Source, channels_of, translated
 from cuenv.world.records import record_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuenv.errors import UsageError
-from cuenv.lock import digest
+from cuenv.lockfile import digest
 from cuenv.urls import CANONICAL, channel_url, printable, strip_credentials
 
 DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
