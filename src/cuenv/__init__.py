@@ -51,6 +51,11 @@ __all__ = [
 ]
 
 
+def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
+    """One text, or several: a text is never taken for its letters."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
 def load_knowledge(extra: Path | None = None) -> Knowledge:
     """The knowledge base, with the rows of further tables in a folder laid over it."""
     from cuenv.world.knowledge import load  # noqa: PLC0415 - see the module docstring
@@ -89,6 +94,10 @@ def make_host(
     """
     from cuenv.flows.hosts import HostOptions, host_facts  # noqa: PLC0415 - see the module docstring
 
+    if not gpus:
+        from cuenv.errors import UsageError  # noqa: PLC0415 - as above
+
+        raise UsageError("make_host needs a GPU", hint='make_host("RTX 4090", driver="535.129.03")')
     options = HostOptions(gpus=gpus, driver=driver, glibc=glibc, platform=platform)
     return host_facts(options, load_knowledge())
 
@@ -111,8 +120,8 @@ def wishes(
     pytorch: str | None = None,
     cuda: str | None = None,
     python: str | None = None,
-    packages: Sequence[str] = (),
-    pip: Sequence[str] = (),
+    packages: str | Sequence[str] = (),
+    pip: str | Sequence[str] = (),
     dev: bool = True,
     cpu: bool = False,
     prefer: str = "newest",
@@ -134,17 +143,23 @@ def wishes(
     Raises:
         UsageError: a wish that is no version wish.
     """
-    from cuenv.profile import Profile as Wishes  # noqa: PLC0415 - see the module docstring
+    from cuenv.errors import UsageError  # noqa: PLC0415 - see the module docstring
+    from cuenv.profile import PREFER, STACKS  # noqa: PLC0415 - as above
+    from cuenv.profile import Profile as Wishes  # noqa: PLC0415 - as above
     from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
 
+    if prefer not in PREFER or stack not in (None, *STACKS):
+        raise UsageError(f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}")
+    if cpu and cuda:
+        raise UsageError("cpu and cuda exclude each other", hint="cuenv.wishes(cpu=True)")
     return Wishes(
         name=name,
         stack=stack,
         pytorch=parse_wish(pytorch, what="pytorch") if pytorch else None,
         cuda=parse_wish(cuda, what="cuda") if cuda else None,
         python=parse_wish(python, what="python") if python else None,
-        packages=tuple(packages),
-        pip=tuple(pip),
+        packages=_several(packages),
+        pip=_several(pip),
         dev=dev,
         cpu=cpu,
         prefer=prefer,
@@ -178,7 +193,7 @@ def render(spec: EnvironmentSpec) -> str:
     return write(spec)
 
 
-def channels(mirrors: Sequence[str] = (), *, offline: bool = False) -> Sources:
+def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sources:
     """How channels are reached: mirrors as ``FROM=TO``, then the user's ``.condarc``.
 
     Raises:
@@ -191,19 +206,19 @@ def channels(mirrors: Sequence[str] = (), *, offline: bool = False) -> Sources:
     from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
 
     settings = read_condarc(condarc_files(os.environ), os.environ)
-    return sources_from(settings, parse_mirrors(mirrors), offline=offline)
+    return sources_from(settings, parse_mirrors(_several(mirrors)), offline=offline)
 
 
 def lock(
-    path: Path,
-    host: Sequence[str] = (),
+    path: Path | str,
+    host: str | Sequence[str] = (),
     *,
-    gpus: Sequence[str] = (),
+    gpus: str | Sequence[str] = (),
     driver: str | None = None,
     glibc: str | None = None,
     platform: str | None = None,
     sources: Sources | None = None,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Locked:
     """Solve an environment file and write its lock files beside it.
@@ -227,16 +242,16 @@ def lock(
     from cuenv.flows.locking import LockRequest  # noqa: PLC0415 - as above
     from cuenv.flows.locking import lock as freeze  # noqa: PLC0415 - as above
 
-    options = HostOptions(hosts=tuple(host), gpus=tuple(gpus), driver=driver, glibc=glibc, platform=platform)
-    request = LockRequest(path=path, host=options, sources=sources or channels(), allow=tuple(allow))
+    options = HostOptions(hosts=_several(host), gpus=_several(gpus), driver=driver, glibc=glibc, platform=platform)
+    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=_several(allow))
     return freeze(request, load_knowledge(), progress=progress)
 
 
 def check(
-    path: Path,
-    host: Sequence[str] = (),
+    path: Path | str,
+    host: str | Sequence[str] = (),
     *,
-    gpus: Sequence[str] = (),
+    gpus: str | Sequence[str] = (),
     driver: str | None = None,
     glibc: str | None = None,
     platform: str | None = None,
@@ -257,8 +272,8 @@ def check(
     from cuenv.flows.checking import check as look  # noqa: PLC0415 - see the module docstring
     from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - as above
 
-    options = HostOptions(hosts=tuple(host), gpus=tuple(gpus), driver=driver, glibc=glibc, platform=platform)
-    return look(path, options, load_knowledge())
+    options = HostOptions(hosts=_several(host), gpus=_several(gpus), driver=driver, glibc=glibc, platform=platform)
+    return look(Path(path), options, load_knowledge())
 
 
 def why(decision: Decision, subject: str) -> Answer:

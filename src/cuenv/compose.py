@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from cuenv.candidates import Candidate, admits_all
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.explain import served_lines
-from cuenv.host_text import host_line, host_options
+from cuenv.explain import lock_command, served_lines
+from cuenv.host_text import host_line
 from cuenv.knowledge import Cuda, Knowledge, Requirement
 from cuenv.rules import Case
 from cuenv.rules.device import target_for
@@ -19,7 +18,13 @@ from cuenv.versions import Wish
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
 
-_DECIDED = {"pytorch": "--pytorch", "python": "--python", "cuda-version": "--cuda", "pytorch-cuda": "--cuda"}
+_DECIDED = {
+    "pytorch": "--pytorch",
+    "python": "--python",
+    "cuda-version": "--cuda",
+    "cudatoolkit": "--cuda",
+    "pytorch-cuda": "--cuda",
+}
 """Packages whose version is the decision itself, and the option that asks for another."""
 
 
@@ -259,8 +264,5 @@ def _header(decision: Decision, version: str) -> tuple[str, ...]:
     lines += served_lines(decision)
     if decision.minimum_driver:
         lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
-    options = list(host_options(case.facts))
-    if decision.minimum_driver and not {"--driver", "--host"} & set(options):
-        options += ["--driver", decision.minimum_driver]
-    lines += ["Lock it:", f"  {shlex.join(['cuenv', 'lock', 'environment.yml', *options])}"]
+    lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

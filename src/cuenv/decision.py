@@ -213,10 +213,14 @@ class Decision:
                 opened.setdefault(item.objections[0].remedy, []).append(item)
         misses = []
         for remedy, items in opened.items():
-            ranking = Ranking(_remedied(self.case, remedy))
-            best = min(items, key=ranking.key)
+            then = _remedied(self.case, remedy)
+            ranking = Ranking(then)
+            # An option changes what every rule asks for: what it opens is what a whole decision with it would choose.
+            best = decide(then).chosen if remedy.option else min(items, key=ranking.key)
+            if best is None:
+                continue
             if self.chosen is None or ranking.key(best) < ranking.key(self.chosen):
-                misses.append(NearMiss(best.candidate, best.objections[0], remedy))
+                misses.append(NearMiss(best.candidate, items[0].objections[0], remedy))
         return tuple(sorted(misses, key=lambda miss: (driver_key(miss.remedy.driver or "0"), miss.remedy.text)))
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
@@ -271,6 +275,8 @@ class Ranking:
 
 def _remedied(case: Case, remedy: Remedy) -> Case:
     """The case as it would be with the remedy's driver."""
+    if remedy.option == "--no-dev":
+        return replace(case, wish=replace(case.wish, dev=False))
     if remedy.driver is None:
         return case
     driver = Driver(version=remedy.driver, cuda=case.knowledge.cuda_of(remedy.driver))

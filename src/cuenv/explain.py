@@ -94,12 +94,23 @@ def skipped_lines(decision: Decision) -> list[str]:
     return [f"skipped {what}, python {', '.join(pythons)}: {missing}" for (what, missing), pythons in groups.items()]
 
 
+def lock_command(decision: Decision, path: str) -> str:
+    """The command that locks what was chosen for the same host, on any machine."""
+    options = list(host_options(decision.case.facts))
+    if decision.minimum_driver and not {"--driver", "--host"} & set(options):
+        options += ["--driver", decision.minimum_driver]
+    return shlex.join(["cuenv", "lock", path, *options])
+
+
 def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
     case, found = decision.case, []
-    wishes = wish_options(case.wish)
+    wishes = (*wish_options(case.wish), *(("--prove",) if decision.proven else ()))
+    lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
         build = miss.candidate.build
+        if id(build) in lacking:  # the channels have just been found not to hold it
+            continue
         opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
         if miss.remedy.driver:
             if not case.facts.gpus:  # a driver without GPUs says nothing to resolve

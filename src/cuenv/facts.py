@@ -146,6 +146,7 @@ class HostFacts:
 
     Attributes:
         label: what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``.
+        asked_as: how the user named it (``--host``); empty when not.
         detected: these are facts of one real machine (probed or recorded), not of options or a pool.
         platform: the conda platform, ``linux-64`` or ``linux-aarch64``.
         kernel: the release of the Linux kernel.
@@ -156,6 +157,7 @@ class HostFacts:
 
     label: str
     platform: str
+    asked_as: str = field(default="", compare=False)
     detected: bool = False
     driver: Driver | None = None
     gpus: tuple[Gpu, ...] = ()

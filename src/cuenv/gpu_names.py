@@ -47,6 +47,10 @@ class _Names(NamedTuple):
     loose: Index
 
 
+_ALIKE = 0.6
+"""How alike two names must be, from 0 to 1 (and 1 more for a common number), for one to be worth naming."""
+
+
 def find_gpu(text: str, gpus: tuple[GpuModel, ...]) -> GpuModel | None:
     """The product that a text means; ``None`` when it is unknown, or may be several of different capability."""
     names = _names(gpus)
@@ -71,8 +75,10 @@ def near_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[Gp
             best = max(best, matcher.ratio() + (1 if numbers.intersection(own) else 0))
         return best
 
-    ranked = sorted(gpus, key=lambda model: (model.name not in meant, -likeness(model), model.name))
-    return tuple(ranked[:count])
+    scored = [(likeness(model), model) for model in gpus]
+    alike = [(score, model) for score, model in scored if score >= _ALIKE or model.name in meant]
+    ranked = sorted(alike, key=lambda pair: (pair[1].name not in meant, -pair[0], pair[1].name))
+    return tuple(model for _, model in ranked[:count])
 
 
 def by_pci(device_id: str, gpus: Iterable[GpuModel]) -> GpuModel | None:

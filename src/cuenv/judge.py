@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -23,23 +24,39 @@ from cuenv.urls import short_channel
 from cuenv.verify import as_findings, build_cuda, candidate_of, evidence_of, unknown_build
 from cuenv.versions import Wish, parse_wish, version
 
+_NUMBERS = re.compile(r"\d+\.\d+")
+
 
 def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Profile:
     """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     cuda = spec.pin("cuda-version") or spec.pin("pytorch-cuda") or spec.pin("cudatoolkit")
     python = spec.pin("python")
-    nvcc = any(spec.pin(name) for name in ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev"))
+    compilers = [spec.pin(name) for name in ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev")]
+    stack = _stack(spec, torch.channel if torch else "")
+    # A compiler of another channel is judged by the one-channel law, and does not ask this stack to fill the role.
+    nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
     own = build_cuda(torch.build) if torch else None
     toolkit = _wish(cuda.version) if cuda else None
     return Profile(
-        stack=_stack(spec, torch.channel if torch else ""),
+        stack=stack,
         pytorch=_wish(torch.version) if torch else None,
         cuda=toolkit or (_wish(f">={own},<{own.major + 1}") if own else None),
         python=_wish(python.version) if python else None,
         dev=nvcc,
         cpu=torch is not None and not wants_cuda(spec, knowledge),
     )
+
+
+def named_cuda(spec: EnvironmentSpec) -> Version | None:
+    """The CUDA release that a file names: by its pin on the toolkit, else by torch's build string."""
+    for name in ("cuda-version", "pytorch-cuda", "cudatoolkit"):
+        pin = spec.pin(name)
+        found = _NUMBERS.match(pin.version.lstrip("=")) if pin else None
+        if found:
+            return version(found[0])
+    torch = spec.pin("pytorch")
+    return build_cuda(torch.build) if torch else None
 
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
@@ -108,7 +125,7 @@ def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Findi
         severity="error" if known else "warning",
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}" + ("" if known else covered),
-        fix="cuenv resolve --prove -o environment.yml writes one that exists" if known else None,
+        fix="cuenv resolve --prove -o environment.new.yml" if known else None,
     )
 
 

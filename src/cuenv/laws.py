@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -10,17 +11,40 @@ from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
 from cuenv.urls import short_channel
 
+_PIP_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
 _NO_COMPILER = "; pytorch-cuda brings run-time libraries, neither nvcc nor headers, so nothing here compiles"
 
 
 def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by what it says itself, before anything is solved."""
-    cuda = wants_cuda(spec, knowledge)
-    found = [*_endings(spec, knowledge), *_channels(spec, knowledge)]
-    if cuda:
+    found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec)]
+    if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
+    elif wants_cuda(spec, knowledge):
+        found += [pin for pin in _cpu_pins(spec, knowledge) if pin.severity == "error"]
     return tuple(found)
+
+
+def asks_for_cpu(spec: EnvironmentSpec) -> bool:
+    """Whether a file asks for a CPU build of torch in so many words."""
+    torch = spec.pin("pytorch")
+    return any(spec.pin(name) for name in _CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
+
+
+def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """A torch from pip over the one from conda."""
+    torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
+    for requirement in spec.pip:
+        name = _PIP_NAME.match(requirement.strip().lower())
+        if torch and name and name[0].replace("_", "-") == "torch":
+            yield Finding(
+                code="CU502",
+                severity="error",
+                subject="torch",
+                message=f"pip: {requirement} would put a second torch over conda's {torch.yaml_text()}",
+                fix=f"take {requirement} out of the pip part",
+            )
 
 
 def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
@@ -78,6 +102,11 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
         yield two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}")
         return
+    torch = spec.pin("pytorch")
+    if torch and torch.channel == "conda-forge" and "cuda" in torch.build and holding not in ([], ["conda-forge"]):
+        parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
+        yield two_channels(f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge")
+        return
     sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
     nvidia = [channel for channel in sources if channel.startswith("nvidia")]
     if len(nvidia) > 1:
@@ -119,7 +148,7 @@ def two_channels(message: str) -> Finding:
         severity="error",
         subject="channels",
         message=message,
-        fix="cuenv resolve -o environment.yml takes every CUDA component from one channel",
+        fix="cuenv resolve -o environment.new.yml",
     )
 
 
@@ -149,5 +178,5 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
 
 
 def _cpu_twin(pin: Pin, message: str) -> Finding:
-    fix = f"remove the CPU build of {pin.name}, or resolve a CPU environment: cuenv resolve --cpu"
+    fix = f"take {pin.yaml_text()} out of the dependencies"
     return Finding(code="CU103", severity="error", subject=pin.name, message=message, fix=fix)

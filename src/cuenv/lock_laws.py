@@ -11,6 +11,7 @@ from cuenv.lockfile import LockedPackage
 from cuenv.report import Finding
 
 _MAJORS = ("10", "11", "12", "13")
+_LEADS = ("pytorch-cuda", "cuda-version")
 
 
 def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -19,7 +20,7 @@ def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: K
     cuda = [package for package in all_packages if knowledge.is_component(package.name)]
     found = [*_locked_channels(cuda), *_releases(cuda), *_hashes(all_packages), *_subdirs(all_packages, platform)]
     if cuda:
-        found += _locked_twins(all_packages, knowledge)
+        found += cpu_twins(all_packages, knowledge)
     return tuple(found)
 
 
@@ -37,15 +38,23 @@ def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
 
 
 def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
-    """Packages that carry the toolkit's own number agree with ``cuda-version`` on the release X.Y."""
-    pin = next((package for package in cuda if package.name == "cuda-version"), None)
-    numbered = [package for package in cuda if package.name.startswith("cuda-") and package is not pin]
+    """Packages that carry the toolkit's own number agree on the release X.Y.
+
+    On conda-forge ``cuda-version`` names it; beside ``pytorch-cuda``, which names it there, it binds nothing.
+    """
+    leads = [package for name in _LEADS for package in cuda if package.name == name]
+    pin = leads[0] if leads else None
+    numbered = [package for package in cuda if package.name.startswith("cuda-") and package.name != "cuda-version"]
     releases: dict[str, list[str]] = {}
     for package in numbered:
         release = ".".join(package.version.split(".")[:2])
         if package.version.split(".")[0] in _MAJORS:
             releases.setdefault(release, []).append(package.name)
-    wanted = pin.version if pin else max(releases, key=lambda release: len(releases[release]), default="")
+    wanted = (
+        ".".join(pin.version.split(".")[:2])
+        if pin
+        else max(releases, key=lambda release: len(releases[release]), default="")
+    )
     for release, names in sorted(releases.items()):
         if release != wanted:
             yield Finding(
@@ -53,11 +62,12 @@ def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
                 severity="error",
                 subject=", ".join(sorted(names)[:3]),
                 message=f"{', '.join(sorted(names)[:3])} are of CUDA {release}, the rest is of {wanted}",
-                fix=f"pin the release: cuda-version={wanted}, or the label channel nvidia/label/cuda-{wanted}.Z",
+                fix=f"add to dependencies: {pin.name if pin else 'cuda-version'}={wanted}",
             )
 
 
-def _locked_twins(packages: tuple[LockedPackage, ...], knowledge: Knowledge) -> Iterator[Finding]:
+def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
+    """The CPU builds among packages that have CUDA builds as well, where those matter."""
     for package in packages:
         twin = knowledge.twin(package.name, package.channel_name)
         if twin and twin.essential and not fnmatchcase(package.build, twin.any_cuda):
@@ -65,9 +75,9 @@ def _locked_twins(packages: tuple[LockedPackage, ...], knowledge: Knowledge) -> 
                 code="CU103",
                 severity="error",
                 subject=package.name,
-                message=f"{package.name} {package.version} {package.build} is the CPU build in a CUDA environment",
+                message=f"{package.name} {package.version} {package.build} is the CPU build, and nothing asks for one",
                 evidence=tuple(twin.sources),
-                fix=f"pin it: {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
+                fix=f"write {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
             )
 
 
@@ -79,7 +89,7 @@ def _hashes(packages: tuple[LockedPackage, ...]) -> Iterator[Finding]:
                 severity="error",
                 subject=package.name,
                 message=f"{package.name} {package.version} has no hash: an installer cannot verify it",
-                fix="lock again from a channel that gives hashes: cuenv lock",
+                fix="cuenv lock --mirror CHANNEL=A-MIRROR-WITH-HASHES",
             )
 
 

@@ -37,9 +37,10 @@ _CODES = {
 """Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
 
 _FIXES = {
-    "cudnn": "pin it: libcudnn<9.11, then cuenv lock",
-    "device-code": "cuenv resolve --prove for these GPUs, then cuenv lock",
-    "nvcc": "cuenv resolve for these GPUs, then cuenv lock",
+    "cudnn": "add to dependencies: libcudnn<9.11",
+    "device-code": "cuenv resolve --prove -o environment.new.yml",
+    "nvcc": "cuenv resolve --prove -o environment.new.yml",
+    "glibc": "cuenv resolve --prove -o environment.new.yml",
 }
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
@@ -108,7 +109,8 @@ def _no_row(stack: str, release: Version, cuda: Version | None, build: str, plat
 
 
 def _release(solution: Solution) -> Version | None:
-    for name in ("cuda-version", "pytorch-cuda", "cudatoolkit"):
+    # Beside a build of the pytorch channel cuda-version may be of any release: it binds nothing there.
+    for name in ("pytorch-cuda", "cuda-version", "cudatoolkit"):
         found = _version(solution, name)
         if found:
             return minor(found)
@@ -161,19 +163,25 @@ def as_findings(verdict: Verdict, knowledge: Knowledge) -> Iterator[Finding]:
     severity = _SEVERITY.get(verdict.outcome)
     if code is None or severity is None:
         return
-    fix = verdict.remedy.text if verdict.remedy else _FIXES.get(verdict.rule)
     if verdict.rule == "driver-level":
         severity = "info"
-    if verdict.outcome == "unknown":
-        fix = None
     yield Finding(
         code=code,
         severity=severity,
         subject=verdict.rule,
         message=verdict.because,
         evidence=tuple(evidence_of(verdict, knowledge)),
-        fix=f"install {fix}" if verdict.remedy and verdict.remedy.driver else fix,
+        fix=_fix(verdict),
     )
+
+
+def _fix(verdict: Verdict) -> str | None:
+    """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
+    if verdict.outcome != "reject":
+        return None
+    if verdict.remedy is None:
+        return _FIXES.get(verdict.rule)
+    return f"install {verdict.remedy.text}" if verdict.remedy.driver else f"cuenv resolve {verdict.remedy.option}"
 
 
 def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:

@@ -52,6 +52,11 @@ _TEGRA = frozenset(Capability.parse(text) for text in ("5.3", "6.2", "7.2", "8.7
 _THOR = frozenset({Capability(10, 1), Capability(11, 0)})
 
 
+def is_tegra(capability: Capability) -> bool:
+    """Whether a capability is that of a Tegra chip (Jetson), on which desktop code of the same major does not run."""
+    return capability in _TEGRA
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
     """What code was compiled for: a capability, and ``a`` (exactly it) or ``f`` (its family) or nothing."""

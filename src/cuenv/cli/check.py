@@ -17,7 +17,7 @@ from cuenv.cli.output import emit, emit_json, report_json, report_lines
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(path: Path, **values: Any) -> int:
-    r"""Check a lock against a host, against its environment file, and against the laws.
+    """Check a lock against a host, against its environment file, and against the laws.
 
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
     lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors.

@@ -20,7 +20,7 @@ from cuenv.urls import printable
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
-    r"""The knowledge base: list the tables, or explain one thing, each row with its source.
+    """The knowledge base: list the tables, or explain one thing, each row with its source.
 
     TOPIC is gpu, driver, cuda, pytorch or package.
 

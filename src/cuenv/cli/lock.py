@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,9 @@ import click
 from cuenv.cli.options import channel_options, channel_sources, host_from, host_options, knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines, say
 from cuenv.errors import ExitCode, UsageError
+
+_TREE = 20
+"""Lines of the solver's own words that are shown without -v."""
 
 if TYPE_CHECKING:
     from cuenv.flows.locking import Locked
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 @talk_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 def command(path: Path, **values: Any) -> int:
-    r"""Solve environment.yml and write its lock files beside it.
+    """Solve environment.yml and write its lock files beside it.
 
     The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
     come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
@@ -87,11 +91,17 @@ def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
-        return [*lines, "error   refused; nothing was written. --allow CODE locks anyway and records it"]
+        codes = sorted({item.code for item in answer.report.errors} - {"CU413"})
+        anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
+        return [*lines, f"error   refused; nothing was written{anyway}"]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
-    lines += [f"        {line}" for line in answer.unsatisfiable.text.splitlines()]
-    words = ["cuenv resolve --prove", *host_options_of(answer.facts), "-o environment.yml"]
-    lines.append(f"hint    take the best that closes: {' '.join(words)}")
+    tree = answer.unsatisfiable.text.splitlines()
+    shown = tree if verbose else tree[:_TREE]
+    lines += [f"        {line}" for line in shown]
+    if len(shown) < len(tree):
+        lines.append(f"        ... {len(tree) - len(shown)} more lines with -v")
+    words = ["cuenv", "resolve", "--prove", *host_options_of(answer.facts), "-o", "environment.new.yml"]
+    lines.append(f"hint    take the best torch that closes: {shlex.join(words)}")
     return lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cuenv.cli.options import host_from, knowledge_from, wish_from
+from cuenv.cli.options import channel_sources, host_from, knowledge_from, wish_from
 from cuenv.cli.output import emit, emit_json
 from cuenv.decision import Decision
 from cuenv.explain import verdict_lines
@@ -20,7 +20,9 @@ from cuenv.urls import printable
 def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decision:
     """Decide for the host and wishes of the options, and print the answer to a question about it."""
     knowledge, wish = knowledge_from(values), wish_from(values)
-    decision = resolve(host_facts(host_from(values), knowledge, wish), wish, knowledge).decision
+    sources = channel_sources(values) if values["prove"] else None
+    facts = host_facts(host_from(values), knowledge, wish)
+    decision = resolve(facts, wish, knowledge, prove=sources).decision
     given = answer(decision)
     if values["as_json"]:
         from cuenv.formats.decision_json import answer_plain  # noqa: PLC0415 - only for JSON

@@ -20,6 +20,9 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.errors import ExitCode
 
+WRITTEN_BY = "# Written by cuenv"
+"""How a file of ours begins: one that begins otherwise is kept aside before it is replaced."""
+
 
 @click.command("resolve")
 @host_options
@@ -30,7 +33,7 @@ from cuenv.errors import ExitCode
 @channel_options
 @talk_options
 def command(**values: Any) -> int:
-    r"""Choose an environment for a host and write environment.yml.
+    """Choose an environment for a host and write environment.yml.
 
     The host is this machine, or --host, or --gpu with --driver. Options override the host's fact of the same name.
     The file goes to stdout (or -o FILE), a reasoned summary to stderr.
@@ -54,7 +57,7 @@ def command(**values: Any) -> int:
     progress_done(show)
     say(summary(answer.decision, answer.findings), quiet=values["quiet"] or values["as_json"])
     if answer.spec is not None and answer.fits:
-        _deliver(answer.spec, values)
+        _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
 
@@ -62,16 +65,19 @@ def command(**values: Any) -> int:
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 
-def _deliver(spec: Any, values: dict[str, Any]) -> None:
+def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
     from cuenv.formats.environment_yml import render  # noqa: PLC0415 - not needed for --help
 
-    if values["output"]:
-        from cuenv.world.files import write_atomically  # noqa: PLC0415 - not needed for stdout
+    path = values["output"]
+    if path:
+        from cuenv.explain import lock_command  # noqa: PLC0415 - not needed for stdout
+        from cuenv.world.files import keep_aside, write_atomically  # noqa: PLC0415 - as above
 
-        write_atomically(values["output"], render(spec))
-        say(
-            [f"wrote   {values['output']}; next: cuenv lock {values['output']}"],
-            quiet=values["quiet"] or values["as_json"],
-        )
+        quiet = values["quiet"] or values["as_json"]
+        aside = keep_aside(path, WRITTEN_BY)
+        write_atomically(path, render(spec))
+        if aside:
+            say([f"kept    what was in {path} as {aside}"], quiet=quiet)
+        say([f"wrote   {path}; next: {lock_command(decision, str(path))}"], quiet=quiet)
     elif not values["as_json"]:
         emit(render(spec))

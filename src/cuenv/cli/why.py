@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.options import host_options, talk_options, wish_options
+from cuenv.cli.options import channel_options, host_options, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
@@ -15,9 +15,11 @@ from cuenv.errors import ExitCode
 @click.argument("subject", metavar="SUBJECT")
 @host_options
 @wish_options
+@click.option("--prove", is_flag=True, help="About the best choice that the channels close.")
+@channel_options
 @talk_options
 def command(subject: str, **values: Any) -> int:
-    r"""Why the choice is as it is: the verdict of every rule, down to facts with sources.
+    """Why the choice is as it is: the verdict of every rule, down to facts with sources.
 
     SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.options import host_options, talk_options, wish_options
+from cuenv.cli.options import channel_options, host_options, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
@@ -15,9 +15,11 @@ from cuenv.errors import ExitCode
 @click.argument("question", metavar="KEY=VALUE")
 @host_options
 @wish_options
+@click.option("--prove", is_flag=True, help="About the best choice that the channels close.")
+@channel_options
 @talk_options
 def command(question: str, **values: Any) -> int:
-    r"""Why something else was not chosen: its objections, else the first criterion on which it loses.
+    """Why something else was not chosen: its objections, else the first criterion on which it loses.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from cuenv.flows.lock_files import (
     spec_digest,
     virtual_version,
 )
-from cuenv.host_text import host_line
+from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import lock_findings
 from cuenv.lockfile import Lock, Solution, content_digest
@@ -86,20 +87,26 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Repor
             severity="error",
             subject=LOCK_NAME,
             message=f"{target} is not there",
-            fix=f"cuenv lock {path}",
+            fix=f"cuenv lock {shlex.quote(str(path))}",
         )
         return report(str(target), [missing])
     lock = _read(target)
+    facts = (
+        host_facts(options, knowledge)
+        if options.given
+        else recorded_host(lock, HostFacts(label="", platform=""), knowledge)
+    )
+    again = shlex.join(["cuenv", "lock", str(path), *(host_options(facts) if facts else ())])
     found = [*_edited(lock)]
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
         found.append(_foreign(target))
     elif recorded != spec_digest(spec):
-        found.append(_changed(f"{path.name}", "its content is not what was locked", path))
-    if options.given:
-        asked = _asked(options, host_facts(options, knowledge))
+        found.append(_changed(f"{path.name}", "its content is not what was locked", again))
+    if options.given and facts:
+        asked = _asked(options, facts)
         found += [
-            _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", path)
+            _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
             for name, value in asked.items()
             if value != (old := _recorded(lock, name))
         ]
@@ -128,10 +135,8 @@ def _recorded(lock: Lock, name: str) -> str | None:
     return " ".join(platforms) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 
-def _changed(what: str, how: str, path: Path) -> Finding:
-    return Finding(
-        code="CU107", severity="error", subject=what, message=f"{what} changed: {how}", fix=f"cuenv lock {path}"
-    )
+def _changed(what: str, how: str, again: str) -> Finding:
+    return Finding(code="CU107", severity="error", subject=what, message=f"{what} changed: {how}", fix=again)
 
 
 def _foreign(target: Path) -> Finding:
@@ -199,7 +204,6 @@ def _judged_for(facts: HostFacts) -> Finding:
         severity="info",
         subject="host",
         message=f"this machine has no NVIDIA GPU: judged for {host_line(facts)}",
-        fix="cuenv check --host FILE judges for another host",
     )
 
 

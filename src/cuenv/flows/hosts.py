@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,9 @@ from cuenv.knowledge import Knowledge
 from cuenv.overrides import ARCH, CUDA, apply_overrides
 from cuenv.profile import Profile
 from cuenv.versions import Capability, check_driver
+
+_TARGET = re.compile(r"(?:sm|compute)_?(\d{1,2})(\d)")
+"""How nvcc writes a capability: ``sm_90``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +88,7 @@ def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
 
     if options.hosts.count("-") > 1:
         raise UsageError("--host - was given twice, and standard input can be read once")
-    hosts = [_named(read_host(name, options.stdin), knowledge) for name in options.hosts]
+    hosts = [replace(_named(read_host(name, options.stdin), knowledge), asked_as=name) for name in options.hosts]
     try:
         return pool(hosts)
     except ValueError as error:
@@ -164,8 +168,11 @@ def _overridden(
 
 
 def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
+    target = _TARGET.fullmatch(text.strip().lower())
     try:
-        return Gpu(index=index, name="", capability=Capability.parse(text.strip()))
+        return Gpu(
+            index=index, name="", capability=Capability.parse(f"{target[1]}.{target[2]}" if target else text.strip())
+        )
     except ValueError:
         pass
     from cuenv.gpu_names import find_gpu, near_gpus  # noqa: PLC0415 - a capability needs no names

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from cuenv.versions import Capability, check_driver
 from cuenv.world.files import read_text
 
 LOCK_NAME = "conda-lock.yml"
+_DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
+_PACKAGE = re.compile(r"^package:", re.MULTILINE)
 
 
 def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
@@ -42,7 +46,14 @@ def read_lock(path: Path) -> Lock:
     Raises:
         InputError: it is not there or not valid.
     """
+    if path.is_dir():
+        path = path / LOCK_NAME
     text = read_text(path)
+    if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
+        raise InputError(
+            f"{path} is an environment file, and no lock",
+            hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
+        )
     if any(line.strip() == "@EXPLICIT" for line in text.splitlines()[:200]):
         from cuenv.formats import explicit_txt  # noqa: PLC0415 - the rarer format
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import UsageError
+from cuenv.errors import InputError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
-from cuenv.judge import drift_findings, judge_spec
+from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
-from cuenv.laws import spec_findings, wants_cuda
-from cuenv.lock_laws import lock_findings
+from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
+from cuenv.lock_laws import cpu_twins, lock_findings
 from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
@@ -91,8 +91,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         *_pip_part(spec),
         *_without_cuda(spec, facts, request, knowledge),
     ]
-    for host in hosts:
-        before += judge_spec(spec, host, knowledge)
+    if not any(item.code == "CU413" for item in before):
+        before += [finding for host in hosts for finding in judge_spec(spec, host, knowledge)]
     early = report(request.path.name, _allowed(before, request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:
@@ -103,6 +103,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     after = list(early.findings)
     for host, solution in zip(hosts, solutions, strict=True):
         after += lock_findings(solution.packages, host.platform, knowledge)
+        if host.driver and not asks_for_cpu(spec):
+            after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
     late = report(request.path.name, _allowed(after, request.allow))
@@ -180,15 +182,14 @@ def _without_cuda(
     """A file that names CUDA cannot be solved without a driver's CUDA level."""
     if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):
         return ()
-    gpus = " ".join(f"--gpu {item}" for item in facts.capabilities) or "--gpu 'RTX 4090'"
     return (
         Finding(
             code="CU413",
             severity="error",
             subject="__cuda",
-            message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda)",
-            fix=f"cuenv lock {request.path} {gpus} --driver 535.129.03, or CONDA_OVERRIDE_CUDA=12.2 cuenv lock "
-            f"{request.path}",
+            message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda): "
+            "name the machine with --host, or with --gpu and --driver, or pretend a CUDA level",
+            fix=f"CONDA_OVERRIDE_CUDA={named_cuda(spec) or '12.4'} cuenv lock {shlex.quote(str(request.path))}",
         ),
     )
 
@@ -219,7 +220,11 @@ def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
 def _existing(path: Path) -> Lock | None:
     if not path.exists():
         return None
-    return read_lock(path)
+    try:
+        return read_lock(path)
+    except InputError as error:
+        old, aside = shlex.quote(str(path)), shlex.quote(f"{path}.bad")
+        raise InputError(error.message, hint=f"mv {old} {aside}") from error
 
 
 def _metadata(
@@ -269,12 +274,14 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
         return ()
     name = shlex.quote(locked.spec.name or "cuenv")
     first = locked.lock.solutions[0]
-    stem = f"conda-{first.platform}.lock"
+    folder = locked.written[0].parent
+    explicit = folder / f"conda-{first.platform}.lock"
     cuda = virtual_version(first, "__cuda")
     override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+    lock = shlex.quote(str(folder / LOCK_NAME))
     return (
-        f"conda create -n {name} --file {stem}",
-        f"{override}conda env create -n {name} -f {stem}.yml",
-        f"micromamba create -n {name} -f {LOCK_NAME}",
-        f"conda-lock install -n {name} {LOCK_NAME}",
+        f"conda create -n {name} --file {shlex.quote(str(explicit))}",
+        f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}",
+        f"micromamba create -n {name} -f {lock}",
+        f"conda-lock install -n {name} {lock}",
     )

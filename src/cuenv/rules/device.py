@@ -8,7 +8,7 @@ from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Cuda, TorchBuild
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
-from cuenv.versions import Capability, Jit, Native, Target, arch_list, serve
+from cuenv.versions import Capability, Jit, Native, Target, arch_list, is_tegra, serve
 
 
 def device_code(candidate: Candidate, case: Case) -> Verdict:
@@ -36,7 +36,8 @@ def _serves(build: TorchBuild, capability: Capability, machine: HostFacts, case:
         because = f"its {service.target} code runs on {capability}"
         return Verdict(rule="device-code", outcome="pass", because=because, grounds=grounds)
     if not isinstance(service, Jit):
-        because = f"it holds {arch_list(build.code)}, nothing for {capability}"
+        tegra = ", and desktop code does not run on a Tegra chip" if is_tegra(capability) else ""
+        because = f"it holds {arch_list(build.code)}, nothing for {capability}{tegra}"
         return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds)
     return _by_jit(service, capability, machine, case, grounds)
 

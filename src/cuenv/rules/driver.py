@@ -28,6 +28,10 @@ def gpu(_: Candidate, case: Case) -> Verdict:
         gaps = (gap for gap in facts.gaps if gap.fact in ("driver", "gpus"))
         reasons = tuple(Ground("host", gap.reason, (gap.source,)) for gap in gaps)
         return Verdict(rule="gpu", outcome="reject", because=because, grounds=reasons)
+    bare = [machine.label for machine in facts.machines if not machine.gpus]
+    if bare:
+        because = f"{', '.join(bare)} shows no NVIDIA GPU"
+        return Verdict(rule="gpu", outcome="reject", because=because)
     blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
     if blind:
         because = f"the capability of {', '.join(dict.fromkeys(blind))} is not known"

@@ -79,6 +79,11 @@ def _layer(
     if candidate.cuda is None or not devices:
         return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
     oldest = devices[0]
+    young = [device for device in devices if _younger(device, candidate.cuda, case.knowledge)]
+    if young:
+        gpus = ", ".join(map(str, young))
+        because = f"the {name} of a CUDA {candidate.cuda} build is older than {gpus}: no row vouches for it"
+        return Verdict(rule=library, outcome="unknown", because=because)
     if release is not None:
         return _known(library, release, devices, candidate.cuda, case.knowledge)
     found = range_for(library, requirement, oldest, candidate.cuda, case.knowledge)
@@ -96,6 +101,22 @@ def _layer(
         return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
     because = f"no row says whether the {name} of this build serves {oldest}"
     return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
+
+
+def _younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
+    """Whether a GPU came after a CUDA release: its libraries hold no machine code for it, at best PTX."""
+    row = knowledge.generation(device)
+    return (
+        row is not None
+        and row.first_cuda is not None
+        and cuda < row.first_cuda
+        and device.major > max((target.major for target in _targets(cuda, knowledge)), default=device.major)
+    )
+
+
+def _targets(cuda: Version, knowledge: Knowledge) -> tuple[Capability, ...]:
+    row = knowledge.cuda(cuda)
+    return row.targets if row else ()
 
 
 def _known(
@@ -120,6 +141,8 @@ def _known(
 def glibc(candidate: Candidate, case: Case) -> Verdict:
     """The C library of each machine is at or above what the build, its toolkit and its layers need."""
     needs = _glibc_needs(candidate, case.knowledge)
+    if not needs and candidate.cuda is None:
+        return Verdict(rule="glibc", outcome="pass", because="no row says that a CPU build needs a later glibc")
     if not needs:
         return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
     lowest, row, what = max(needs, key=lambda item: item[0])
@@ -158,7 +181,7 @@ def _glibc(machine: HostFacts, lowest: Version, ground: Ground) -> Verdict:
     if libc.version >= lowest:
         because = f"glibc {libc.version} is at or above {lowest}"
         return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
-    because = f"glibc {libc.version} of {machine.label} is below {lowest}"
+    because = f"glibc {libc.version} of {machine.label} is below {lowest}: {ground.says}"
     return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
 
 

@@ -6,6 +6,7 @@ for a reader of a bug report; cuenv itself reads ``host.json`` only.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,7 +60,8 @@ def _read_path(path: Path) -> HostFacts:
         folder, path = path, path / HOST_FILE
         if not _exists(path):
             raise InputError(
-                f"{shown(folder)} holds no {HOST_FILE}", hint=f"cuenv inspect --record {shown(folder / 'this-host')}"
+                f"{shown(folder)} holds no {HOST_FILE}",
+                hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
             )
     named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
     return host_json.parse(read_text(path, limit=LIMIT), shown(path), named_after or str(path))

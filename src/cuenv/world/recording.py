@@ -6,6 +6,7 @@ Nothing in it names the machine or its user: no host name, user name, serial or 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def _refuse_foreign(folder: Path) -> None:
     except CuenvError as error:
         raise InputError(
             f"{shown(folder)} is neither empty nor a recorded host, and nothing in it was touched: {error.message}",
-            hint=f"cuenv inspect --record {shown(folder / 'this-host')}",
+            hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
         ) from error
 
 
