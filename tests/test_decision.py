@@ -354,6 +354,10 @@ def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
 def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = decided(shipped(name))
     for miss in decision.near_misses:
+        if miss.remedy.option:
+            case = replace(decision.case, wish=replace(decision.case.wish, dev=False))
+            assert choice(decide(case)).build is miss.candidate.build
+            continue
         item = next(item for item in decision.assessments if item.candidate is miss.candidate)
         assert [lead.remedy for lead in item.objections] == [miss.remedy]
 

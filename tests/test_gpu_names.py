@@ -166,7 +166,8 @@ def test_the_nearest_come_first(text: str, names: set[str]) -> None:
 
 
 def test_as_many_near_names_as_asked_for() -> None:
-    assert len(near_gpus("x", gpus(), count=2)) == 2
+    assert len(near_gpus("rtx 40", gpus(), count=2)) == 2
+    assert near_gpus("hopper please", gpus()) == ()
     assert near_gpus("x", ()) == ()
 
 
@@ -209,7 +210,7 @@ odd = st.text(min_size=1, max_size=20) | st.sampled_from(["NVIDIA", "Quadro", "R
 def test_no_text_breaks_the_search(text: str) -> None:
     found = find_gpu(text, gpus())
     assert found is None or found in gpus()
-    assert len(near_gpus(text, gpus())) == 5
+    assert len(near_gpus(text, gpus())) <= 5
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,7 +7,9 @@ from cuenv.facts import HostFacts
 
 def host_options(facts: HostFacts) -> tuple[str, ...]:
     """The options that describe a host on any other machine; a pool, whose drivers may differ, by its hosts."""
-    options = [part for member in facts.members for part in ("--host", member.asked_as or member.label)]
+    options = [
+        part for member in facts.members if member.detected for part in ("--host", member.asked_as or member.label)
+    ]
     if options:
         return tuple(options)
     for capability in facts.capabilities:

@@ -15,7 +15,7 @@ from cuenv.errors import ExitCode
 @click.argument("question", metavar="KEY=VALUE")
 @host_options
 @wish_options
-@click.option("--prove", is_flag=True, help="About the best choice that the channels close.")
+@click.option("--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close.")
 @channel_options
 @talk_options
 def command(question: str, **values: Any) -> int:
