@@ -10,12 +10,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate, candidates
-from cuenv.decision import Assessment, Decision, decide
+from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import LockedPackage, Solution
+from cuenv.preference import Assessment
 from cuenv.profile import Profile
 from cuenv.rules import Case, Judge, Verdict
 from cuenv.specs import parse_spec

@@ -15,10 +15,10 @@ from channel_builder import pkg, request, write
 from cuenv.compose import compose, cuda_channel
 from cuenv.decision import Decision, decide
 from cuenv.environment import ROLES, EnvironmentSpec
-from cuenv.facts import pool
 from cuenv.formats import environment_yml
 from cuenv.laws import spec_findings, wants_cuda
 from cuenv.lockfile import Unsatisfiable
+from cuenv.pools import pool
 from cuenv.profile import STACKS
 from cuenv.versions import Capability, Target, version
 from cuenv.world.solve import solve

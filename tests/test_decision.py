@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate, admits, admits_all, candidates, distance, pythons
 from cuenv.compose import compose, cuda_channel
-from cuenv.decision import PREFERENCE, Decision, decide, preference
+from cuenv.decision import Decision, decide
 from cuenv.explain import hints
-from cuenv.facts import HostFacts, pool
+from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.resolving import resolve
+from cuenv.pools import pool
+from cuenv.preference import PREFERENCE, preference
 from cuenv.profile import Profile
 from cuenv.questions import why_not
 from cuenv.rules import RULES, Case

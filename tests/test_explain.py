@@ -24,9 +24,10 @@ from cuenv.explain import (
     verdict_lines,
     wish_options,
 )
-from cuenv.facts import Gpu, HostFacts, Libc, pool
+from cuenv.facts import Gpu, HostFacts, Libc
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.host_text import gpu_text, host_line, host_options
+from cuenv.pools import pool
 from cuenv.profile import Profile
 from cuenv.tables import TABLES, rows_of
 from cuenv.verify import evidence_of

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuenv.facts import PLATFORMS, Driver, Gap, Gpu, HostFacts, Libc, glibc, pool, virtual_packages
+from cuenv.facts import PLATFORMS, Driver, Gap, Gpu, HostFacts, Libc, glibc, virtual_packages
+from cuenv.pools import pool
 from cuenv.versions import Capability, driver_key, version
 from given import CAPABILITIES, DRIVERS, base, machine, shipped
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuenv.gpu_names import by_pci, find_gpu, near_gpus
-from cuenv.knowledge import GpuModel
+from cuenv.rows import GpuModel
 from cuenv.versions import Capability
 from cuenv.world.knowledge import load
 

@@ -26,9 +26,9 @@ from cuenv.facts import (
     Libc,
     LibraryPath,
     Surroundings,
-    pool,
 )
 from cuenv.formats.host_json import dump, parse, to_plain
+from cuenv.pools import pool
 from cuenv.versions import Capability, version
 
 TEXT = st.text(max_size=12)

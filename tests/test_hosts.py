@@ -11,9 +11,10 @@ import yaml
 
 from cuenv.errors import InputError, OutsideError, UsageError
 from cuenv.explain_host import lines
-from cuenv.facts import HostFacts, pool
+from cuenv.facts import HostFacts
 from cuenv.formats.host_json import dump
 from cuenv.gpu_names import find_gpu
+from cuenv.pools import pool
 from cuenv.world.knowledge import load
 from cuenv.world.probe import Outside, probe
 from cuenv.world.record import SHIPPED, read_host, shipped_names

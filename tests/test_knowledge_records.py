@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from cuenv.knowledge import Knowledge, Requirement
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Requirement
 from cuenv.versions import version
 from cuenv.world.knowledge import load
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cuenv.decision import PREFERENCE
 from cuenv.errors import ExitCode, UsageError
+from cuenv.preference import PREFERENCE
 from cuenv.questions import KEYS, SUBJECTS, Answer, why, why_not
 from cuenv.rules import RULES
 from given import HOSTS, base, choice, decided, options, shipped

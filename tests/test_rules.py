@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate
-from cuenv.facts import Driver, Gap, Gpu, Libc, pool
-from cuenv.knowledge import Layer, Requirement
+from cuenv.facts import Driver, Gap, Gpu, Libc
+from cuenv.pools import pool
+from cuenv.rows import Layer, Requirement
 from cuenv.rules import RULES, Judge, Verdict
 from cuenv.rules.layers import range_for
 from cuenv.rules.verdict import Remedy, worst

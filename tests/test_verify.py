@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuenv.errors import ExitCode
-from cuenv.facts import Driver, FoundToolkit, HostFacts, pool
+from cuenv.facts import Driver, FoundToolkit, HostFacts
 from cuenv.installed import installed_findings
 from cuenv.judge import drift_findings
 from cuenv.lock_laws import lock_findings
 from cuenv.lockfile import LockedPackage
 from cuenv.machine import machine_findings
+from cuenv.pools import pool
 from cuenv.report import Finding, report
 from cuenv.verify import build_cuda, candidate_of, host_findings
 from cuenv.versions import Capability, driver_key, version

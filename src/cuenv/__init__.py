@@ -108,7 +108,7 @@ def pool(*hosts: HostFacts) -> HostFacts:
     Raises:
         ValueError: they do not share one platform.
     """
-    from cuenv.facts import pool as merge  # noqa: PLC0415 - see the module docstring
+    from cuenv.pools import pool as merge  # noqa: PLC0415 - see the module docstring
 
     return merge(hosts)
 

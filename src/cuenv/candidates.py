@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from cuenv.knowledge import Cuda, Knowledge, LabelFit, TorchBuild
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Cuda, LabelFit, TorchBuild
 from cuenv.versions import Wish, version
 
 _PYTHON = 12

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from packaging.version import Version
 
 from cuenv.facts import PLATFORMS
-from cuenv.knowledge import Requirement
 from cuenv.reading import describe
+from cuenv.rows import Requirement
 from cuenv.versions import Capability, DeviceCode, arch_list, check_driver, parse_arch_list, version
 
 _KINDS = ("datacenter", "desktop-soc", "geforce", "jetson", "workstation")

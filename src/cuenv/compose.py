@@ -9,7 +9,8 @@ from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.explain import lock_command, served_lines
 from cuenv.host_text import host_line
-from cuenv.knowledge import Cuda, Knowledge, Requirement
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Cuda, Requirement
 from cuenv.rules import Case
 from cuenv.rules.device import target_for
 from cuenv.rules.layers import range_for

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cuenv.decision import Assessment, Decision
+from cuenv.decision import Decision
 from cuenv.facts import Driver
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
+from cuenv.preference import Assessment
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Ground, Verdict

@@ -8,12 +8,11 @@ for the solver alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from packaging.version import Version
 
-from cuenv.versions import Capability, driver_key, version
+from cuenv.versions import Capability, version
 
 PLATFORMS = ("linux-64", "linux-aarch64")
 """The conda platforms that cuenv resolves for."""
@@ -206,7 +205,7 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
     ``__archspec`` is the base microarchitecture of the platform, what holds on every machine of the team, unless set.
     """
     found = [VirtualPackage("__unix", "0")]
-    found.append(VirtualPackage("__linux", _kernel_number(facts.kernel or "")))
+    found.append(VirtualPackage("__linux", kernel_number(facts.kernel or "")))
     if facts.libc and facts.libc.family == "glibc":
         found.append(VirtualPackage("__glibc", str(facts.libc.version)))
     if facts.driver and facts.driver.cuda:
@@ -218,78 +217,10 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
     return tuple(sorted(found, key=lambda package: package.name))
 
 
-def _kernel_number(text: str) -> str:
+def kernel_number(text: str) -> str:
     """The leading numbers of a kernel release, as CEP 30 wants them: 5.15.0-91-generic is 5.15.0."""
     found = re.match(r"[0-9]+\.[0-9]+(\.[0-9]+){0,2}", text)
     return found[0] if found else "0"
-
-
-def pool(hosts: Iterable[HostFacts]) -> HostFacts:
-    """Several machines as one: lowest driver, lowest C library, union of GPUs, and who cuts.
-
-    The evidence of each merged fact names the host that decides it. Merging is associative, commutative and
-    idempotent up to the order of GPUs with equal capabilities.
-
-    Args:
-        hosts: at least one machine; pools among them are opened.
-
-    Raises:
-        ValueError: they do not share one platform, or there is none.
-    """
-    members = tuple(dict.fromkeys(member for host in hosts for member in host.machines))
-    if not members:
-        raise ValueError("a pool needs at least one host")
-    if len(members) == 1:
-        return members[0]
-    platforms = sorted({member.platform for member in members})
-    if len(platforms) > 1:
-        names = ", ".join(f"{member.label} is {member.platform}" for member in members)
-        raise ValueError(f"one environment serves one platform, but {names}")
-    ordered = tuple(sorted(members, key=lambda member: member.label))
-    evidence: list[Evidence] = []
-    driver = _lowest_driver(ordered, evidence)
-    libc = _lowest_libc(ordered, evidence)
-    kernels = sorted((member.kernel for member in ordered if member.kernel), key=_kernel_key)
-    gpus = [gpu for member in ordered for gpu in member.gpus]
-    gaps = (replace(gap, source=f"{member.label}: {gap.source}") for member in ordered for gap in member.gaps)
-    return HostFacts(
-        label=f"pool of {len(ordered)} hosts",
-        platform=platforms[0],
-        driver=driver,
-        gpus=tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus)),
-        libc=libc,
-        kernel=kernels[0] if kernels else None,
-        evidence=tuple(evidence),
-        gaps=tuple(gaps),
-        members=ordered,
-    )
-
-
-def _lowest_driver(members: tuple[HostFacts, ...], evidence: list[Evidence]) -> Driver | None:
-    have = [(member, member.driver) for member in members if member.driver]
-    versions = [(driver_key(driver.version), member, driver) for member, driver in have if driver.version]
-    levels = [(driver.cuda, member) for member, driver in have if driver.cuda]
-    lowest = min(versions, key=lambda item: item[0], default=None)
-    level = min(levels, key=lambda item: item[0], default=None)
-    text = lowest[2].version if lowest else None
-    if lowest and text:
-        evidence.append(Evidence("driver.version", lowest[1].label, f"lowest driver of the pool: {text}"))
-    if level:
-        evidence.append(Evidence("driver.cuda", level[1].label, f"lowest CUDA level of the pool: {level[0]}"))
-    return Driver(version=text, cuda=level[0] if level else None) if lowest or level else None
-
-
-def _lowest_libc(members: tuple[HostFacts, ...], evidence: list[Evidence]) -> Libc | None:
-    have = [(member.libc, member) for member in members if member.libc]
-    if not have:
-        return None
-    libc, member = min(have, key=lambda item: item[0].version)
-    evidence.append(Evidence("libc", member.label, f"lowest C library of the pool: {libc.family} {libc.version}"))
-    return libc
-
-
-def _kernel_key(text: str) -> tuple[int, ...]:
-    return tuple(int(part[:9]) for part in _kernel_number(text).split("."))
 
 
 def glibc(text: str) -> Libc:

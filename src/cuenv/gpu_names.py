@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from cuenv.knowledge import GpuModel
+from cuenv.rows import GpuModel
 
 Words: TypeAlias = tuple[str, ...]
 Index: TypeAlias = dict[Words, tuple[GpuModel, ...]]

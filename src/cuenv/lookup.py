@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from cuenv.errors import UsageError
 from cuenv.gpu_names import find_gpu, near_gpus
-from cuenv.knowledge import Generation, GpuModel, Knowledge, Row, TorchBuild
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Generation, GpuModel, Row, TorchBuild
 from cuenv.rules.driver import floor_of
 from cuenv.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuenv.candidates import Candidate, admits, candidates
-from cuenv.decision import Assessment, Decision, decide
+from cuenv.decision import Decision, decide
 from cuenv.errors import UsageError
 from cuenv.explain import chosen_line, objections_grouped
+from cuenv.preference import Assessment
 from cuenv.rules import RULES, Verdict
 from cuenv.versions import Wish, parse_wish, version
 
@@ -67,7 +68,8 @@ def why(decision: Decision, subject: str) -> Answer:
         return Answer(question=question, says="nothing fits, so there is no choice to explain", verdicts=grouped)
     verdicts = tuple((verdict, 1) for verdict in chosen.verdicts if verdict.rule in rules)
     losses: dict[str, Loss] = {}
-    for item in decision.fitting[1:]:
+    others = [*list(decision.variants(chosen))[1:2], *decision.fitting[1:]]
+    for item in others if subject != "python" else others[:1]:
         loss = _loss(decision, item)
         if loss and loss.criterion not in losses:
             losses[loss.criterion] = loss

@@ -16,7 +16,9 @@ from packaging.version import Version
 from cuenv import columns
 from cuenv.columns import NEEDED, CellError, Column, device_code
 from cuenv.errors import KnowledgeError
-from cuenv.knowledge import (
+from cuenv.knowledge import Knowledge
+from cuenv.reading import Faults, describe
+from cuenv.rows import (
     Branch,
     Component,
     Cuda,
@@ -24,7 +26,6 @@ from cuenv.knowledge import (
     Floor,
     Generation,
     GpuModel,
-    Knowledge,
     LabelFit,
     Layer,
     Source,
@@ -32,7 +33,6 @@ from cuenv.knowledge import (
     TorchBuild,
     Twin,
 )
-from cuenv.reading import Faults, describe
 from cuenv.versions import Capability, DeviceCode, minor, version
 
 Rows: TypeAlias = dict[str, list[Any]]

@@ -12,10 +12,11 @@ from packaging.version import Version
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge, TorchBuild
+from cuenv.knowledge import Knowledge
 from cuenv.lockfile import LockedPackage, Solution
 from cuenv.profile import Profile
 from cuenv.report import Finding, Severity
+from cuenv.rows import TorchBuild
 from cuenv.rules import Case, Judge, Verdict
 from cuenv.versions import minor, version
 

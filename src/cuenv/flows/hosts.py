@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cuenv.errors import UsageError
-from cuenv.facts import PLATFORMS, Driver, Evidence, Gpu, HostFacts, Libc, glibc, pool
+from cuenv.facts import PLATFORMS, Driver, Evidence, Gpu, HostFacts, Libc, glibc
 from cuenv.knowledge import Knowledge
 from cuenv.overrides import ARCH, CUDA, apply_overrides
+from cuenv.pools import pool
 from cuenv.profile import Profile
 from cuenv.versions import Capability, check_driver
 

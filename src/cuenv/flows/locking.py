@@ -103,7 +103,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     after = list(early.findings)
     for host, solution in zip(hosts, solutions, strict=True):
         after += lock_findings(solution.packages, host.platform, knowledge)
-        if host.driver and not asks_for_cpu(spec):
+        if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
             after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)

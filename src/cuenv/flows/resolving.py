@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cuenv import __version__
@@ -69,6 +69,8 @@ def resolve(
     Raises:
         UsageError: a wished package is no spec.
     """
+    if not facts.gpus:
+        facts = replace(facts, driver=None)  # a CUDA level alone chooses nothing: which GPU would the build be for?
     decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge))
     solution = None
     if prove is not None and decision.chosen is not None:

@@ -29,8 +29,8 @@ from cuenv.facts import (
     Libc,
     LibraryPath,
     Surroundings,
-    pool,
 )
+from cuenv.pools import pool
 from cuenv.reading import Faults, Reader, describe
 from cuenv.versions import Capability, check_driver, version
 

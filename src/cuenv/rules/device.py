@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
-from cuenv.knowledge import Cuda, TorchBuild
+from cuenv.rows import Cuda, TorchBuild
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
 from cuenv.versions import Capability, Jit, Native, Target, arch_list, is_tegra, serve
 

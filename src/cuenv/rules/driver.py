@@ -10,7 +10,8 @@ from packaging.version import Version
 
 from cuenv.candidates import Candidate
 from cuenv.facts import Gpu, HostFacts
-from cuenv.knowledge import Generation, Knowledge, Row
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Generation, Row
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
 from cuenv.versions import Jit, driver_key, reaches, serve
 

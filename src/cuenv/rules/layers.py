@@ -12,7 +12,8 @@ from packaging.version import Version
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge, Layer, Requirement, Row
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Layer, Requirement, Row
 from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground, row_ground, worst
 from cuenv.versions import Capability
 

@@ -8,8 +8,9 @@ from typing import Literal
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge, Row
+from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
+from cuenv.rows import Row
 from cuenv.versions import driver_key
 
 Outcome = Literal["pass", "warn", "reject", "unknown"]

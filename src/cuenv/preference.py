@@ -1,0 +1,166 @@
+"""What is preferred among candidates that fit: named criteria in order, so that "why not" has an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.version import Version
+
+from cuenv.candidates import Candidate, distance
+from cuenv.rules import Case, Verdict
+from cuenv.rules.device import jit_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Assessment:
+    """A candidate and what every rule said about it, in the order of the rules.
+
+    Attributes:
+        objections: the verdicts that reject it; the first leads.
+    """
+
+    candidate: Candidate
+    verdicts: tuple[Verdict, ...]
+    objections: tuple[Verdict, ...]
+
+    @property
+    def fits(self) -> bool:
+        """No rule rejects it; unknown is not a no."""
+        return not self.objections
+
+    def verdict(self, rule: str) -> Verdict:
+        """The verdict of a rule."""
+        return next(verdict for verdict in self.verdicts if verdict.rule == rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One named criterion of the preference; a smaller key is better.
+
+    Attributes:
+        says: how a candidate stands on it, for "why not".
+        of_build: the key depends on the torch build alone, and is asked once for each.
+    """
+
+    name: str
+    key: Callable[[Assessment, Case], Any]
+    says: Callable[[Assessment, Case], str]
+    of_build: bool = False
+
+
+def _level(case: Case) -> Version | None:
+    return case.facts.driver.cuda if case.facts.driver else None
+
+
+def _within(item: Assessment, case: Case) -> bool:
+    level, cuda = _level(case), item.candidate.cuda
+    return level is None or cuda is None or cuda <= level
+
+
+def _jit(item: Assessment, case: Case) -> int:
+    return jit_count(item.candidate.build, case.facts.capabilities)
+
+
+def _unknown_roles(item: Assessment, _: Case) -> int:
+    return int(item.verdict("roles").outcome == "unknown")
+
+
+def _newest(item: Assessment, _: Case) -> tuple[int, ...]:
+    return tuple(-part for part in item.candidate.build.version.release)
+
+
+def _toolkit(item: Assessment, case: Case) -> tuple[int, int]:
+    """The highest toolkit that the driver's level reaches, else the build's own."""
+    level, cuda, own = _level(case), item.candidate.cuda, item.candidate.build.cuda
+    if cuda is None or own is None:
+        return (0, 0)
+    if level is None:
+        # Without a driver the release that runs on the oldest drivers is the one that can be promised.
+        return (cuda.major, cuda.minor - own.minor)
+    return (-cuda.major, -cuda.minor) if cuda <= level else (cuda.major, cuda.minor)
+
+
+def _own_cuda(item: Assessment, _: Case) -> tuple[int, int]:
+    own = item.candidate.build.cuda
+    return (-own.major, -own.minor) if own else (0, 0)
+
+
+def _label(item: Assessment, _: Case) -> tuple[int, ...]:
+    label = item.candidate.label
+    return tuple(-int(part) for part in label.label.split(".")) if label else ()
+
+
+NATIVE_LEVEL = Criterion(
+    "toolkit within the driver's CUDA level",
+    lambda item, case: not _within(item, case),
+    lambda item, case: f"CUDA {item.candidate.cuda} against the driver's {_level(case) or 'unknown level'}",
+)
+
+PREFERENCE: tuple[Criterion, ...] = (
+    Criterion(
+        "every GPU native before JIT",
+        _jit,
+        lambda item, case: f"{_jit(item, case)} capabilities served by JIT only",
+        of_build=True,
+    ),
+    Criterion("all asked roles filled", _unknown_roles, lambda item, _: item.verdict("roles").because),
+    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of_build=True),
+    Criterion(
+        "stack conda-forge",
+        lambda item, _: item.candidate.build.stack != "conda-forge",
+        lambda item, _: f"stack {item.candidate.build.stack}",
+        of_build=True,
+    ),
+    NATIVE_LEVEL,
+    Criterion(
+        "highest toolkit within that level, else the build's own",
+        _toolkit,
+        lambda item, _: f"CUDA {item.candidate.cuda}",
+    ),
+    Criterion(
+        "build made for the highest CUDA",
+        _own_cuda,
+        lambda item, _: f"build {item.candidate.build.build}",
+        of_build=True,
+    ),
+    Criterion(
+        "newest label",
+        _label,
+        lambda item, _: f"label {item.candidate.label.label}" if item.candidate.label else "no label",
+    ),
+    Criterion(
+        "Python nearest 3.12",
+        lambda item, _: distance(item.candidate.python),
+        lambda item, _: f"python {item.candidate.python}",
+    ),
+)
+
+
+def preference(prefer: str) -> tuple[Criterion, ...]:
+    """The criteria in order; ``native`` puts the driver's CUDA level first."""
+    if prefer != "native":
+        return PREFERENCE
+    return (NATIVE_LEVEL, *(criterion for criterion in PREFERENCE if criterion is not NATIVE_LEVEL))
+
+
+class Ranking:
+    """The order of the preference for one case: smaller keys are better."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._criteria = preference(case.wish.prefer)
+        self._memo: dict[tuple[int, int], Any] = {}
+
+    def key(self, item: Assessment) -> tuple[Any, ...]:
+        """The key of a candidate, one part for each criterion."""
+        return tuple([self._part(index, criterion, item) for index, criterion in enumerate(self._criteria)])
+
+    def _part(self, index: int, criterion: Criterion, item: Assessment) -> Any:
+        if not criterion.of_build:
+            return criterion.key(item, self._case)
+        known = (index, id(item.candidate.build))
+        if known not in self._memo:
+            self._memo[known] = criterion.key(item, self._case)
+        return self._memo[known]
