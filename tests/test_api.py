@@ -1,0 +1,77 @@
+"""The public API does what the command line does, and takes what people hand it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import cuenv
+from cuenv.errors import UsageError
+from cuenv.facts import HostFacts
+from cuenv.pools import pool as merge
+from cuenv.world.sample import write_sample
+from cuenv.world.sources import Sources
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Sources:
+    return Sources(mirrors=write_sample(tmp_path / "channels", "linux-64"), cache=str(tmp_path / "cache"))
+
+
+def test_the_whole_line_in_python(tmp_path: Path, sources: Sources) -> None:
+    host = cuenv.read_host("rtx4090-535")
+    answer = cuenv.resolve(host, cuenv.wishes(name="team"), prove=sources)
+    assert answer.fits
+    assert answer.spec is not None
+    path = tmp_path / "environment.yml"
+    path.write_text(cuenv.render(answer.spec), encoding="utf-8")
+    for _ in range(2):  # the submodules that a first call loads must not take the place of the functions
+        locked = cuenv.lock(str(path), "rtx4090-535", sources=sources)
+        assert locked.lock is not None
+        checked = cuenv.check(tmp_path / "conda-lock.yml", host="rtx4090-535")
+        assert not checked.report.errors
+    assert not cuenv.check(str(tmp_path / "conda-lock.yml"), gpus="RTX 5090", driver="575.57.08").report.errors
+    old = cuenv.check(tmp_path / "conda-lock.yml", gpus=["A800"], driver="470.129.06")
+    assert [item.code for item in old.report.errors] == ["CU401"]
+
+
+def test_why_and_why_not_answer_about_a_decision() -> None:
+    decision = cuenv.resolve(cuenv.make_host("V100", "RTX 5090", driver="575.57.08", glibc="2.31")).decision
+    assert "9.11" in cuenv.why(decision, "cudnn").verdicts[0][0].because
+    assert "580.65.06" in cuenv.why_not(decision, "cuda=13.0").says
+
+
+def test_a_pool_is_that_of_the_station() -> None:
+    hosts = [cuenv.read_host("pool-v100"), cuenv.read_host("pool-rtx5090")]
+    assert cuenv.pool(*hosts) == merge(hosts)
+
+
+def test_this_machine_can_be_asked() -> None:
+    assert isinstance(cuenv.inspect_host(), HostFacts)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in cuenv.__all__:
+        assert getattr(cuenv, name)
+
+
+def test_one_text_is_not_taken_for_its_letters() -> None:
+    assert cuenv.wishes(packages="numpy", pip="einops").packages == ("numpy",)
+    assert cuenv.channels("conda-forge=/srv/conda-forge").mirrors[0].target == "/srv/conda-forge"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"prefer": "oldest"}, {"stack": "defaults"}, {"cpu": True, "cuda": "12"}, {"pytorch": "two"}],
+)
+def test_a_wish_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        cuenv.wishes(**wrong)  # type: ignore[arg-type]  # that it is wrong is the point
+
+
+def test_a_host_needs_a_gpu_that_exists() -> None:
+    with pytest.raises(UsageError):
+        cuenv.make_host()
+    with pytest.raises(UsageError, match="4090"):
+        cuenv.make_host("RTX 4099")

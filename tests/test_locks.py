@@ -1,0 +1,53 @@
+"""The locks in the repository: each passes its check, is up to date, and is made again byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from commands import run
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = sorted(path.parent for path in (ROOT / "locks").glob("*/conda-lock.yml"))
+
+
+def _host(folder: Path) -> list[str]:
+    """The host options that the environment file itself names."""
+    lines = (folder / "environment.yml").read_text(encoding="utf-8").splitlines()
+    command = next(line for line in lines if "cuenv lock environment.yml" in line)
+    return command.split("environment.yml", 1)[1].split()
+
+
+def test_there_is_a_lock_for_the_universal_profile() -> None:
+    assert ROOT / "locks" / "universal-dev" in FOLDERS
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_committed_lock_is_fine_and_up_to_date(folder: Path, tmp_path: Path) -> None:
+    checked = run("check", folder / "conda-lock.yml", "--json", *_host(folder), folder=tmp_path)
+    report = json.loads(checked.stdout)
+    assert checked.returncode == 0
+    assert {item["severity"] for item in report["findings"]} <= {"info"}
+    assert run("lock", folder / "environment.yml", "--check", folder=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_committed_lock_names_the_canonical_host_alone(folder: Path) -> None:
+    for file in folder.iterdir():
+        hosts = set(re.findall(r"https?://[^/\s\"]+", file.read_text(encoding="utf-8")))
+        assert hosts <= {"https://conda.anaconda.org"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_committed_lock_is_made_again_byte_for_byte(folder: Path, tmp_path: Path, records: Path) -> None:
+    shutil.copy(folder / "environment.yml", tmp_path / "environment.yml")
+    places = [f"{name}={records / name}" for name in ("conda-forge", "pytorch", "nvidia")]
+    mirrors = [word for place in places for word in ("--mirror", place)]
+    done = run("lock", *_host(folder), *mirrors, folder=tmp_path, CONDA_OVERRIDE_LINUX="4.18")
+    assert done.returncode == 0, done.stderr
+    for file in folder.glob("conda*"):
+        assert (tmp_path / file.name).read_bytes() == file.read_bytes()
