@@ -88,9 +88,11 @@ def report_lines(report: Report, *, verbose: bool = False) -> list[str]:
 
 
 def report_json(report: Report, **more: Any) -> dict[str, Any]:
-    """A report as JSON, schema ``cuenv/report/1``."""
-    findings = [finding_json(item) for item in report.findings]
-    return {"schema": "cuenv/report/1", "title": report.title, "ok": not report.errors, "findings": findings, **more}
+    """A report as JSON, schema ``cuenv/report/1``: errors and warnings are findings, what is only said is a note."""
+    told: dict[str, list[dict[str, Any]]] = {"findings": [], "notes": []}
+    for item in report.findings:
+        told["notes" if item.severity == "info" else "findings"].append(finding_json(item))
+    return {"schema": "cuenv/report/1", "title": report.title, "ok": not report.errors, **told, **more}
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
