@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ _sessions: list[pytest.Session] = []
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     _sessions.append(session)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # Started in the background by a shell: children would inherit the deafness to Ctrl-C that some tests are about.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @atexit.register
