@@ -68,14 +68,13 @@ def _warn(warnings: tuple[str, ...], params: Mapping[str, Any]) -> None:
 def _tell(context: click.Context) -> None:
     """Say what was not typed and counted: an answer for another machine than this one must not surprise."""
     gone = context.meta.get(_GONE, ())
-    told = [
-        f"{flag} ({origin})"
-        for flag, origin in context.meta[_TAKEN].items()
-        if flag not in _LOOKS and flag.removeprefix("--") not in gone
-    ]
+    told: dict[str, list[str]] = {}
+    for flag, origin in context.meta[_TAKEN].items():
+        if flag not in _LOOKS and flag.removeprefix("--") not in gone:
+            told.setdefault(origin.rpartition(": ")[0] or origin, []).append(flag)
     params = context.params
-    if told:
-        say([f"set     {', '.join(told)}"], quiet=bool(params.get("quiet") or params.get("as_json")))
+    lines = [f"set     {', '.join(flags)} by {source}" for source, flags in told.items()]
+    say(lines, quiet=bool(params.get("quiet") or params.get("as_json")))
 
 
 def set_value(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 @click.group("profile")
 def command() -> None:
-    """Profiles: those that ship, and your own in cuenv.toml, [tool.cuenv] or the folder that `profile-dir` names.
+    """Profiles: those that ship, and your own.
+
+    Your own stand in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir` there names.
 
     \b
     Examples:
       cuenv profile list
-      cuenv profile new lab
+      cuenv profile new lab -o lab.yml
       cuenv profile validate lab.yml --gpu 'RTX 4090' --driver 535.129.03
     """
 
@@ -74,33 +77,28 @@ def _show(name: str, **values: Any) -> None:
 
 @command.command("new")
 @click.argument("name")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here; - is stdout.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
 @talk_options
 def _new(name: str, output: Path | None, **values: Any) -> None:
-    """Begin a profile: a file with every key explained.
-
-    It is written to NAME.yml, in the folder that `profile-dir` of the settings names, else here. An existing file is
-    never replaced.
-    """
+    """Begin a profile: a template with every key explained, valid as it stands. No file is ever replaced."""
     from cuenv.formats.profile_yml import template  # noqa: PLC0415 - not needed for --help
     from cuenv.world.files import write_atomically  # noqa: PLC0415 - as above
-    from cuenv.world.profiles import own_folder  # noqa: PLC0415 - as above
 
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a profile", hint="cuenv profile new lab")
-    path = output or (own_folder(configuration()) or Path()) / f"{name}.yml"
-    if str(path) == "-":
-        emit(template(name))
-        return
-    if os.path.lexists(path):
-        raise UsageError(f"{path} is there already; nothing was written", hint=f"cuenv profile new {name} -o FILE")
-    write_atomically(path, template(name))
+        raise UsageError(f"{name!r} is no name for a profile", hint="cuenv profile new lab -o lab.yml")
+    if output and os.path.lexists(output):
+        raise UsageError(f"{output} is there already; nothing was written", hint="name another file with -o")
+    text = template(name)
+    if output:
+        write_atomically(output, text)
+        shown = output if "/" in str(output) or output.suffix in (".yml", ".yaml") else f"./{output}"
+        quiet = values["quiet"] or values["as_json"]
+        say([f"wrote   {output}; next: {shlex.join(['cuenv', 'profile', 'validate', str(shown)])}"], quiet=quiet)
     if values["as_json"]:
-        emit_json({"schema": "cuenv/profile/1", "name": name, "written": str(path)})
-    next_step = (
-        f"cuenv profile validate {path if '/' in str(path) or path.suffix in ('.yml', '.yaml') else f'./{path}'}"
-    )
-    say([f"wrote   {path}; next: {next_step}"], quiet=values["quiet"] or values["as_json"])
+        written = str(output) if output else None
+        emit_json({"schema": "cuenv/profile/1", "name": name, "written": written, "text": text})
+    elif not output:
+        emit(text)
 
 
 @command.command("validate")
