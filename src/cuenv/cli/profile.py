@@ -19,8 +19,9 @@ from cuenv.urls import printable
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-@click.group("profile")
-def command() -> None:
+@click.group("profile", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
     """Profiles: those that ship, and your own.
 
     Your own stand in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir` there names.
@@ -31,13 +32,15 @@ def command() -> None:
       cuenv profile new lab -o lab.yml
       cuenv profile validate lab.yml --gpu 'RTX 4090' --driver 535.129.03
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
-@command.command("list")
+@command.command("list", short_help="name, where it stands, first sentence of its story")
 @talk_options
 def _list(**values: Any) -> None:
     """List the profiles: name, where it stands, the first sentence of its story."""
-    from cuenv.flows.profiles import listed  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.profiles import SHIPPED, listed  # noqa: PLC0415 - not needed for --help
 
     found = listed(configuration())
     if values["as_json"]:
@@ -49,7 +52,8 @@ def _list(**values: Any) -> None:
         return
     lines = []
     for item in found:
-        hides = f"; hides {', '.join(item.hides)}" if item.hides else ""
+        hidden = ["the shipped one" if text == SHIPPED else text for text in item.hides]
+        hides = f"; hides {', '.join(hidden)}" if hidden else ""
         lines.append(f"{item.place.name}  ({item.place.origin}{hides})")
         if item.fault:
             lines.append(f"    not valid; see: cuenv profile validate {item.place.name}")
@@ -58,7 +62,7 @@ def _list(**values: Any) -> None:
     emit("\n".join(printable(line) for line in lines))
 
 
-@command.command("show")
+@command.command("show", short_help="as YAML, with where it stands")
 @click.argument("name", metavar="NAME|FILE")
 @talk_options
 def _show(name: str, **values: Any) -> None:
@@ -75,7 +79,7 @@ def _show(name: str, **values: Any) -> None:
     emit(printable(f"# {place.origin}\n{text}"))
 
 
-@command.command("new")
+@command.command("new", short_help="a template with every key explained")
 @click.argument("name")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
 @talk_options
@@ -101,7 +105,7 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
         emit(text)
 
 
-@command.command("validate")
+@command.command("validate", short_help="is it valid, and can a host have it")
 @click.argument("asked", nargs=-1, metavar="[FILE|NAME]...")
 @host_options
 @knowledge_option

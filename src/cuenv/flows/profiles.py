@@ -11,7 +11,9 @@ from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.resolving import resolve
 from cuenv.knowledge import Knowledge
 from cuenv.world.configuration import Configuration
-from cuenv.world.profiles import Place, find_profile, places
+from cuenv.world.profiles import SHIPPED, Place, find_profile, places
+
+__all__ = ["SHIPPED", "Listed", "Validated", "first_sentence", "listed", "own_names", "validated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def listed(project: Configuration | None) -> tuple[Listed, ...]:
 
 def own_names(project: Configuration | None) -> tuple[str, ...]:
     """The names of the project's own profiles."""
-    own = [place.name for place in places(project) if place.source or place.origin != "ships with cuenv"]
+    own = [place.name for place in places(project) if place.origin != SHIPPED]
     return tuple(dict.fromkeys(own))
 
 

@@ -100,7 +100,7 @@ def _read(path: str, label: str) -> str:
     try:
         return read_text(Path(path), limit=_LIMIT)
     except InputError as error:
-        raise InputError(error.message, hint=HINT) from error
+        raise InputError(error.message.replace(shown(path), label), hint=HINT) from error
 
 
 def _load(text: str, source: str) -> dict[str, Any]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # most commands have no settings
 # In an installed package the profiles lie with the data; in a checkout beside src.
 _SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
 _CHECKOUT = Path(__file__).parents[3] / "profiles"
+SHIPPED = "ships with cuenv"
+"""The origin of a profile that comes with cuenv."""
+
 _ENDINGS = (".yml", ".yaml")
 
 
@@ -95,7 +98,7 @@ def places(project: Configuration | None = None) -> tuple[Place, ...]:
     for file in (own / name for name in names_in(own) if name.endswith(_ENDINGS)) if own else ():
         found.append(Place(name=file.stem, origin=shown(file), file=file))
     for name in shipped_names():
-        found.append(Place(name=name, origin="ships with cuenv", file=folder() / f"{name}.yml"))
+        found.append(Place(name=name, origin=SHIPPED, file=folder() / f"{name}.yml"))
     return tuple(found)
 
 
