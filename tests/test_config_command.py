@@ -11,7 +11,7 @@ from cuenv.errors import ExitCode
 from cuenv.settings import KINDS
 
 
-def shown(folder: Path, *words: str, **environ: str) -> dict[str, Any]:
+def shown(folder: Path, *words: str, **environ: Any) -> dict[str, Any]:
     done = run("config", "--json", *words, folder=folder, **environ)
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     data: dict[str, Any] = json.loads(done.stdout)
