@@ -98,7 +98,7 @@ class Defaults(dict[str, Any]):
             return Defaults(inner) if inner else default
         option = self.options.get(name)
         context = click.get_current_context(silent=True)
-        if option is None or context is None or context.resilient_parsing:
+        if option is None or option.is_eager or context is None or context.resilient_parsing:
             return default
         value = _set_for(option, context)
         return default if value is None else value
