@@ -153,7 +153,8 @@ def test_cuenv_toml_wins_in_its_folder_and_says_so(folder: Path) -> None:
     assert found.warnings == ("pyproject.toml: [tool.cuenv] does not count beside cuenv.toml",)
     done = run("resolve", *HOST, folder=folder)
     assert done.stderr.count("warning pyproject.toml") == 1
-    assert "set     --cuda by cuenv.toml" in done.stderr
+    assert "set     --cuda by cuenv.toml; not with --no-config\n" in done.stderr
+    assert "set     --cuda by CUENV_CUDA\n" in run("resolve", *HOST, folder=folder, CUENV_CUDA="12.6").stderr
     assert run("resolve", *HOST, "--json", folder=folder).stderr == ""
 
 

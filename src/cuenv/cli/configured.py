@@ -35,13 +35,15 @@ def no_files(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def configuration(context: click.Context | None = None) -> Configuration | None:
-    """What variables and files set, read once for each run; ``None`` when there is none of them.
+    """What variables and files set, read once for each run; ``None`` when there is none of them, or no command runs.
 
     Raises:
         UsageError: a variable is wrong.
         InputError: the file is wrong.
     """
-    context = context or click.get_current_context()
+    context = context or click.get_current_context(silent=True)
+    if context is None:
+        return None
     if _FOUND not in context.meta:
         context.meta[_FOUND] = _read(context)
     found: Configuration | None = context.meta[_FOUND]
@@ -73,7 +75,10 @@ def _tell(context: click.Context) -> None:
         if flag not in _LOOKS and flag.removeprefix("--") not in gone:
             told.setdefault(origin.rpartition(": ")[0] or origin, []).append(flag)
     params = context.params
-    lines = [f"set     {', '.join(flags)} by {source}" for source, flags in told.items()]
+    lines = [
+        f"set     {', '.join(flags)} by {source}" + ("" if source.startswith("CUENV_") else "; not with --no-config")
+        for source, flags in told.items()
+    ]
     say(lines, quiet=bool(params.get("quiet") or params.get("as_json")))
 
 
