@@ -25,11 +25,19 @@ def command(name: str) -> click.Command:
 
 
 def options() -> list[tuple[str, click.Option]]:
-    return [(name, item) for name in COMMANDS for item in command(name).params if isinstance(item, click.Option)]
+    return [(name, item) for name, found in every() for item in found.params if isinstance(item, click.Option)]
+
+
+def every() -> list[tuple[str, click.Command]]:
+    """Every command, and those inside a group such as ``profile list``."""
+    found = [(name, command(name)) for name in COMMANDS]
+    groups = [(name, item) for name, item in found if isinstance(item, click.Group)]
+    return found + [(f"{name} {inner}", item) for name, group in groups for inner, item in group.commands.items()]
 
 
 def test_every_module_with_a_command_is_listed() -> None:
-    modules = {path.stem for path in FOLDER.glob("*.py") if "@click.command(" in path.read_text()}
+    made = re.compile(r"^@click\.(command|group)\(\"", re.MULTILINE)
+    modules = {path.stem for path in FOLDER.glob("*.py") if made.search(path.read_text())}
     assert modules == {name.replace("-", "_") for name in COMMANDS}
 
 
@@ -61,7 +69,9 @@ def test_an_option_means_the_same_everywhere() -> None:
     assert several == set()
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), *((name, "--help") for name in COMMANDS)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [(), ("--help",), ("-h",), *((*name.split(), "--help") for name, _ in every())], ids=" ".join
+)
 def test_help_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run(*words, folder=tmp_path)
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")

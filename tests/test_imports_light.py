@@ -40,6 +40,8 @@ def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
         ("why", "pytorch", *HOST),
         ("why-not", "cuda=13.0", *HOST),
         ("kb", "gpu", "RTX 4090"),
+        ("config",),
+        ("profile", "list"),
         ("check", "conda-lock.yml", *HOST),
         ("lock", "--check"),
     ],

@@ -45,14 +45,19 @@ class Profile:
     prefer: str = "newest"
 
 
-def parse(data: Any, source: str) -> Profile:
-    """Read a profile from decoded YAML.
+def parse(data: Any, source: str, path: str = "") -> Profile:
+    """Read a profile from decoded YAML or TOML.
+
+    Args:
+        data: what was decoded.
+        source: the file, for errors.
+        path: where the profile stands in it, such as ``tool.cuenv.profiles.lab``; empty for the whole file.
 
     Raises:
         InputError: with every fault in it and its path.
     """
     faults = Faults(source)
-    reader = Reader(data, faults)
+    reader = Reader(data, faults, path)
     dev = reader.get("dev", bool)
     profile = Profile(
         name=reader.text("name"),
@@ -70,7 +75,7 @@ def parse(data: Any, source: str) -> Profile:
     )
     reader.done()
     if profile.lowest_driver and not profile.gpus:
-        faults.add("lowest_driver", "a driver without gpus says nothing; name the gpus it drives")
+        faults.add(reader.at("lowest_driver"), "a driver without gpus says nothing; name the gpus it drives")
     faults.check(hint="cuenv resolve --help names what a profile may hold; strings want quotes: python: '3.12'")
     return profile
 

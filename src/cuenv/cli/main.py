@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from cuenv import __version__
+from cuenv.cli.configured import Defaults, with_origin
 from cuenv.cli.output import error_json, styled
 from cuenv.errors import CuenvError, ExitCode
+from cuenv.errors import UsageError as CuenvUsageError
 
 COMMANDS = {
     "demo": "the whole line on a small sample channel: try this first",
@@ -22,6 +24,8 @@ COMMANDS = {
     "why": "why the choice is as it is, down to sourced facts",
     "why-not": "why something else was not chosen: why-not cuda=13.0",
     "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
+    "profile": "profiles, shipped and your own: list, show, new, validate",
+    "config": "each setting and where it came from",
 }
 """The commands in the order of use, each with its line of help; a test holds every line to its command."""
 
@@ -41,13 +45,21 @@ class Commands(click.Group):
         """The commands in the order of use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
-        """Import the module of a command."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command; options that are not typed take what variables and settings say."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"cuenv.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
+        ctx.default_map = {cmd_name: Defaults(command)}
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; an error about an option that nobody typed says what set it."""
+        try:
+            return super().invoke(ctx)
+        except CuenvUsageError as error:
+            raise with_origin(error, ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         """List the commands without importing them."""

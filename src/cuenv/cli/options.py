@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cuenv.cli.configured import configuration, no_files, set_value, without_replaced
 from cuenv.errors import UsageError
 from cuenv.flows.hosts import HostOptions
 from cuenv.knowledge import Knowledge
@@ -45,6 +46,14 @@ talk_options = _all(
     click.option("-q", "--quiet", is_flag=True, help="Say less."),
     click.option("-v", "--verbose", is_flag=True, help="Say more."),
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour."),
+    click.option(
+        "--no-config",
+        is_flag=True,
+        is_eager=True,  # before the first option asks for its setting
+        expose_value=False,
+        callback=no_files,
+        help="Read no cuenv.toml and no pyproject.toml.",
+    ),
 )
 
 channel_options = _all(
@@ -77,6 +86,7 @@ wish_options = _all(
 
 def host_from(values: dict[str, Any]) -> HostOptions:
     """The host options of a command."""
+    values = without_replaced(values)
     return HostOptions(
         hosts=values["hosts"],
         gpus=values["gpus"],
@@ -105,11 +115,11 @@ def wish_from(values: dict[str, Any]) -> Profile:
     """The profile of a command with its options laid over it."""
     from dataclasses import replace  # noqa: PLC0415 - as above
 
-    wish = Profile()
+    values, wish = without_replaced(values), Profile()
     if values["profile"]:
         from cuenv.world.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
 
-        wish = read_profile(values["profile"])
+        wish = read_profile(values["profile"], configuration())
     changes: dict[str, Any] = {
         name: parse_wish(values[name], what=f"--{name}") for name in ("pytorch", "cuda", "python") if values[name]
     }
@@ -127,8 +137,12 @@ def wish_from(values: dict[str, Any]) -> Profile:
 
 def channel_sources(values: dict[str, Any]) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``."""
+    from dataclasses import replace  # noqa: PLC0415 - as above
+
     from cuenv.world.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
     from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
 
     condarc = read_condarc(condarc_files(os.environ), os.environ)
-    return sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"])
+    sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"])
+    cache = set_value("cache-dir")
+    return replace(sources, cache=cache) if cache else sources

@@ -1,0 +1,165 @@
+"""Options that nobody typed take their value from ``CUENV_*`` variables and the project's file.
+
+click asks a command's ``default_map`` for such a value; here it is read when the first option asks, and never for
+``--help``. Where nothing is set and no file lies upward, nothing is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from cuenv.cli.output import say
+from cuenv.errors import UsageError
+from cuenv.world.config_files import anything
+
+if TYPE_CHECKING:  # only where something is set
+    from cuenv.world.configuration import Configuration
+
+_FOUND = "cuenv.configuration"
+_NO_FILES = "cuenv.no_config"
+_TAKEN = "cuenv.taken"
+_GONE = "cuenv.gone"
+_LOOKS = frozenset({"--color", "--no-progress"})
+_LOOKS_AT_THIS_MACHINE = "inspect"
+
+
+def no_files(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """Callback of ``--no-config``."""
+    if value:
+        context.meta[_NO_FILES] = True
+
+
+def configuration(context: click.Context | None = None) -> Configuration | None:
+    """What variables and files set, read once for each run; ``None`` when there is none of them, or no command runs.
+
+    Raises:
+        UsageError: a variable is wrong.
+        InputError: the file is wrong.
+    """
+    context = context or click.get_current_context(silent=True)
+    if context is None:
+        return None
+    if _FOUND not in context.meta:
+        context.meta[_FOUND] = _read(context)
+    found: Configuration | None = context.meta[_FOUND]
+    return found
+
+
+def _read(context: click.Context) -> Configuration | None:
+    files = not context.meta.get(_NO_FILES)
+    if not anything(os.environ, files=files):
+        return None
+    from cuenv.settings import NO_CONFIG, switched_off  # noqa: PLC0415 - only where something is set
+    from cuenv.world.configuration import read_configuration  # noqa: PLC0415 - as above
+
+    found = read_configuration(os.environ, files=files and not switched_off(os.environ.get(NO_CONFIG, "")))
+    if found.warnings:
+        context.call_on_close(lambda: _warn(found.warnings, context.params))
+    return found
+
+
+def _warn(warnings: tuple[str, ...], params: Mapping[str, Any]) -> None:
+    say([f"warning {text}" for text in warnings], quiet=bool(params.get("quiet") or params.get("as_json")))
+
+
+def _tell(context: click.Context) -> None:
+    """Say what was not typed and counted: an answer for another machine than this one must not surprise."""
+    gone = context.meta.get(_GONE, ())
+    told: dict[str, list[str]] = {}
+    for flag, origin in context.meta[_TAKEN].items():
+        if flag not in _LOOKS and flag.removeprefix("--") not in gone:
+            told.setdefault(origin.rpartition(": ")[0] or origin, []).append(flag)
+    params = context.params
+    lines = [
+        f"set     {', '.join(flags)} by {source}" + ("" if source.startswith("CUENV_") else "; not with --no-config")
+        for source, flags in told.items()
+    ]
+    say(lines, quiet=bool(params.get("quiet") or params.get("as_json")))
+
+
+def set_value(name: str) -> Any:
+    """A setting that has no option, such as ``cache-dir``."""
+    found = configuration()
+    return found.settings[name].value if found else None
+
+
+class Defaults(dict[str, Any]):
+    """The ``default_map`` of one command, or of a group of commands."""
+
+    def __init__(self, command: click.Command) -> None:
+        super().__init__()
+        self.command = command
+        self.options = {item.name: item for item in command.params if isinstance(item, click.Option)}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value that is set for a parameter; for a subcommand its own map."""
+        if isinstance(self.command, click.Group):
+            inner = self.command.commands.get(name)
+            return Defaults(inner) if inner else default
+        option = self.options.get(name)
+        context = click.get_current_context(silent=True)
+        if option is None or option.is_eager or context is None or context.resilient_parsing:
+            return default
+        value = _set_for(option, context)
+        return default if value is None else value
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.get(name)
+
+
+def _set_for(option: click.Option, context: click.Context) -> Any:
+    found = configuration(context)
+    if found is None:
+        return None
+    from cuenv.settings import KINDS, MACHINE  # noqa: PLC0415 - only where something is set
+
+    name = next((name for name, kind in KINDS.items() if kind.flag in option.opts), "")
+    if not name or (context.info_name == _LOOKS_AT_THIS_MACHINE and name in MACHINE):
+        return None
+    setting = found.settings[name]
+    if setting.origin == "default":
+        return None
+    if _TAKEN not in context.meta:
+        context.meta[_TAKEN] = {}
+        context.call_on_close(lambda: _tell(context))
+    context.meta[_TAKEN][KINDS[name].flag] = setting.origin
+    return [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
+
+
+def typed(name: str) -> bool:
+    """Whether a parameter of the running command was given on the command line."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a command, less what settings say of another machine or build than the one that was typed."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(_FOUND):
+        return values
+    from cuenv.settings import replaced_by  # noqa: PLC0415 - as above
+
+    given = {name for name in ("hosts", "gpus") if typed(name)}
+    gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
+    context.meta[_GONE] = {name.rstrip("s") for name in gone}
+    return {
+        name: (() if isinstance(value, tuple) else None) if name in gone and not typed(name) else value
+        for name, value in values.items()
+    }
+
+
+def with_origin(error: UsageError, context: click.Context) -> UsageError:
+    """An error about an option, with the place that set it when nobody typed it."""
+    words = error.message.split()
+    origin = context.meta.get(_TAKEN, {}).get(words[0].rstrip(":")) if words else None
+    return (
+        UsageError(f"{error.message} ({words[0].rstrip(':')} is set by {origin})", hint=error.hint) if origin else error
+    )

@@ -1,0 +1,146 @@
+"""``cuenv profile``: list, show, new, validate."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.configured import configuration
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, emit_json, say
+from cuenv.errors import ExitCode, UsageError
+from cuenv.urls import printable
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@click.group("profile", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Profiles: those that ship, and your own.
+
+    Your own stand in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir` there names.
+
+    \b
+    Examples:
+      cuenv profile list
+      cuenv profile new lab -o lab.yml
+      cuenv profile validate lab.yml --gpu 'RTX 4090' --driver 535.129.03
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@command.command("list", short_help="name, where it stands, first sentence of its story")
+@talk_options
+def _list(**values: Any) -> None:
+    """List the profiles: name, where it stands, the first sentence of its story."""
+    from cuenv.flows.profiles import SHIPPED, listed  # noqa: PLC0415 - not needed for --help
+
+    found = listed(configuration())
+    if values["as_json"]:
+        rows = [
+            {"name": item.place.name, "origin": item.place.origin, "ok": not item.fault, "story": item.says}
+            for item in found
+        ]
+        emit_json({"schema": "cuenv/profile/1", "profiles": rows})
+        return
+    lines = []
+    for item in found:
+        hidden = ["the shipped one" if text == SHIPPED else text for text in item.hides]
+        hides = f"; hides {', '.join(hidden)}" if hidden else ""
+        lines.append(f"{item.place.name}  ({item.place.origin}{hides})")
+        if item.fault:
+            lines.append(f"    not valid; see: cuenv profile validate {item.place.name}")
+        elif item.says and not values["quiet"]:
+            lines.append(f"    {item.says}")
+    emit("\n".join(printable(line) for line in lines))
+
+
+@command.command("show", short_help="as YAML, with where it stands")
+@click.argument("name", metavar="NAME|FILE")
+@talk_options
+def _show(name: str, **values: Any) -> None:
+    """Show a profile as YAML, with where it stands."""
+    from cuenv.formats.profile_yml import render  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.profiles import find_profile  # noqa: PLC0415 - as above
+
+    place = find_profile(name, configuration())
+    place.read()  # what is not valid is refused, with all its faults
+    if values["as_json"]:
+        emit_json({"schema": "cuenv/profile/1", "name": place.name, "origin": place.origin, "profile": place.data()})
+        return
+    text = place.text() if place.file else render(place.data())
+    emit(printable(f"# {place.origin}\n{text}"))
+
+
+@command.command("new", short_help="a template with every key explained")
+@click.argument("name")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@talk_options
+def _new(name: str, output: Path | None, **values: Any) -> None:
+    """Begin a profile: a template with every key explained, valid as it stands. No file is ever replaced."""
+    from cuenv.formats.profile_yml import template  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.files import write_atomically  # noqa: PLC0415 - as above
+
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a profile", hint="cuenv profile new lab -o lab.yml")
+    if output and os.path.lexists(output):
+        raise UsageError(f"{output} is there already; nothing was written", hint="name another file with -o")
+    text = template(name)
+    if output:
+        write_atomically(output, text)
+        shown = output if "/" in str(output) or output.suffix in (".yml", ".yaml") else f"./{output}"
+        quiet = values["quiet"] or values["as_json"]
+        say([f"wrote   {output}; next: {shlex.join(['cuenv', 'profile', 'validate', str(shown)])}"], quiet=quiet)
+    if values["as_json"]:
+        written = str(output) if output else None
+        emit_json({"schema": "cuenv/profile/1", "name": name, "written": written, "text": text})
+    elif not output:
+        emit(text)
+
+
+@command.command("validate", short_help="is it valid, and can a host have it")
+@click.argument("asked", nargs=-1, metavar="[FILE|NAME]...")
+@host_options
+@knowledge_option
+@talk_options
+def _validate(asked: tuple[str, ...], **values: Any) -> int:
+    """Say whether profiles are valid, and with host options whether that host can have what they ask for.
+
+    Without FILE: the project's own. Exit code 3 when one is not valid, 1 when one does not fit.
+    """
+    from cuenv.flows.profiles import own_names, validated  # noqa: PLC0415 - not needed for --help
+
+    project, host = configuration(), host_from(values)
+    asked = asked or own_names(project)
+    if not asked:
+        raise UsageError("which one? The project has no profiles of its own", hint="cuenv profile validate lab.yml")
+    found = validated(asked, project, host, knowledge_from(values) if host.given else None)
+    if values["as_json"]:
+        rows = [
+            {"name": item.asked, "origin": item.origin, "ok": not item.fault, "fault": item.fault, "fits": item.fits}
+            for item in found
+        ]
+        emit_json({"schema": "cuenv/profile/1", "profiles": rows})
+    else:
+        _say_validated(found, quiet=values["quiet"])
+    if any(item.fault for item in found):
+        return ExitCode.INPUT
+    return ExitCode.NEGATIVE if any(item.fits is False for item in found) else ExitCode.OK
+
+
+def _say_validated(found: tuple[Any, ...], *, quiet: bool) -> None:
+    for item in found:
+        if item.fault:
+            say([f"error   {line}" if number == 0 else line for number, line in enumerate(item.fault.splitlines())])
+            continue
+        say([f"{item.asked}:", *item.lines] if item.lines else [], quiet=quiet)
+        word = "valid" if item.fits is None else "fits" if item.fits else "nothing fits"
+        if not quiet or item.fits is False:
+            emit(f"{printable(item.asked)}: {word}")
