@@ -10,8 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
+
+# A deadline measures the machine, not the code: speed is shown by benchmarks/.
+settings.register_profile("cuenv", deadline=None)
+settings.load_profile("cuenv")
 
 _sessions: list[pytest.Session] = []
 
