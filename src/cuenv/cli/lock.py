@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @click.option(
     "--allow", multiple=True, metavar="CODE", help="Lock although this finding refuses; recorded in the lock."
 )
+@click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
 @channel_options
 @talk_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
@@ -34,7 +36,8 @@ def command(path: Path, **values: Any) -> int:
 
     The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
     come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
-    packages while they satisfy the file.
+    packages while they satisfy the file. A file that is refused can be mended: --repair -o NEW.yml writes another
+    that does what it was meant to do, and says what became of each entry.
 
     \b
     Writes:
@@ -47,6 +50,10 @@ def command(path: Path, **values: Any) -> int:
     knowledge = knowledge_from(values)
     if values["check"]:
         return _check(path, values, knowledge)
+    if values["repair"] or values["output"]:
+        from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then
+
+        return repair_file(path, values, knowledge)
     show = progress(quiet=values["quiet"])
     request = LockRequest(
         path=path, host=host_from(values), sources=channel_sources(values), allow=_codes(values["allow"])
