@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given as examples
 from hypothesis import strategies as st
 
+from channel_builder import pkg, write
 from cuenv.coverage import LayerCoverage, coverage, narrowed, repairs, weakest
 from cuenv.environment import Pin
 from cuenv.facts import HostFacts
@@ -155,6 +156,31 @@ def test_the_repair_of_a_cut_is_exactly_one_pin(records: Path, tmp_path: Path) -
     assert weak is not None
     assert (weak.layer, [str(item) for item in weak.cut]) == ("cuDNN", ["7.0"])
     assert not mend(records, tmp_path, render(found.spec), "7.0", "12.0").needed
+
+
+def test_two_cuts_need_both_pins_and_no_fewer(tmp_path: Path) -> None:
+    """The newest cuDNN and the newest nvcc have each dropped 7.0: every smaller set of pins was tried, in vain."""
+    torch = ("python >=3.13,<3.14.0a0", "libcudnn >=9.10.2.21,<10.0a0", "nccl", "cuda-version >=12.9,<14")
+    sources = write(
+        tmp_path,
+        {
+            "conda-forge": [
+                pkg("pytorch", "2.12.0", "cuda129_py313_h0_300", depends=torch),
+                *(pkg("python", "3.13.1"), pkg("nccl", "2.28.9.1"), pkg("libcudnn", "9.10.2.21")),
+                *(pkg("libcudnn", "9.13.1.26"), pkg("cuda-version", "12.9"), pkg("cuda-version", "13.0")),
+                pkg("cuda-nvcc", "12.9.86", depends=("cuda-version 12.9.*",)),
+                pkg("cuda-nvcc", "13.0.88", depends=("cuda-version 13.0.*",)),
+            ]
+        },
+    )
+    path = tmp_path / "environment.yml"
+    path.write_text("channels: [conda-forge]\ndependencies: ['pytorch=2.12.0=cuda129*', cuda-nvcc]\n")
+    host = HostOptions(gpus=("7.0",), driver="580.65.06", glibc="2.35", environ={})
+    found = repair(LockRequest(path=path, host=host, sources=sources), base())
+    assert [(pin.name, pin.version) for pin in found.pins] == [("libcudnn", "<9.11"), ("cuda-version", "<13")]
+    assert found.tried == 2
+    assert found.spec is not None
+    assert [pin.yaml_text() for pin in found.spec.pins[2:]] == ["conda-forge::libcudnn<9.11", "cuda-version<13"]
 
 
 @pytest.mark.records

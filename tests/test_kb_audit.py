@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from channel_builder import PLATFORM, edit, pkg, write
 from commands import HOST, run
-from cuenv.audit import ending_findings, torch_findings
+from cuenv.audit import ending_findings, label_findings, torch_findings
 from cuenv.errors import UsageError
 from cuenv.flows.auditing import Question, audit, learn_rows
 from cuenv.knowledge import Knowledge
@@ -155,6 +157,33 @@ def test_a_package_that_ended_and_goes_on_is_caught() -> None:
     (found,) = ending_findings(base().endings, [later, Record(name="cudatoolkit-dev", version="11.7.0", build="0")])
     assert (found.code, found.severity) == ("CU604", "error")
     assert "ended with 11.7.0, says its row; the channel has 12.1.0" in found.message
+
+
+def test_a_label_that_does_not_fit_is_caught() -> None:
+    fit = next(item for item in base().labels if item.label == "12.4.0")
+    pin = Record(name="pytorch-cuda", version="12.4", build="h_6", depends=("libcublas >=12.4.2.65,<12.4.5.8", "x *"))
+    inside, outside = (Record(name="libcublas", version=number, build="0") for number in ("12.4.2.65", "12.4.5.8"))
+    assert list(label_findings(fit, [pin], [inside, outside])) == []
+    (found,) = label_findings(fit, [pin], [outside])
+    assert (found.code, found.severity) == ("CU605", "error")
+    assert "asks for libcublas >=12.4.2.65,<12.4.5.8, and the label has 12.4.5.8" in found.message
+    assert (
+        list(label_findings(fit, [replace(pin, build="h_7"), replace(pin, depends=("libcublas >=x",))], [outside]))
+        == []
+    )
+
+
+words = st.text(st.sampled_from("cudapy_0123456789.*<>=!,-| \x1b"), max_size=30)
+
+
+@given(
+    st.lists(st.builds(Record, name=st.just("pytorch"), version=words, build=words, depends=st.tuples(words, words)))
+)
+def test_no_record_of_a_stranger_makes_it_fail(records: list[Record]) -> None:
+    seen, strange = seen_builds(records, "conda-forge", PLATFORM)
+    list(torch_findings(seen, "conda-forge", PLATFORM, base()))
+    list(ending_findings(base().endings, records))
+    assert len({item.build for item in records}) <= sum(len(item.builds) for item in seen) + len(strange)
 
 
 def learned(*records: Record, knowledge: Knowledge | None = None, nvcc: tuple[str, ...] = ()) -> Knowledge:

@@ -110,7 +110,8 @@ def test_the_release_of_torch_counts_before_cuda_and_python() -> None:
         candidate("2.5.1", "cuda120*", "12.1"),
         candidate("2.9.1", "cuda129*"),
     ]
-    found = sorted(order[::-1], key=lambda item: nearness(item, asked, level))
+    mixed = [*order[5:], *order[2:5], *order[:2]]
+    found = sorted(mixed, key=lambda item: nearness(item, asked, level))
     assert [str(item) for item in found] == [str(item) for item in order]
 
 
@@ -130,6 +131,7 @@ def test_the_recipe_is_refused_repaired_and_locked(records: Path, tmp_path: Path
     assert refused.returncode == 1
     assert "ends with 11.7.0" in refused.stderr
     assert "neither nvcc nor headers" in refused.stderr
+    assert "cuenv lock environment.yml --repair -o environment.new.yml --gpu 8.9" in refused.stderr
     done = run("lock", path.name, "--repair", "-o", "new.yml", *HOST, *mirror, "--json", folder=tmp_path)
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["schema"], answer["repaired"]) == (0, "cuenv/report/1", True)

@@ -166,7 +166,7 @@ def ending_findings(rows: Iterable[Ending], records: Iterable[Record]) -> Iterat
     """Packages that ended, says a row, and that have a later release."""
     there = tuple(records)
     for row in rows:
-        last = version(row.versions[-1])
+        last = max(map(_number, row.versions), default=_NONE)
         later = sorted({release for item in there if item.name == row.package and (release := _release(item)) > last})
         if later:
             yield Finding(
@@ -198,11 +198,19 @@ def nvcc_minors(records: Iterable[Record]) -> set[Version]:
     return {version(".".join(map(str, item.release[:2]))) for item in releases if len(item.release) > 1}
 
 
+_NONE = version("0")
+
+
 def _release(record: Record) -> Version:
+    return _number(record.version)
+
+
+def _number(text: str) -> Version:
+    """A version, the lowest for a text that Python takes for none (``2019a_1``)."""
     try:
-        return version(record.version)
+        return version(text)
     except ValueError:
-        return version("0")
+        return _NONE
 
 
 def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record]) -> Iterator[Finding]:
@@ -223,8 +231,8 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
             name, asked = split_name(text)
             if name not in there or not asked.startswith(">="):
                 continue
-            bound = Requirement.parse(asked.split(" ")[0])
-            if not any(_within(bound, release) for release in there[name]):
+            bound = _range(asked.split(" ")[0])
+            if bound and not any(_within(bound, release) for release in there[name]):
                 has = ", ".join(map(str, sorted(there[name])[:_SHOWN]))
                 yield Finding(
                     code="CU605",
@@ -233,6 +241,13 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
                     message=f"label {row.label} fits pytorch-cuda {pin.version} {pin.build}, says its row; "
                     f"that asks for {name} {asked}, and the label has {has}",
                 )
+
+
+def _range(text: str) -> Requirement | None:
+    try:
+        return Requirement.parse(text)
+    except ValueError:
+        return None
 
 
 def _within(bound: Requirement, release: Version) -> bool:

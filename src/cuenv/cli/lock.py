@@ -65,7 +65,7 @@ def command(path: Path, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.lock is None:
-        say(_refusal(answer, verbose=values["verbose"]))
+        say(_refusal(answer, path, verbose=values["verbose"]))
     else:
         say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
         counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
@@ -92,7 +92,7 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     return report.exit
 
 
-def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
+def _refusal(answer: Locked, path: Path, *, verbose: bool) -> list[str]:
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
@@ -100,7 +100,9 @@ def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
     if answer.unsatisfiable is None:
         codes = sorted({item.code for item in answer.report.errors} - {"CU413"})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
-        return [*lines, f"error   refused; nothing was written{anyway}"]
+        words = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml", *host_options_of(answer.facts)]
+        hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes else []
+        return [*lines, f"error   refused; nothing was written{anyway}", *hint]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
     tree = answer.unsatisfiable.text.splitlines()
     shown = tree if verbose else tree[:_TREE]
