@@ -115,6 +115,19 @@ def test_the_release_of_torch_counts_before_cuda_and_python() -> None:
     assert [str(item) for item in found] == [str(item) for item in order]
 
 
+@pytest.mark.records
+def test_a_gpu_that_no_row_vouches_for_moves_torch(records: Path, tmp_path: Path) -> None:
+    """The cuDNN of torch 2.3.1 is older than Blackwell: a later torch is nearer to what was meant."""
+    (tmp_path / "environment.yml").write_text(RECIPE)
+    mirror = ("--mirror", f"https://conda.anaconda.org={records}")
+    done = run("lock", "--repair", "--host", "v100-rtx5090-575", *mirror, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    pins = {pin.name: pin.yaml_text() for pin in parse(done.stdout, "new.yml")[0].pins}
+    assert pins["pytorch"] == "conda-forge::pytorch=2.8.0=cuda129*"
+    assert pins["cudnn"] == "conda-forge::cudnn<9.11"
+    assert "replaced  cudnn=8.9.2 by conda-forge::cudnn<9.11: from 9.11 on it no longer serves 7.0" in done.stderr
+
+
 def test_a_change_says_what_it_is() -> None:
     assert str(Change(entry="pip", fate="kept")) == "kept      pip"
     assert str(Change(entry="a", fate="kept", became="c::a", why="so")) == "kept      a as c::a: so"

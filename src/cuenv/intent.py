@@ -244,9 +244,11 @@ def _prefixes(wish: Wish, number: Version) -> bool:
 
 def _filled(pin: Pin, made: EnvironmentSpec, role: str, knowledge: Knowledge) -> Change:
     """A role that other packages fill now."""
-    fillers = [item.yaml_text() for item in made.pins if item.role == role and item.name != "pytorch"]
+    parts = [item for item in made.pins if item.role == role and item.name != "pytorch"]
+    fillers = [item.yaml_text() for item in parts]
     ending = knowledge.ending(pin.name)
-    why = ending.says if ending else _INSTEAD[role]
+    capped = next((item.why[0] for item in parts if item.version and role in ("cudnn", "nccl")), "")
+    why = capped or (ending.says if ending else _INSTEAD[role])
     if any(item == pin.yaml_text() for item in fillers):
         return Change(entry=pin.yaml_text(), fate="kept")
     if not fillers:

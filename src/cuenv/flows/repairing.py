@@ -210,8 +210,13 @@ def _nearest(
         for python in pythons(item.candidate.build, intent.python):
             one = replace(item, candidate=replace(item.candidate, python=python))
             torch, *rest = nearness(one.candidate, intent, level)
-            found.append(((torch, len(lost), *rest), len(found), one, lost))
+            found.append(((_doubtful(item), torch, len(lost), *rest), len(found), one, lost))
     return [(item, lost) for _, _, item, lost in sorted(found, key=lambda entry: entry[:2])]
+
+
+def _doubtful(item: Assessment) -> bool:
+    """Whether no row vouches for torch's own code or for cuDNN on some GPU: then another release is nearer."""
+    return any(item.verdict(rule).outcome == "unknown" for rule in ("device-code", "cudnn"))
 
 
 def _lost(decision: Decision, item: Assessment, intent: Intent, sources: Sources) -> dict[str, str]:
