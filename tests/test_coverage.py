@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given as examples
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from channel_builder import pkg, write
@@ -82,6 +83,7 @@ def test_in_a_pool_each_gpu_is_judged_with_its_own_driver() -> None:
     assert served(found[0]) == {"8.9": "native", "9.0": "native"}
 
 
+@settings(max_examples=50, deadline=None)
 @examples(
     st.lists(capabilities, min_size=1, max_size=3, unique=True), drivers, st.sampled_from(["9.10.2.21", "9.13.1.26"])
 )
