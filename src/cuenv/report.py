@@ -1,6 +1,7 @@
 """What checking something yields: findings with stable codes, and the report that holds them.
 
-Code ranges: CU1xx lock and environment file, CU2xx installed environment, CU3xx lint, CU4xx host, CU5xx pip part.
+Code ranges: CU1xx lock and environment file, CU2xx installed environment, CU3xx lint, CU4xx host, CU5xx pip part,
+CU6xx the tables against a channel.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
-from cuenv.cli.output import emit, emit_json, report_json, report_lines
+from cuenv.cli.output import emit, emit_json, layer_plain, report_json, report_lines
 
 
 @click.command("check")
@@ -20,7 +20,8 @@ def command(path: Path, **values: Any) -> int:
     """Check a lock against a host, against its environment file, and against the laws.
 
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
-    lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors.
+    lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
+    each layer (torch, cuDNN, NCCL, nvcc) serves each GPU; 'cuenv lock --repair' finds the smallest pins for a cut.
 
     \b
     Examples:
@@ -33,7 +34,9 @@ def command(path: Path, **values: Any) -> int:
 
     checked = check(path, host_from(values), knowledge_from(values))
     if values["as_json"]:
-        emit_json(report_json(checked.report, host=host_line(checked.facts)))
+        layers = [layer_plain(layer) for layer in checked.layers]
+        emit_json(report_json(checked.report, host=host_line(checked.facts), layers=layers))
     elif not values["quiet"] or checked.report.errors:
-        emit("\n".join(report_lines(checked.report, verbose=values["verbose"])))
+        layer_lines = [f"layer {layer}" for layer in checked.layers] if values["verbose"] else []
+        emit("\n".join([*report_lines(checked.report, verbose=values["verbose"]), *layer_lines]))
     return checked.report.exit

@@ -13,8 +13,26 @@ from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.urls import printable
 
+SUBCOMMANDS = ("audit", "learn")
+"""What ``cuenv kb`` does with a channel, each in a module of its own."""
 
-@click.command("kb")
+
+class Topics(click.Command):
+    """A command with topics, and with subcommands that have options of their own."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Hand over to a subcommand when the first word names one."""
+        if args and args[0] in SUBCOMMANDS:
+            import importlib  # noqa: PLC0415 - only then
+
+            found: click.Command = importlib.import_module(f"cuenv.cli.knowledge.{args[0]}").command
+            return found.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command("kb", cls=Topics)
 @click.argument("topic", required=False, metavar="[TOPIC]")
 @click.argument("subject", required=False, metavar="[SUBJECT]")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
@@ -22,7 +40,8 @@ from cuenv.urls import printable
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
     """The knowledge base: list the tables, or explain one thing, each row with its source.
 
-    TOPIC is gpu, driver, cuda, pytorch or package.
+    TOPIC is gpu, driver, cuda, pytorch or package. Two topics compare the tables with a channel, and have options of
+    their own: 'cuenv kb audit --help' and 'cuenv kb learn --help'.
 
     \b
     Examples:
@@ -32,6 +51,8 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
       cuenv kb pytorch 2.3
       cuenv kb cuda 12.1
       cuenv kb package cudatoolkit-dev
+      cuenv kb audit --channel conda-forge
+      cuenv kb learn --save tables
     """
     from cuenv.lookup import TOPICS, overview  # noqa: PLC0415 - not needed for --help
 

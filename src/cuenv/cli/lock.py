@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @click.option(
     "--allow", multiple=True, metavar="CODE", help="Lock although this finding refuses; recorded in the lock."
 )
+@click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
 @channel_options
 @talk_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
@@ -34,7 +36,8 @@ def command(path: Path, **values: Any) -> int:
 
     The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
     come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
-    packages while they satisfy the file.
+    packages while they satisfy the file. A file that is refused can be mended: --repair -o NEW.yml writes another
+    that does what it was meant to do, and says what became of each entry.
 
     \b
     Writes:
@@ -47,6 +50,10 @@ def command(path: Path, **values: Any) -> int:
     knowledge = knowledge_from(values)
     if values["check"]:
         return _check(path, values, knowledge)
+    if values["repair"] or values["output"]:
+        from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then
+
+        return repair_file(path, values, knowledge)
     show = progress(quiet=values["quiet"])
     request = LockRequest(
         path=path, host=host_from(values), sources=channel_sources(values), allow=_codes(values["allow"])
@@ -58,7 +65,7 @@ def command(path: Path, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.lock is None:
-        say(_refusal(answer, verbose=values["verbose"]))
+        say(_refusal(answer, path, verbose=values["verbose"]))
     else:
         say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
         counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
@@ -85,7 +92,7 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     return report.exit
 
 
-def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
+def _refusal(answer: Locked, path: Path, *, verbose: bool) -> list[str]:
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
@@ -93,7 +100,9 @@ def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
     if answer.unsatisfiable is None:
         codes = sorted({item.code for item in answer.report.errors} - {"CU413"})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
-        return [*lines, f"error   refused; nothing was written{anyway}"]
+        words = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml", *host_options_of(answer.facts)]
+        hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes else []
+        return [*lines, f"error   refused; nothing was written{anyway}", *hint]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
     tree = answer.unsatisfiable.text.splitlines()
     shown = tree if verbose else tree[:_TREE]

@@ -107,6 +107,12 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+def layer_plain(layer: Any) -> dict[str, Any]:
+    """How a layer serves the GPUs of a host, as plain data."""
+    served = {str(device): how for device, how in layer.served}
+    return {"layer": layer.layer, "package": layer.package, "served": served, "because": layer.because}
+
+
 def progress(*, quiet: bool) -> Callable[[str], None] | None:
     """A line on stderr that is written over, on a terminal only."""
     context = click.get_current_context(silent=True)

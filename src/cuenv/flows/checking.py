@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.candidates import Candidate
+from cuenv.coverage import LayerCoverage, coverage
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
@@ -34,10 +35,11 @@ from cuenv.world.files import is_file
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """A report, and the host that it was made for."""
+    """A report, the host that it was made for, and how each layer of the lock serves its GPUs."""
 
     report: Report
     facts: HostFacts
+    layers: tuple[LayerCoverage, ...] = ()
 
 
 def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
@@ -61,6 +63,8 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
         found += lock_findings(solution.packages, solution.platform, knowledge)
         host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
         found += host_findings(solution, host, knowledge)
+    mine = lock.solution(facts.platform)
+    layers = coverage(mine, facts, knowledge) if mine else ()
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages", host_line(facts))
     allowed = lock.metadata.get("cuenv_allowed", "").split()
@@ -68,7 +72,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
         replace(item, severity="warning") if item.severity == "error" and item.code in allowed else item
         for item in found
     ]
-    return Checked(report=report(str(path), lenient, looked), facts=facts)
+    return Checked(report=report(str(path), lenient, looked), facts=facts, layers=layers)
 
 
 def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Report:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cuenv.errors import KnowledgeError
+from cuenv.errors import KnowledgeError, OutsideError
 from cuenv.knowledge import Knowledge
 from cuenv.reading import describe
 from cuenv.tables import TABLES, merge, parse
+from cuenv.world.files import write_atomically
 
 DATA = Path(__file__).parent.parent / "data"
 """The tables that come with the package."""
@@ -31,6 +33,33 @@ def load(extra: Path | None = None) -> Knowledge:
     if extra is None:
         return base
     return merge(base, {path.stem: _decode(path, strict=True) for path in _tables_in(extra)}, _shown(extra))
+
+
+def lay_over(base: Knowledge, folder: Path) -> Knowledge:
+    """Lay the tables of a folder over others; a folder that is not there, or empty, adds nothing.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return base
+    return merge(base, {path.stem: _decode(path, strict=True) for path in _tables_in(folder)}, _shown(folder))
+
+
+def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write tables into a folder, a file for each; the folder is made.
+
+    Raises:
+        OutsideError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutsideError(f"cannot make the folder {_shown(folder)}: {error.strerror}") from error
+    paths = tuple(folder / f"{name}.json" for name in texts)
+    for path, text in zip(paths, texts.values(), strict=True):
+        write_atomically(path, text)
+    return paths
 
 
 def _tables_in(folder: Path) -> list[Path]:

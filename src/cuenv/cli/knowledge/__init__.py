@@ -1,0 +1,1 @@
+"""The subcommands of ``cuenv kb``, each in its own module."""

@@ -1,0 +1,40 @@
+"""``cuenv kb audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import channel_options, channel_sources, knowledge_from, talk_options
+from cuenv.cli.output import emit, emit_json, report_json, report_lines
+
+
+@click.command("audit")
+@click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch.")
+@click.option("--platform", default="linux-64", metavar="PLATFORM", help="linux-64 or linux-aarch64.")
+@channel_options
+@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@talk_options
+def command(channel: str, platform: str, **values: Any) -> int:
+    """Compare the tables with the records of a channel.
+
+    A row that the records contradict is an error, and the exit code is 1. A build that no row knows is a warning:
+    'cuenv kb learn' has its row. A row without a record is information, for a channel may be partial.
+
+    \b
+    Examples:
+      cuenv kb audit
+      cuenv kb audit --channel pytorch
+      cuenv kb audit --mirror conda-forge=/srv/conda-forge --platform linux-aarch64 -v
+    """
+    from cuenv.flows.auditing import Question, audit  # noqa: PLC0415 - not needed for --help
+
+    knowledge = knowledge_from(values)
+    found = audit(Question(channel=channel, platform=platform, sources=channel_sources(values)), knowledge)
+    if values["as_json"]:
+        emit_json(report_json(found, channel=channel, platform=platform))
+    elif not values["quiet"] or found.errors:
+        emit("\n".join(report_lines(found, verbose=values["verbose"])))
+    return found.exit
