@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cuenv.decision import Decision
+from cuenv.extensions import pip_part
 from cuenv.facts import Driver
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
@@ -106,7 +107,8 @@ def lock_command(decision: Decision, path: str) -> str:
 def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
     case, found = decision.case, []
-    wishes = (*wish_options(case.wish), *(("--prove",) if decision.proven else ()))
+    wish = replace(case.wish, pip=pip_part(case.wish, case.knowledge)[0])
+    wishes = (*wish_options(wish), *(("--prove",) if decision.proven else ()))
     lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
         build = miss.candidate.build
@@ -125,7 +127,7 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         found.append(Hint(f"{miss.remedy.text} opens {opens}", command))
     free = decision.without_wish
     if free:
-        rest = wish_options(replace(case.wish, stack=None, pytorch=None, cuda=None, python=None))
+        rest = wish_options(replace(wish, stack=None, pytorch=None, cuda=None, python=None))
         command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *rest])
         found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from cuenv.candidates import Candidate
-from cuenv.rules import device, driver, layers, roles, wishes
+from cuenv.rules import device, driver, extensions, layers, roles, wishes
 from cuenv.rules.verdict import Case, Ground, Outcome, Remedy, Rule, Verdict
 
 __all__ = ["RULES", "Case", "Ground", "Judge", "Outcome", "Remedy", "Rule", "Verdict"]
@@ -59,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     Rule(name="nccl", title="NCCL serves the GPUs", key=_build, judge=layers.nccl),
     Rule(name="glibc", title="the C library is new enough", key=_build_and_cuda, judge=layers.glibc),
     Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, judge=roles.roles),
+    Rule(name="extensions", title="the wished libraries suit it", key=_build_and_cuda, judge=extensions.extensions),
     Rule(name="driver-level", title="the toolkit is within the driver's level", key=_cuda, judge=driver.driver_level),
 )
 
