@@ -8,7 +8,6 @@ from cuenv.candidates import Candidate, admits_all
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.explain import lock_command, served_lines
-from cuenv.extensions import broken_when, pin_without_broken, pip_part
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Cuda, Requirement
@@ -47,7 +46,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
     wished = _wishes(candidate, case)
     pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
-    pip, reasons = pip_part(case.wish, case.knowledge)
+    pip, reasons = _pip(case)
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
     taken = {pin.name for pin in pins}
@@ -73,8 +72,18 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
     for pin in pins:
         if pin.name in _DECIDED and (pin.version or pin.build):
             raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {_DECIDED[pin.name]} VERSION")
+    from cuenv.extensions import broken_when, pin_without_broken  # noqa: PLC0415 - as above
+
     when = broken_when(case.wish)
     return [pin_without_broken(_wished(pin, candidate, case.knowledge), when, case.knowledge) for pin in pins]
+
+
+def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not case.wish.pip:
+        return (), ()
+    from cuenv.extensions import pip_part  # noqa: PLC0415 - as above
+
+    return pip_part(case.wish, case.knowledge)
 
 
 def _merged(pin: Pin, wished: list[Pin]) -> Pin:

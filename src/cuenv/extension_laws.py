@@ -18,7 +18,9 @@ def extension_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, cuda: boo
 
 
 def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
-    for demand in demands_of(spec):
+    for demand in demands_of(spec, knowledge):
+        if not demand.condition:  # of no range at all every resolver takes the newest
+            continue
         for row, releases in broken(demand, knowledge):
             out = ",".join(f"!={item}" for item in releases)
             yield Finding(
@@ -56,7 +58,7 @@ def judged_wishes(
     Without a compiler in the file those that must compile are left to ``CU504``: it may lie outside the environment.
     """
     judged = set()
-    for demand in demands_of(spec):
+    for demand in demands_of(spec, knowledge):
         rows = [row for row in knowledge.extension(demand.name) if meets(demand, row)]
         if rows and (nvcc or any(row.nvcc is None for row in rows)):
             judged.add(demand.text)

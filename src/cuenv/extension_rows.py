@@ -26,10 +26,9 @@ class Extension(Row):
         match: how ``cuda`` is compared: ``exact`` with torch's own CUDA, ``major`` with its major, ``toolkit``
             with the runtime of the environment, whatever torch was made with.
         serves_from: lowest capability it serves; ``None`` when not known.
-        nvcc: range of the nvcc that it compiles with, on first use or at its installation; ``None``: it compiles nothing.
-        tolerates: CUDA minors of which nvcc and torch may differ; otherwise they must be equal. Empty with ``nvcc``
-            means that the library makes no such check.
-        checks: the library compares nvcc with torch's CUDA and refuses what ``tolerates`` does not hold.
+        nvcc: range of the nvcc that it compiles with, on first use or at its installation; ``None``: it compiles none.
+        checks: the library compares nvcc with torch's CUDA and refuses another minor.
+        tolerates: CUDA minors among which, major for major, a library that ``checks`` lets the two differ.
         headers: header files that the compilation includes, by name.
         tools: further packages that the compilation calls: ``ninja``, ``gxx``.
     """

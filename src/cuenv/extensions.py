@@ -86,9 +86,10 @@ def pin_demand(pin: Pin) -> Demand | None:
     """A conda requirement; ``None`` for one whose condition has no like in the notation of pip."""
     condition = pin.condition()
     if condition and condition[0] not in "<>=!~":
-        condition = f"=={condition}"
+        # Three numbers name one release to people, and to conda a prefix of it.
+        condition = f"=={condition.removesuffix('.*') if condition.count('.') > 2 else condition}"
     try:
-        _specifiers(condition)
+        Demand(name=pin.name, text="", condition=condition, ways=()).points()
     except ValueError:
         return None
     ways = (pin.channel,) if pin.channel in ("conda-forge", "pytorch") else ("conda-forge", "pytorch")
@@ -106,16 +107,18 @@ def demands(packages: tuple[str, ...], pip: tuple[str, ...]) -> tuple[Demand, ..
     for text in packages:
         try:
             found.append(pin_demand(parse_spec(text)))
-        except ValueError:
+        except ValueError:  # noqa: PERF203 - one bad spec among several is left to who reads it
             continue
     found += [pip_demand(text) for text in pip]
     return tuple(item for item in found if item)
 
 
-def demands_of(spec: EnvironmentSpec) -> tuple[Demand, ...]:
-    """What an environment file asks for."""
-    found = [*map(pin_demand, spec.pins), *map(pip_demand, spec.pip)]
-    return tuple(item for item in found if item)
+def demands_of(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Demand, ...]:
+    """What an environment file asks for of the libraries that the tables know."""
+    known = {row.package for row in knowledge.extensions} | {row.package for row in knowledge.regressions}
+    found = [pin_demand(pin) for pin in spec.pins if pin.name in known]
+    found += [pip_demand(text) for text in spec.pip]
+    return tuple(item for item in found if item and item.name in known)
 
 
 def _name(text: str) -> str:
@@ -133,9 +136,9 @@ def meets(demand: Demand, row: Extension, broken: tuple[Version, ...] = ()) -> b
 
 
 @lru_cache(maxsize=256)
-def covered(demand: Demand, rows: tuple[Extension, ...]) -> bool:
-    """Whether rows speak of every release that a demand admits, from the first that any of them knows on."""
-    starts = [row.first or min(row.releases, default=_FIRST) for row in rows]
+def covered(demand: Demand, rows: tuple[Extension, ...], every: tuple[Extension, ...]) -> bool:
+    """Whether rows speak of every release that a demand admits, from the first on that any row of ``every`` knows."""
+    starts = [row.first or min(row.releases, default=_FIRST) for row in every if set(row.comes) & set(demand.ways)]
     bounds = [bound for row in rows for bound in (row.first, row.below, *row.releases) if bound]
     points = {*bounds, *map(_after, bounds), *demand.points(), _LAST}
     asked = [point for point in points if point >= min(starts) and demand.admits(point)]
@@ -214,7 +217,7 @@ def headers_missing(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Missin
     """What the libraries of an environment file compile with, on first use, and the file does not list."""
     names = {pin.name for pin in spec.pins}
     found: dict[tuple[str, str], Missing] = {}
-    for demand in demands_of(spec):
+    for demand in demands_of(spec, knowledge):
         rows = [row for row in knowledge.extension(demand.name) if meets(demand, row)]
         # Where some way of the library compiles nothing, nothing is missing.
         if not rows or any(row.nvcc is None for row in rows):

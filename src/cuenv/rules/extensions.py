@@ -36,8 +36,6 @@ class _Fault(NamedTuple):
 def extensions(candidate: Candidate, case: Case) -> Verdict:
     """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
     wish = case.wish
-    if not wish.packages and not wish.pip:
-        return _PASS
     known = {row.package for row in case.knowledge.extensions}
     asked = [item for item in demands(wish.packages, wish.pip) if item.name in known]
     if not asked:
@@ -69,7 +67,7 @@ def _judged(demand: Demand, candidate: Candidate, case: Case) -> Verdict:
             says = f"{demand.name} {row.span()} suits pytorch {candidate.build.version} with CUDA {candidate.cuda}"
             return Verdict(rule=_NAME, outcome="pass", because=says, grounds=(asked, row_ground(row, says)))
         faults.append(fault)
-    return _rejected(demand, faults, asked, whole=covered(demand, left))
+    return _rejected(demand, faults, asked, whole=covered(demand, meant, rows))
 
 
 def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: bool) -> Verdict:
