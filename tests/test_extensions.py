@@ -96,6 +96,7 @@ def test_whatever_a_requirement_says_it_is_read_or_left(text: str) -> None:
     [
         ("deepspeed=0.14", "0.14.2", "0.15"),
         ("deepspeed==0.14.1", "0.14.1", "0.14.2"),
+        ("deepspeed=0.14.1", "0.14.1", "0.14.2"),
         ("deepspeed>=0.15", "0.16", "0.1"),
     ],
 )

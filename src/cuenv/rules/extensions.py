@@ -61,10 +61,10 @@ def _judged(demand: Demand, candidate: Candidate, case: Case) -> Verdict:
         because = f"no row says what {demand.text} needs of torch and CUDA"
         return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
     faults = []
-    for row in left:
+    for row in reversed(left):
         fault = _fault(row, left, candidate, case)
         if fault is None:
-            says = f"{demand.name} {row.span()} suits pytorch {candidate.build.version} with CUDA {candidate.cuda}"
+            says = f"{demand.name} ({row.span()}) suits pytorch {candidate.build.version} with CUDA {candidate.cuda}"
             return Verdict(rule=_NAME, outcome="pass", because=says, grounds=(asked, row_ground(row, says)))
         faults.append(fault)
     return _rejected(demand, faults, asked, whole=covered(demand, meant, rows))
