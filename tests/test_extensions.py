@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate
@@ -83,6 +83,7 @@ def test_what_names_no_release_range_is_left_to_who_installs_it(text: str) -> No
     assert judged(CUDA129, text).outcome == "pass"
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=30))
 def test_whatever_a_requirement_says_it_is_read_or_left(text: str) -> None:
     found = pip_demand(text)
@@ -271,6 +272,7 @@ def test_nothing_is_judged_beside_a_cpu_build() -> None:
     assert found.outcome == "pass"
 
 
+@settings(deadline=None)
 @given(
     wish=st.sampled_from(["bitsandbytes", "deepspeed", "xformers", "flash-attn"]), item=st.sampled_from(everything())
 )
