@@ -243,6 +243,7 @@ def test_flash_attention_wants_ampere(gpu: str) -> None:
     [
         ("xformers==0.0.28.post3", "pass"),
         ("xformers==0.0.27", "reject"),
+        ("xformers==0.0.27+cu118", "reject"),
         ("xformers", "pass"),
         ("xformers>=0.0.30", "unknown"),
         ("torchvision==0.20.1", "pass"),
@@ -360,6 +361,18 @@ def test_a_range_that_admits_a_bad_release_is_a_warning(text: str, warned: bool)
         assert item.severity == "warning"
         assert item.fix
         assert codes(spec("pytorch=2.7.1", pip=(item.fix.removeprefix("write "),))).isdisjoint({"CU503"})
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("deepspeed>=0.14.0", "write deepspeed>=0.14.0,!=0.14.1,!=0.14.2"),
+        ("deepspeed==0.14.2", "write deepspeed>=0.14.3"),
+    ],
+)
+def test_the_fix_leaves_a_release_to_take(text: str, fix: str) -> None:
+    found = [item.fix for item in spec_findings(spec("pytorch=2.7.1", pip=(text,)), base()) if item.code == "CU503"]
+    assert found == [fix]
 
 
 def test_each_missing_header_is_named_with_its_package() -> None:

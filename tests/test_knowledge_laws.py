@@ -420,4 +420,5 @@ def test_a_known_regression_names_its_issue_and_a_library_of_the_table() -> None
     assert base().regressions
     for row in base().regressions:
         assert "#" in row.issue
+        assert row.mended > max(row.releases)
         assert all(any(item.covers(release) for item in base().extension(row.package)) for release in row.releases)

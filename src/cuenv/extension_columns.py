@@ -61,4 +61,5 @@ REGRESSION = (
     Column("when", columns.one_of(*WHEN), columns.same),
     Column("says", columns.text, columns.same),
     Column("issue", columns.text, columns.same),
+    Column("mended", columns.release_number, str),
 )

@@ -22,7 +22,9 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         if not demand.condition:  # of no range at all every resolver takes the newest
             continue
         for row, releases in broken(demand, knowledge):
-            out = ",".join(f"!={item}" for item in releases)
+            parts = (demand.condition, *(f"!={item}" for item in releases))
+            # A wish for one of them alone is mended by another release, not by leaving it out.
+            left = any(meets(demand, each, releases) for each in knowledge.extension(demand.name))
             yield Finding(
                 code="CU503",
                 severity="warning",
@@ -30,7 +32,7 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 message=f"{demand.text} admits {demand.name} {' and '.join(map(str, releases))}, "
                 f"broken with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
-                fix=f"write {demand.name}{','.join(part for part in (demand.condition, out) if part)}",
+                fix=f"write {demand.name}{','.join(parts) if left else f'>={row.mended}'}",
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from cuenv.rows import Requirement, Row
-from cuenv.versions import Capability
+from cuenv.versions import Capability, version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +49,8 @@ class Extension(Row):
     tools: tuple[str, ...]
 
     def covers(self, release: Version) -> bool:
-        """Whether the row speaks of a release."""
+        """Whether the row speaks of a release; one with a local part (``+cu118``) is the release itself."""
+        release = version(release.public) if release.local else release
         if self.releases:
             return release in self.releases
         return (self.first is None or release >= self.first) and (self.below is None or release < self.below)
@@ -70,7 +71,8 @@ class Regression(Row):
     Attributes:
         when: what has to be done for it to show: ``offload``.
         says: what happens, in the words of the error.
-        issue: where it is told and mended.
+        issue: where it is told.
+        mended: the first later release without it.
     """
 
     package: str
@@ -78,3 +80,4 @@ class Regression(Row):
     when: str
     says: str
     issue: str
+    mended: Version

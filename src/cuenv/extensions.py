@@ -131,7 +131,7 @@ def meets(demand: Demand, row: Extension, broken: tuple[Version, ...] = ()) -> b
     if not set(row.comes) & set(demand.ways):
         return False
     start = row.first or _FIRST
-    points = row.releases or (start, _after(start), *demand.points())
+    points = (*(row.releases or (start, _after(start))), *demand.points())
     return any(row.covers(point) and point not in broken and demand.admits(point) for point in points)
 
 
