@@ -353,3 +353,72 @@ def test_endings_name_their_last_release_and_what_to_take() -> None:
     assert last["cudatoolkit-dev"] == "11.7.0"
     assert last["nvcc_linux-64"] == "11.8"
     assert last["pytorch"] == "2.5.1"
+
+
+# libraries on torch
+
+
+def test_a_row_on_a_library_names_releases_or_a_range_and_not_both() -> None:
+    for row in base().extensions:
+        assert not (row.releases and (row.first or row.below)), row.span()
+        assert row.first is None or row.below is None or row.first < row.below
+
+
+def test_ranges_of_one_library_do_not_overlap() -> None:
+    ranges = defaultdict(set)
+    for row in base().extensions:
+        if not row.releases:
+            ranges[row.package, row.comes].add((row.first, row.below))
+    for found in ranges.values():
+        ordered = sorted(found, key=lambda pair: pair[0] or version("0"))
+        assert all(one[1] is not None and two[0] is not None and one[1] <= two[0] for one, two in pairwise(ordered))
+
+
+def test_rows_on_the_same_releases_are_for_other_cuda() -> None:
+    alike = defaultdict(list)
+    for row in base().extensions:
+        alike[row.package, row.comes, row.releases, row.first].append(row.cuda)
+    for found in alike.values():
+        minors = [item for cuda in found for item in cuda]
+        assert len(minors) == len(set(minors))
+        assert len(found) == 1 or all(found)
+
+
+def test_each_header_that_a_library_includes_has_a_package() -> None:
+    held = {header for row in base().components for header in row.headers}
+    included = {header for row in base().extensions for header in row.headers}
+    assert {"cusparse.h", "cublas_v2.h", "cusolverDn.h", "curand.h"} <= included <= held
+    assert {"nccl.h", "cudnn.h"} <= held
+
+
+def test_only_what_compiles_checks_tolerates_and_includes() -> None:
+    for row in base().extensions:
+        if row.nvcc is None:
+            assert not row.checks
+            assert row.headers == row.tools == ()
+        assert row.checks or not row.tolerates
+
+
+def test_deepspeed_tolerates_ever_more_and_no_cuda_13() -> None:
+    lists = [set(row.tolerates) for row in base().extension("deepspeed") if row.checks]
+    assert all(one <= two for one, two in pairwise(lists))
+    assert max(lists[-1]) == version("12.9")
+
+
+def test_bitsandbytes_has_13_0_from_0_48_on() -> None:
+    rows = [row for row in base().extension("bitsandbytes") if version("13.0") in row.cuda]
+    assert min(row.first for row in rows if row.first) == version("0.48")
+
+
+@pytest.mark.parametrize("package", ["xformers", "torchvision", "triton"])
+def test_pins_on_torch_rise_with_the_release(package: str) -> None:
+    rows = [row for row in base().extension(package) if "wheel" in row.comes]
+    assert never_falls([row.torch.first for row in rows if row.torch])
+
+
+def test_a_known_regression_names_its_issue_and_a_library_of_the_table() -> None:
+    assert base().regressions
+    for row in base().regressions:
+        assert "#" in row.issue
+        assert row.mended > max(row.releases)
+        assert all(any(item.covers(release) for item in base().extension(row.package)) for release in row.releases)

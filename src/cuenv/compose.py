@@ -46,7 +46,8 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
     wished = _wishes(candidate, case)
     pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
-    if case.wish.pip:
+    pip, reasons = _pip(case)
+    if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
     taken = {pin.name for pin in pins}
     pins += [pin for pin in wished if pin.name not in taken]
@@ -56,9 +57,9 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
         pins=tuple(_merged(pin, wished) for pin in pins) if overruled else tuple(pins),
-        pip=case.wish.pip,
+        pip=pip,
         variables=_variables(candidate, case),
-        header=_header(decision, version),
+        header=_header(decision, version, reasons),
     )
 
 
@@ -71,7 +72,18 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
     for pin in pins:
         if pin.name in _DECIDED and (pin.version or pin.build):
             raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {_DECIDED[pin.name]} VERSION")
-    return [_wished(pin, candidate, case.knowledge) for pin in pins]
+    from cuenv.extensions import broken_when, pin_without_broken  # noqa: PLC0415 - as above
+
+    when = broken_when(case.wish)
+    return [pin_without_broken(_wished(pin, candidate, case.knowledge), when, case.knowledge) for pin in pins]
+
+
+def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not case.wish.pip:
+        return (), ()
+    from cuenv.extensions import pip_part  # noqa: PLC0415 - as above
+
+    return pip_part(case.wish, case.knowledge)
 
 
 def _merged(pin: Pin, wished: list[Pin]) -> Pin:
@@ -254,7 +266,7 @@ def _variables(candidate: Candidate, case: Case) -> dict[str, str]:
     return {"TORCH_CUDA_ARCH_LIST": ";".join(dict.fromkeys(str(target) for target in targets))}
 
 
-def _header(decision: Decision, version: str) -> tuple[str, ...]:
+def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
     if decision.chosen is None:
         raise ValueError("nothing was chosen")
     case = decision.case
@@ -265,5 +277,8 @@ def _header(decision: Decision, version: str) -> tuple[str, ...]:
     lines += served_lines(decision)
     if decision.minimum_driver:
         lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
+    if case.wish.host_memory_gb:
+        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile states; nobody checks it.")
+    lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -121,6 +121,8 @@ def _remedied(case: Case, remedy: Remedy) -> Case:
     """The case as it would be with the remedy's driver."""
     if remedy.option == "--no-dev":
         return replace(case, wish=replace(case.wish, dev=False))
+    if remedy.option == "--dev":
+        return replace(case, wish=replace(case.wish, dev=True))
     if remedy.driver is None:
         return case
     driver = Driver(version=remedy.driver, cuda=case.knowledge.cuda_of(remedy.driver))

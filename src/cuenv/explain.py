@@ -13,7 +13,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.preference import Assessment
 from cuenv.profile import Profile
 from cuenv.report import Finding
-from cuenv.rules import Ground, Verdict
+from cuenv.rules import Case, Ground, Verdict
 from cuenv.versions import Jit, Native, serve
 
 _SHOWN = 6
@@ -106,7 +106,8 @@ def lock_command(decision: Decision, path: str) -> str:
 def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
     case, found = decision.case, []
-    wishes = (*wish_options(case.wish), *(("--prove",) if decision.proven else ()))
+    wish = _spelled(case)
+    wishes = (*wish_options(wish), *(("--prove",) if decision.proven else ()))
     lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
         build = miss.candidate.build
@@ -125,7 +126,7 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         found.append(Hint(f"{miss.remedy.text} opens {opens}", command))
     free = decision.without_wish
     if free:
-        rest = wish_options(replace(case.wish, stack=None, pytorch=None, cuda=None, python=None))
+        rest = wish_options(replace(wish, stack=None, pytorch=None, cuda=None, python=None))
         command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *rest])
         found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:
@@ -135,6 +136,15 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             Hint("or ask for a CPU build", "cuenv resolve --cpu"),
         ]
     return tuple(found)
+
+
+def _spelled(case: Case) -> Profile:
+    """The wishes with what a profile excludes written out: no option says that training offloads."""
+    if not case.wish.pip or case.wish.offload == "none":
+        return case.wish
+    from cuenv.extensions import pip_part  # noqa: PLC0415 - most runs wish for nothing
+
+    return replace(case.wish, pip=pip_part(case.wish, case.knowledge)[0])
 
 
 def wish_options(wish: Profile) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from cuenv.candidates import admits, candidates
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
+from cuenv.extension_laws import judged_wishes
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import wants_cuda
@@ -38,12 +39,15 @@ def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Profile:
     nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
     own = build_cuda(torch.build) if torch else None
     toolkit = _wish(cuda.version) if cuda else None
+    packages, pip = judged_wishes(spec, knowledge, nvcc=nvcc)
     return Profile(
         stack=stack,
         pytorch=_wish(torch.version) if torch else None,
         cuda=toolkit or (_wish(f">={own},<{own.major + 1}") if own else None),
         python=_wish(python.version) if python else None,
         dev=nvcc,
+        packages=packages,
+        pip=pip,
         cpu=torch is not None and not wants_cuda(spec, knowledge),
     )
 

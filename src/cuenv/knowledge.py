@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 from packaging.version import Version
 
+from cuenv.extension_rows import Extension, Regression
 from cuenv.rows import (
     Branch,
     Component,
@@ -48,6 +49,8 @@ class Knowledge:
     twins: tuple[Twin, ...]
     labels: tuple[LabelFit, ...]
     endings: tuple[Ending, ...]
+    extensions: tuple[Extension, ...]
+    regressions: tuple[Regression, ...]
 
     def cuda(self, wanted: Version) -> Cuda | None:
         """The row of a CUDA minor."""
@@ -123,3 +126,11 @@ class Knowledge:
         """The newest label of the nvidia channel that is proven to fit the pytorch channel's build."""
         fits = [row for row in self.labels if row.cuda == cuda]
         return max(fits, key=lambda row: version(row.label), default=None)
+
+    def extension(self, package: str) -> tuple[Extension, ...]:
+        """The rows on a library that sits on torch, oldest releases first."""
+        return tuple(row for row in self.extensions if row.package == package)
+
+    def regression(self, package: str) -> tuple[Regression, ...]:
+        """The rows on broken releases of a library."""
+        return tuple(row for row in self.regressions if row.package == package)

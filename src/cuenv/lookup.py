@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cuenv.errors import UsageError
+from cuenv.extension_text import extension_line
 from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Generation, GpuModel, Row, TorchBuild
@@ -56,6 +57,8 @@ def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
         ("twins", len(knowledge.twins)),
         ("labels", len(knowledge.labels)),
         ("endings", len(knowledge.endings)),
+        ("extensions", len(knowledge.extensions)),
+        ("regressions", len(knowledge.regressions)),
         ("sources", len(knowledge.sources)),
     )
 
@@ -170,7 +173,7 @@ def pytorch(text: str, knowledge: Knowledge) -> Page:
 
 
 def package(text: str, knowledge: Knowledge) -> Page:
-    """A conda package: the role it fills, its CPU twin, its end.
+    """A package: the role it fills, its CPU twin, its end, what it needs as a library that sits on torch.
 
     Raises:
         UsageError: the tables say nothing about it.
@@ -190,6 +193,12 @@ def package(text: str, knowledge: Knowledge) -> Page:
             last = ending.versions[-1] if ending.versions else "never there"
             says = f"{text} of {ending.channel} ends at {last}: {ending.says}; instead: {ending.instead}"
             entries.append(_entry("endings", ending, says))
+    for extension in knowledge.extension(text):
+        entries.append(_entry("extensions", extension, extension_line(extension)))
+    for regression in knowledge.regression(text):
+        releases = ", ".join(map(str, regression.releases))
+        says = f"{text} {releases} is broken with {regression.when}: {regression.says} ({regression.issue})"
+        entries.append(_entry("regressions", regression, says))
     if not entries:
         raise UsageError(f"the tables say nothing about the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
     return Page(title=f"package {text}", entries=tuple(entries))

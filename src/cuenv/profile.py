@@ -11,6 +11,7 @@ from cuenv.versions import Wish, check_driver, parse_wish
 
 STACKS = ("conda-forge", "pytorch")
 PREFER = ("newest", "native")
+OFFLOAD = ("cpu", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Profile:
         dev: compiler and headers for extensions that are built on first use.
         packages: further conda specs; ``pip``: requirements for the pip part.
         cpu: a CPU build, only ever when asked for.
+        offload: ``cpu`` when training moves parameters or optimizer states to host memory, else ``none``.
+        host_memory_gb: what the machine should have of it; stated, and judged by nobody. 0 for nothing stated.
         prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA level first.
     """
 
@@ -43,6 +46,8 @@ class Profile:
     pip: tuple[str, ...] = ()
     cpu: bool = False
     prefer: str = "newest"
+    offload: str = "none"
+    host_memory_gb: int = 0
 
 
 def parse(data: Any, source: str, path: str = "") -> Profile:
@@ -72,10 +77,14 @@ def parse(data: Any, source: str, path: str = "") -> Profile:
         packages=reader.texts("with"),
         pip=reader.texts("pip"),
         prefer=reader.parsed("prefer", lambda text: _one_of(text, PREFER)) or "newest",
+        offload=reader.parsed("offload", lambda text: _one_of(text, OFFLOAD)) or "none",
+        host_memory_gb=reader.get("host_memory_gb", int) or 0,
     )
     reader.done()
     if profile.lowest_driver and not profile.gpus:
         faults.add(reader.at("lowest_driver"), "a driver without gpus says nothing; name the gpus it drives")
+    if profile.host_memory_gb < 0:
+        faults.add(reader.at("host_memory_gb"), f"expected a number of GB, got {profile.host_memory_gb}")
     faults.check(hint="cuenv resolve --help names what a profile may hold; strings want quotes: python: '3.12'")
     return profile
 

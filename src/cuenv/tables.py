@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from packaging.version import Version
 
-from cuenv import columns
+from cuenv import columns, extension_columns
 from cuenv.columns import NEEDED, CellError, Column, device_code
 from cuenv.errors import KnowledgeError
+from cuenv.extension_rows import Extension, Regression
 from cuenv.knowledge import Knowledge
 from cuenv.reading import Faults, describe
 from cuenv.rows import (
@@ -90,6 +91,12 @@ TABLES: Mapping[str, Table] = {
     "twins": _facts(Twin, columns.TWIN, lambda row: (row.channel, row.package)),
     "labels": _facts(LabelFit, columns.LABEL, lambda row: (row.cuda, version(row.label))),
     "endings": _facts(Ending, columns.ENDING, lambda row: (row.channel, row.package)),
+    "extensions": _facts(
+        Extension,
+        extension_columns.EXTENSION,
+        lambda row: (row.package, row.comes, row.first or min(row.releases, default=_OLDEST), row.cuda),
+    ),
+    "regressions": _facts(Regression, extension_columns.REGRESSION, lambda row: (row.package, row.releases)),
 }
 """Every table, sources first."""
 
@@ -101,6 +108,8 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("torch", "arch_list", "generations", lambda row: _capabilities(row.code)),
     ("layers", "serves_from", "generations", lambda row: (row.serves_from,)),
     ("labels", "cuda", "cudas", lambda row: (row.cuda,)),
+    ("extensions", "cuda", "cudas", lambda row: row.cuda),
+    ("extensions", "tolerates", "cudas", lambda row: row.tolerates),
 )
 """Which column of which table names rows of which other table."""
 

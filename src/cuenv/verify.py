@@ -34,6 +34,7 @@ _CODES = {
     "glibc": "CU407",
     "driver-level": "CU408",
     "gpu": "CU409",
+    "extensions": "CU505",
 }
 """Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
 

@@ -46,6 +46,17 @@ def _wished(candidate: Candidate) -> Hashable:
     return (id(candidate.build), id(candidate.cuda), candidate.python)
 
 
+_NO_EXTENSIONS = Verdict(rule="extensions", outcome="pass", because="no library that sits on torch was asked for")
+
+
+def _extensions(candidate: Candidate, case: Case) -> Verdict:
+    if not case.wish.packages and not case.wish.pip:
+        return _NO_EXTENSIONS
+    from cuenv.rules.extensions import extensions  # noqa: PLC0415 - 5 ms, and most runs wish for nothing
+
+    return extensions(candidate, case)
+
+
 RULES: tuple[Rule, ...] = (
     Rule(name="platform", title="the build is for the platform", key=_platform, judge=wishes.platform),
     Rule(name="cpu", title="CPU only when asked for", key=_is_cpu, judge=wishes.cpu),
@@ -59,6 +70,7 @@ RULES: tuple[Rule, ...] = (
     Rule(name="nccl", title="NCCL serves the GPUs", key=_build, judge=layers.nccl),
     Rule(name="glibc", title="the C library is new enough", key=_build_and_cuda, judge=layers.glibc),
     Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, judge=roles.roles),
+    Rule(name="extensions", title="the wished libraries suit it", key=_build_and_cuda, judge=_extensions),
     Rule(name="driver-level", title="the toolkit is within the driver's level", key=_cuda, judge=driver.driver_level),
 )
 

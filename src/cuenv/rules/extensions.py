@@ -1,0 +1,148 @@
+"""The rule on libraries that sit on torch: some release that the wish admits suits torch, CUDA, GPUs and compiler."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from cuenv.candidates import Candidate
+from cuenv.extension_rows import Extension
+from cuenv.extensions import Demand, broken, broken_when, covered, demands, meets
+from cuenv.rows import Requirement
+from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, row_ground, worst
+from cuenv.versions import minor, version
+
+_NAME = "extensions"
+_PASS = Verdict(rule=_NAME, outcome="pass", because="no library that sits on torch was asked for")
+_DEV = Remedy(text="an environment with compiler (--dev)", option="--dev")
+
+
+class _Fault(NamedTuple):
+    """Why the releases of a row do not suit; ``beside`` when another row on the same releases has the library."""
+
+    row: Extension
+    says: str
+    remedy: Remedy | None = None
+    beside: bool = False
+
+    def leads(self) -> tuple[bool, bool, Version]:
+        """The larger the better it says why: what is still made, and newest, before what was."""
+        row = self.row
+        newest = max(row.releases, default=row.first or version("0"))
+        return not self.beside, not row.releases and row.below is None, newest
+
+
+def extensions(candidate: Candidate, case: Case) -> Verdict:
+    """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
+    wish = case.wish
+    known = {row.package for row in case.knowledge.extensions}
+    asked = [item for item in demands(wish.packages, wish.pip) if item.name in known]
+    if not asked:
+        return _PASS
+    if candidate.build.cuda is None or candidate.cuda is None:
+        because = "beside a CPU build no library needs CUDA"
+        return Verdict(rule=_NAME, outcome="pass", because=because)
+    return worst(_NAME, [_judged(item, candidate, case) for item in asked], "nothing was asked for")
+
+
+def _judged(demand: Demand, candidate: Candidate, case: Case) -> Verdict:
+    asked = Ground("wish", demand.text)
+    bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.wish)]
+    out = tuple(release for _, releases in bad for release in releases)
+    rows = case.knowledge.extension(demand.name)
+    meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, candidate))
+    left = tuple(row for row in meant if meets(demand, row, out))
+    if meant and not left:
+        because = f"{demand.text} with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
+        grounds = (asked, *(row_ground(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
+        return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
+    if not left:
+        because = f"no row says what {demand.text} needs of torch and CUDA"
+        return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
+    faults = []
+    for row in reversed(left):
+        fault = _fault(row, left, candidate, case)
+        if fault is None:
+            says = f"{demand.name} ({row.span()}) suits pytorch {candidate.build.version} with CUDA {candidate.cuda}"
+            return Verdict(rule=_NAME, outcome="pass", because=says, grounds=(asked, row_ground(row, says)))
+        faults.append(fault)
+    return _rejected(demand, faults, asked, whole=covered(demand, meant, rows))
+
+
+def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: bool) -> Verdict:
+    """No release that a row speaks of suits: the newest says why."""
+    last = max(faults, key=_Fault.leads)
+    grounds = (asked, *(row_ground(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
+    if whole:
+        because = f"{demand.text}: {demand.name} {last.row.span()} {last.says}"
+        return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds, remedy=last.remedy)
+    because = (
+        f"no release of {demand.text} that the tables know suits; others may: "
+        f"{demand.name} {last.row.span()} {last.says}"
+    )
+    return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds, remedy=last.remedy)
+
+
+def _from_here(row: Extension, demand: Demand, candidate: Candidate) -> bool:
+    """Whether a conda build comes from a channel of the candidate; pip's ways are open to every candidate."""
+    if len(demand.ways) > 1 and "conda-forge" in demand.ways and candidate.build.stack == "conda-forge":
+        return "conda-forge" in row.comes
+    return True
+
+
+def _fault(row: Extension, rows: tuple[Extension, ...], candidate: Candidate, case: Case) -> _Fault | None:
+    """Why the releases of a row do not suit, or ``None``."""
+    build, toolkit = candidate.build, candidate.cuda
+    if build.cuda is None or toolkit is None:
+        raise AssertionError("extensions answers for CPU builds")
+    if row.torch and not _within(build.version, row.torch):
+        return _Fault(row, f"is for torch {_words(row.torch)}")
+    own = minor(toolkit) if row.match == "toolkit" else build.cuda
+    if row.cuda and not _ships(row, rows, own):
+        beside = any(_ships(item, rows, own) for item in _siblings(row, rows))
+        shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
+        what = "this environment has" if row.match == "toolkit" else "torch is made with"
+        return _Fault(row, f"has libraries for CUDA {shipped}, and {what} CUDA {own}", beside=beside)
+    below = [item for item in case.facts.capabilities if row.serves_from and item < row.serves_from]
+    if below:
+        return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
+    return _compiler(row, build.cuda, toolkit, dev=case.wish.dev) if row.nvcc else None
+
+
+def _compiler(row: Extension, own: Version, toolkit: Version, *, dev: bool) -> _Fault | None:
+    if not dev:
+        return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
+    if row.nvcc and not _within(toolkit, row.nvcc):
+        return _Fault(row, f"compiles with nvcc {_words(row.nvcc)}, and this one is {toolkit}")
+    both = own in row.tolerates and toolkit in row.tolerates and own.major == toolkit.major
+    if not row.checks or own == toolkit or both:
+        return None
+    list_of = [item for item in row.tolerates if item.major == own.major]
+    but = f"it lets them differ only within {list_of[0]} to {list_of[-1]}" if list_of else "they must be equal"
+    return _Fault(row, f"refuses nvcc {toolkit} beside a torch made with CUDA {own}: {but}")
+
+
+def _siblings(row: Extension, rows: tuple[Extension, ...]) -> list[Extension]:
+    """The rows on the same releases, with libraries for other CUDA releases."""
+    same = (row.comes, row.releases, row.first, row.below)
+    return [item for item in rows if (item.comes, item.releases, item.first, item.below) == same]
+
+
+def _ships(row: Extension, rows: tuple[Extension, ...], own: Version) -> bool:
+    """Whether the library that would be loaded beside this CUDA is one of the row."""
+    if row.match != "major":
+        return own in row.cuda
+    of_major = sorted(item for each in _siblings(row, rows) for item in each.cuda if item.major == own.major)
+    taken = max((item for item in of_major if item <= own), default=min(of_major, default=None))
+    return taken in row.cuda
+
+
+def _within(release: Version, span: Requirement) -> bool:
+    return (span.first is None or release >= span.first) and (span.below is None or release < span.below)
+
+
+def _words(span: Requirement) -> str:
+    """A range in words; one release by its number."""
+    exact = span.first and span.below and str(span.below) == f"{span.first}.1"
+    return str(span.first) if exact else str(span)
