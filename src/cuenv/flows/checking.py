@@ -71,13 +71,14 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     return Checked(report=report(str(path), lenient, looked), facts=facts)
 
 
-def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Report:
+def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platforms: tuple[str, ...] = ()) -> Report:
     """Whether a lock still belongs to its environment file and to the given options: no solve, no GPU, no network.
 
     Args:
         path: the environment file.
         options: host options; only those that are given are compared with what the lock recorded.
         knowledge: the tables.
+        platforms: asked for, where the options ask for several.
     """
     spec, _ = read_environment(path)
     target = path.parent / LOCK_NAME
@@ -105,6 +106,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Repor
         found.append(_changed(f"{path.name}", "its content is not what was locked", again))
     if options.given and facts:
         asked = _asked(options, facts)
+        asked |= {"platform": " ".join(sorted(platforms))} if platforms else {}
         found += [
             _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
             for name, value in asked.items()
@@ -132,7 +134,7 @@ def _recorded(lock: Lock, name: str) -> str | None:
     platforms = [solution.platform for solution in lock.solutions]
     if name == "glibc":
         return virtual_version(lock.solutions[0], "__glibc") if lock.solutions else None
-    return " ".join(platforms) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
+    return " ".join(sorted(platforms)) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 
 def _changed(what: str, how: str, again: str) -> Finding:

@@ -9,10 +9,18 @@ from pathlib import Path
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import InputError, UsageError
+from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
+from cuenv.flows.lock_files import (
+    LOCK_NAME,
+    existing_lock,
+    host_metadata,
+    read_environment,
+    spec_digest,
+    virtual_version,
+)
+from cuenv.flows.updating import updated, updated_host
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -37,6 +45,7 @@ class LockRequest:
         path: the environment file.
         platforms: to lock for; empty for those of the file, else the host's.
         allow: codes of error findings that do not refuse.
+        update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
     """
 
     path: Path
@@ -44,6 +53,7 @@ class LockRequest:
     sources: Sources
     platforms: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +88,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
     platforms = request.platforms or asked or spec.platforms
-    facts = host_facts(request.host, knowledge)
+    facts = updated_host(request, knowledge) or host_facts(request.host, knowledge)
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
         moved = _moved(facts, platforms, request)
@@ -97,7 +107,9 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:
         return refused
-    solutions = _solve(request, spec, hosts, progress)
+    solutions = _solve(request, spec, hosts, knowledge, progress)
+    if isinstance(solutions, Finding):
+        return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
         return replace(refused, unsatisfiable=solutions)
     after = list(early.findings)
@@ -126,13 +138,17 @@ def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) ->
 
 
 def _solve(
-    request: LockRequest, spec: EnvironmentSpec, hosts: list[HostFacts], progress: Progress | None
-) -> list[Solution] | Unsatisfiable:
+    request: LockRequest,
+    spec: EnvironmentSpec,
+    hosts: list[HostFacts],
+    knowledge: Knowledge,
+    progress: Progress | None,
+) -> list[Solution] | Unsatisfiable | Finding:
     """Solve for each platform; packages of an existing lock stay while they satisfy the file."""
     from cuenv.world.solve import solve  # noqa: PLC0415 - the solver is heavy
 
-    old = _existing(request.path.parent / LOCK_NAME)
-    solutions = []
+    old = existing_lock(request.path.parent / LOCK_NAME)
+    solutions: list[Solution] = []
     for host in hosts:
         if progress:
             progress(f"solving for {host.platform}")
@@ -144,8 +160,12 @@ def _solve(
             virtual_packages=virtual_packages(host),
             prefer=kept.packages if kept else (),
         )
-        answer = solve(question, request.sources, progress=progress)
-        if isinstance(answer, Unsatisfiable):
+        answer: Solution | Unsatisfiable | Finding
+        if request.update:
+            answer = updated(request, question, old, knowledge)
+        else:
+            answer = solve(question, request.sources, progress=progress)
+        if not isinstance(answer, Solution):
             return answer
         solutions.append(answer)
     return solutions
@@ -215,16 +235,6 @@ def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
         replace(item, severity="warning", fix=None) if item.severity == "error" and item.code in allow else item
         for item in findings
     ]
-
-
-def _existing(path: Path) -> Lock | None:
-    if not path.exists():
-        return None
-    try:
-        return read_lock(path)
-    except InputError as error:
-        old, aside = shlex.quote(str(path)), shlex.quote(f"{path}.bad")
-        raise InputError(error.message, hint=f"mv {old} {aside}") from error
 
 
 def _metadata(
