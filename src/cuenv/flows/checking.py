@@ -57,7 +57,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
             facts = recorded
             notes.append(_judged_for(recorded))
     found = [*notes, *_edited(lock), *_environment(lock, path)]
-    for solution in lock.solutions:
+    for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
         host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
         found += host_findings(solution, host, knowledge)
@@ -69,6 +69,12 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
         for item in found
     ]
     return Checked(report=report(str(path), lenient, looked), facts=facts)
+
+
+def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:
+    """The platform that the options name, where the lock has it; else all of the lock."""
+    named = lock.solution(facts.platform) if options.platform else None
+    return (named,) if named else lock.solutions
 
 
 def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platforms: tuple[str, ...] = ()) -> Report:
@@ -98,6 +104,8 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
         else recorded_host(lock, HostFacts(label="", platform=""), knowledge)
     )
     again = shlex.join(["cuenv", "lock", str(path), *(host_options(facts) if facts else ())])
+    if platforms or (options.platform and "--platform" not in again):
+        again += "".join(f" --platform {name}" for name in platforms or (options.platform,))
     found = [*_edited(lock)]
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:

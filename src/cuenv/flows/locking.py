@@ -282,16 +282,15 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
     if locked.lock is None:
         return ()
-    name = shlex.quote(locked.spec.name or "cuenv")
-    first = locked.lock.solutions[0]
-    folder = locked.written[0].parent
-    explicit = folder / f"conda-{first.platform}.lock"
-    cuda = virtual_version(first, "__cuda")
-    override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+    name, folder = shlex.quote(locked.spec.name or "cuenv"), locked.written[0].parent
+    several = len(locked.lock.solutions) > 1
+    commands: list[str] = []
+    for solution in locked.lock.solutions:
+        explicit = folder / f"conda-{solution.platform}.lock"
+        cuda = virtual_version(solution, "__cuda")
+        override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+        where = f"    # on {solution.platform}" if several else ""
+        commands.append(f"conda create -n {name} --file {shlex.quote(str(explicit))}{where}")
+        commands.append(f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}{where}")
     lock = shlex.quote(str(folder / LOCK_NAME))
-    return (
-        f"conda create -n {name} --file {shlex.quote(str(explicit))}",
-        f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}",
-        f"micromamba create -n {name} -f {lock}",
-        f"conda-lock install -n {name} {lock}",
-    )
+    return (*commands, f"micromamba create -n {name} -f {lock}", f"conda-lock install -n {name} {lock}")
