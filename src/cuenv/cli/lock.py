@@ -79,7 +79,7 @@ def command(path: Path, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.lock is None:
-        say(_refusal(answer, verbose=values["verbose"]))
+        say(_refusal(answer, several_platforms(values) or answer.spec.platforms, verbose=values["verbose"]))
     else:
         say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
         counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
@@ -117,7 +117,7 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     return report.exit
 
 
-def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
+def _refusal(answer: Locked, platforms: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
@@ -132,7 +132,8 @@ def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
     lines += [f"        {line}" for line in shown]
     if len(shown) < len(tree):
         lines.append(f"        ... {len(tree) - len(shown)} more lines with -v")
-    words = ["cuenv", "resolve", "--prove", *host_options_of(answer.facts), "-o", "environment.new.yml"]
+    several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []
+    words = ["cuenv", "resolve", "--prove", *host_options_of(answer.facts), *several, "-o", "environment.new.yml"]
     lines.append(f"hint    take the best torch that closes: {shlex.join(words)}")
     return lines
 

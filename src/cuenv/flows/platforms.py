@@ -59,7 +59,7 @@ def resolve_together(
     hosts = [replace(facts, platform=platform) for platform in platforms]
     decisions = [decide(Case(facts=host, wish=wish, knowledge=knowledge)) for host in hosts]
     rows, skipped = _common(decisions)
-    solution = None
+    fits, solution = bool(rows), None
 
     def spec_of(item: Assessment) -> EnvironmentSpec:
         return _for_all(composed(replace(decisions[0], fitting=(item,)), name), platforms)
@@ -77,7 +77,10 @@ def resolve_together(
     chosen = decision.chosen
     spec = spec_of(chosen) if chosen else None
     found = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge))
-    found += spec_findings(spec, knowledge) if spec else [_nothing(decisions, platforms)]
+    if spec:
+        found += spec_findings(spec, knowledge)
+    elif not fits:
+        found.append(_nothing(decisions, platforms))
     return Resolution(decision=decision, spec=spec, findings=report("", found).findings, solution=solution)
 
 
