@@ -172,3 +172,32 @@ def test_a_leaf_of_a_real_lock_moves_alone(tmp_path: Path, records: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert versions(tmp_path) == newest
     assert {item.subdir for item in read_lock(tmp_path / LOCK_NAME).solutions[0].packages} == {PLATFORM, "noarch"}
+
+
+@pytest.mark.records
+def test_a_newer_torch_moves_only_with_its_twin_and_its_libraries(tmp_path: Path, records: Path) -> None:
+    """pytorch alone is held by libtorch and python; the command of the finding frees them, and then it locks."""
+    host = ("--gpu", "H200", "--driver", "535.129.03", "--glibc", "2.28")
+    mirror = ("--mirror", f"conda-forge={records / 'conda-forge'}")
+    made = run("resolve", *host, "--pytorch", "2.10", "--prove", *mirror, "-o", "environment.yml", folder=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert run("lock", *host, *mirror, folder=tmp_path).returncode == 0
+    before = versions(tmp_path)
+    file = tmp_path / "environment.yml"
+    text = file.read_text().replace("pytorch=2.10.0=cuda129*", "pytorch=2.12.0=cuda129*")
+    file.write_text(text.replace("python=3.12", "python=3.13"))  # the records have 2.12.0 for that one
+    refused = run("lock", "--update", "pytorch", *mirror, "--json", folder=tmp_path)
+    assert refused.returncode == 1
+    (found,) = [item for item in json.loads(refused.stdout)["findings"] if item["severity"] == "error"]
+    assert found["code"] == "CU112"
+    assert "libtorch 2.10.0" in found["message"]
+    assert "python 3.12" in found["message"]
+    command = found["fix"].split()
+    freed = {command[index + 1] for index, word in enumerate(command) if word == "--update"}
+    done = run(*command[1:], *mirror, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    after = versions(tmp_path)
+    assert (after["pytorch"], after["libtorch"]) == ("2.12.0", "2.12.0")
+    core = {name for name in ("python", "cuda-version", "cuda-nvcc", "nccl", "libcudnn") if name not in freed}
+    assert core
+    assert all(after[name] == before[name] for name in core)

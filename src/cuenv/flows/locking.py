@@ -20,7 +20,7 @@ from cuenv.flows.lock_files import (
     spec_digest,
     virtual_version,
 )
-from cuenv.flows.updating import updated, updated_host
+from cuenv.flows.updating import Update, updated, updated_host
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -55,6 +55,11 @@ class LockRequest:
     allow: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
 
+    @property
+    def updating(self) -> Update:
+        """What is asked of an update."""
+        return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Locked:
@@ -88,7 +93,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
     platforms = request.platforms or asked or spec.platforms
-    facts = updated_host(request, knowledge) or host_facts(request.host, knowledge)
+    facts = updated_host(request.updating, knowledge) or host_facts(request.host, knowledge)
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
         moved = _moved(facts, platforms, request)
@@ -162,7 +167,7 @@ def _solve(
         )
         answer: Solution | Unsatisfiable | Finding
         if request.update:
-            answer = updated(request, question, old, knowledge)
+            answer = updated(request.updating, question, old, knowledge)
         else:
             answer = solve(question, request.sources, progress=progress)
         if not isinstance(answer, Solution):
@@ -283,13 +288,12 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     if locked.lock is None:
         return ()
     name, folder = shlex.quote(locked.spec.name or "cuenv"), locked.written[0].parent
-    several = len(locked.lock.solutions) > 1
     commands: list[str] = []
     for solution in locked.lock.solutions:
         explicit = folder / f"conda-{solution.platform}.lock"
         cuda = virtual_version(solution, "__cuda")
         override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
-        where = f"    # on {solution.platform}" if several else ""
+        where = f"    # on {solution.platform}" if len(locked.lock.solutions) > 1 else ""
         commands.append(f"conda create -n {name} --file {shlex.quote(str(explicit))}{where}")
         commands.append(f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}{where}")
     lock = shlex.quote(str(folder / LOCK_NAME))

@@ -7,27 +7,40 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
 from cuenv.flows.checking import recorded_host
-from cuenv.flows.hosts import host_facts
+from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, existing_lock
 from cuenv.host_text import host_options
 from cuenv.knowledge import Knowledge
 from cuenv.lock_diff import is_core
 from cuenv.lockfile import Lock, LockedPackage, Solution, SolveRequest, Unsatisfiable
 from cuenv.report import Finding
-
-if TYPE_CHECKING:
-    from cuenv.flows.locking import LockRequest
+from cuenv.world.sources import Sources
 
 _TRIES = 60
 """Solves that may be spent on naming the frozen packages that really stand in the way."""
 
 Answer: TypeAlias = Solution | Unsatisfiable
 Solve: TypeAlias = Callable[[SolveRequest], Answer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What to update: the lock beside an environment file.
+
+    Attributes:
+        path: the environment file.
+        names: packages that may move.
+    """
+
+    path: Path
+    host: HostOptions
+    sources: Sources
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +58,15 @@ class Blocked:
     instead: tuple[LockedPackage, ...]
 
 
-def updated_host(request: LockRequest, knowledge: Knowledge) -> HostFacts | None:
+def updated_host(request: Update, knowledge: Knowledge) -> HostFacts | None:
     """The host that the lock was made for: an update without host options stays with it."""
-    if not request.update or request.host.given:
+    if not request.names or request.host.given:
         return None
     old = existing_lock(request.path.parent / LOCK_NAME)
     return recorded_host(old, HostFacts(label="", platform=""), knowledge) if old else None
 
 
-def updated(request: LockRequest, question: SolveRequest, old: Lock | None, knowledge: Knowledge) -> Answer | Finding:
+def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge: Knowledge) -> Answer | Finding:
     """Solve one platform of an update; the finding says what stands in its way.
 
     Raises:
@@ -68,11 +81,11 @@ def updated(request: LockRequest, question: SolveRequest, old: Lock | None, know
         host = host_options(host_facts(request.host, knowledge))
     elif kept.virtual_packages:
         question = replace(question, virtual_packages=kept.virtual_packages)
-    answer = update(question, kept, request.update, knowledge, lambda asked: solve(asked, request.sources))
+    answer = update(question, kept, request.names, knowledge, lambda asked: solve(asked, request.sources))
     return _finding(answer, request.path, host) if isinstance(answer, Blocked) else answer
 
 
-def _required(old: Lock | None, request: LockRequest, platform: str) -> Solution:
+def _required(old: Lock | None, request: Update, platform: str) -> Solution:
     """What is locked for a platform, with every package that is named."""
     command = shlex.join(["cuenv", "lock", str(request.path)])
     if old is None:
@@ -82,7 +95,7 @@ def _required(old: Lock | None, request: LockRequest, platform: str) -> Solution
     if kept is None:
         raise InputError(f"{LOCK_NAME} is not for {platform}: there is nothing to update yet", hint=command)
     known = {package.name for item in old.solutions for package in item.packages}
-    for name in request.update:
+    for name in request.names:
         if name not in known:
             near = get_close_matches(name, sorted(known), n=3)
             also = f"; the nearest are {', '.join(near)}" if near else ""
