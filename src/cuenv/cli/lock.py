@@ -123,7 +123,7 @@ def _refusal(answer: Locked, platforms: tuple[str, ...], *, verbose: bool) -> li
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
-        codes = sorted({item.code for item in answer.report.errors} - {"CU413"})
+        codes = sorted({item.code for item in answer.report.errors} - {"CU112", "CU413"})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
         return [*lines, f"error   refused; nothing was written{anyway}"]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
