@@ -143,6 +143,7 @@ def test_the_command_names_what_moved(tmp_path: Path) -> None:
     done = run(*words, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "updated ~ leaf  1.0 -> 1.5\n" in done.stderr
+    assert run(*words, "--check", folder=tmp_path).returncode == 2
     again = run(*words, folder=tmp_path)
     assert "updated nothing" in again.stderr
     (tmp_path / LOCK_NAME).unlink()

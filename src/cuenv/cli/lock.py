@@ -61,6 +61,8 @@ def command(path: Path, **values: Any) -> int:
 
     knowledge = knowledge_from(values)
     if values["check"]:
+        if values["update"]:
+            raise UsageError("--check changes nothing, and --update does", hint="cuenv lock --check")
         return _check(path, values, knowledge)
     show = progress(quiet=values["quiet"])
     request = LockRequest(

@@ -11,7 +11,7 @@ from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
-from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import (
     LOCK_NAME,
     existing_lock,
@@ -20,7 +20,7 @@ from cuenv.flows.lock_files import (
     spec_digest,
     virtual_version,
 )
-from cuenv.flows.updating import Update, updated, updated_host
+from cuenv.flows.updating import Update, standing, updated
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -92,8 +92,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     """
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
-    platforms = request.platforms or asked or spec.platforms
-    facts = updated_host(request.updating, knowledge) or host_facts(request.host, knowledge)
+    kept, facts = standing(request.updating, knowledge)
+    platforms = request.platforms or asked or kept or spec.platforms
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
         moved = _moved(facts, platforms, request)

@@ -58,12 +58,15 @@ class Blocked:
     instead: tuple[LockedPackage, ...]
 
 
-def updated_host(request: Update, knowledge: Knowledge) -> HostFacts | None:
-    """The host that the lock was made for: an update without host options stays with it."""
-    if not request.names or request.host.given:
-        return None
-    old = existing_lock(request.path.parent / LOCK_NAME)
-    return recorded_host(old, HostFacts(label="", platform=""), knowledge) if old else None
+def standing(request: Update, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
+    """The platforms and the host to lock for: an update without host options stays with those of the lock.
+
+    No platform means that the options and the file say which.
+    """
+    old = existing_lock(request.path.parent / LOCK_NAME) if request.names and not request.host.given else None
+    recorded = recorded_host(old, HostFacts(label="", platform=""), knowledge) if old else None
+    platforms = tuple(item.platform for item in old.solutions) if old else ()
+    return platforms, recorded or host_facts(request.host, knowledge)
 
 
 def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge: Knowledge) -> Answer | Finding:
