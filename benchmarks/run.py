@@ -83,7 +83,9 @@ def pairs(scratch: Path, records: Path | None) -> list[Pair]:
             folder=checked,
         ),
     ]
-    return [*found, _lock_pair(scratch / "lock", cuenv, records)] if records else found
+    if records is None:
+        return found
+    return [*found, _lock_pair(scratch / "lock", cuenv, records), _update_pair(scratch / "update", cuenv, records)]
 
 
 def _lock_pair(folder: Path, cuenv: str, records: Path) -> Pair:
@@ -102,6 +104,30 @@ def _lock_pair(folder: Path, cuenv: str, records: Path) -> Pair:
         target=1.5,
         folder=folder,
         before=fresh,
+    )
+
+
+def _update_pair(folder: Path, cuenv: str, records: Path) -> Pair:
+    """A lock whose sympy is put back to an older release, which one update brings forward."""
+    folder.mkdir()
+    path = inputs.environment(folder, records)
+    question = inputs.question(folder, path, records)
+    text, mirrors = path.read_text(), inputs.mirrors(records)
+    path.write_text(text.replace("\ndependencies:\n", "\ndependencies:\n  - sympy<1.14\n"))
+    subprocess.run((cuenv, "lock", "--host", inputs.HOST, *mirrors), cwd=folder, check=True, capture_output=True)
+    path.write_text(text)
+    older = (folder / "conda-lock.yml").read_bytes()
+
+    def put_back() -> None:
+        (folder / "conda-lock.yml").write_bytes(older)
+
+    return Pair(
+        name="cuenv lock --update of one leaf",
+        command=(cuenv, "lock", "--update", "sympy", *mirrors),
+        floor=(sys.executable, str(BARE), question.name),
+        target=3,  # two solves, and the old lock is read
+        folder=folder,
+        before=put_back,
     )
 
 

@@ -89,20 +89,21 @@ def test_the_command_line_goes_before_variables_before_the_file(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, (param, (low, middle, high)) = KINDS[name], LADDER[name]
-    default = params()[param]
+    command = "check" if name == "platform" else "resolve"  # resolve takes several platforms
+    default = params(command=command)[param]
     assert default == kind.default
     (folder / "cuenv.toml").write_text(toml(name, low))
-    assert params()[param] == as_given(name, low)
+    assert params(command=command)[param] == as_given(name, low)
     monkeypatch.setenv(kind.variable, middle)
-    assert params()[param] == as_given(name, middle)
-    assert params("--no-config")[param] == as_given(name, middle)
+    assert params(command=command)[param] == as_given(name, middle)
+    assert params("--no-config", command=command)[param] == as_given(name, middle)
     words = [kind.flag] if kind.type is bool else [kind.flag, high]
-    assert params(*words)[param] == as_given(name, high)
+    assert params(*words, command=command)[param] == as_given(name, high)
     monkeypatch.setenv(kind.variable, " ")
-    assert params()[param] == as_given(name, low)
-    assert params("--no-config")[param] == default
+    assert params(command=command)[param] == as_given(name, low)
+    assert params("--no-config", command=command)[param] == default
     monkeypatch.setenv("CUENV_NO_CONFIG", "1")
-    assert params()[param] == default
+    assert params(command=command)[param] == default
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -348,6 +349,17 @@ def test_what_is_typed_replaces_the_machine_of_the_settings(folder: Path) -> Non
     older = run("resolve", "--driver", "535.129.03", folder=folder)
     assert "driver 535.129.03" in older.stderr
     assert "V100" in older.stderr
+
+
+def test_a_platform_of_the_settings_is_one_of_several(folder: Path) -> None:
+    (folder / "cuenv.toml").write_text("platform = 'linux-aarch64'\n")
+    assert params()["platforms"] == ("linux-aarch64",)
+    assert params("--platform", "linux-64")["platforms"] == ("linux-64",)
+    ours = run("resolve", "--gpu", "9.0", "--driver", "570.86.15", "--glibc", "2.35", folder=folder)
+    assert "linux-aarch64" in ours.stdout
+    named = run("resolve", *HOST, folder=folder)
+    assert named.returncode == ExitCode.OK
+    assert named.stdout == run("resolve", *HOST, "--no-config", folder=folder).stdout
 
 
 def test_cpu_sets_the_cuda_of_the_settings_aside(folder: Path) -> None:

@@ -50,6 +50,7 @@ class SolveRequest:
     Attributes:
         channels: names or URLs in order of priority (strict).
         prefer: packages of an existing lock that stay while they satisfy the rest.
+        frozen: packages that may stand in the answer in no other version and build.
     """
 
     spec: EnvironmentSpec
@@ -57,6 +58,7 @@ class SolveRequest:
     platform: str
     virtual_packages: tuple[VirtualPackage, ...]
     prefer: tuple[LockedPackage, ...] = ()
+    frozen: tuple[LockedPackage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,6 +149,8 @@ def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
 
     given = {name for name in ("hosts", "gpus") if typed(name)}
     gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
+    if "platform" in gone:  # what a command calls it that takes several
+        gone.add("platforms")
     context.meta[_GONE] = {name.rstrip("s") for name in gone}
     return {
         name: (() if isinstance(value, tuple) else None) if name in gone and not typed(name) else value

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.options import channel_options, channel_sources, host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.options import (
+    channel_options,
+    channel_sources,
+    host_from,
+    knowledge_from,
+    several_host_options,
+    several_platforms,
+    talk_options,
+)
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines, say
 from cuenv.errors import ExitCode, UsageError
 
@@ -17,14 +25,19 @@ _TREE = 20
 
 if TYPE_CHECKING:
     from cuenv.flows.locking import Locked
+    from cuenv.knowledge import Knowledge
+    from cuenv.lockfile import Lock
 
 
 @click.command("lock")
 @click.argument("path", type=click.Path(path_type=Path), default="environment.yml", metavar="[environment.yml]")
-@host_options
+@several_host_options
 @click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
 @click.option(
     "--allow", multiple=True, metavar="CODE", help="Lock although this finding refuses; recorded in the lock."
+)
+@click.option(
+    "--update", multiple=True, metavar="PACKAGE", help="Move this package of the existing lock; all else stays."
 )
 @click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
@@ -36,8 +49,10 @@ def command(path: Path, **values: Any) -> int:
 
     The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
     come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
-    packages while they satisfy the file. A file that is refused can be mended: --repair -o NEW.yml writes another
-    that does what it was meant to do, and says what became of each entry.
+    packages while they satisfy the file. --update moves the named packages and as little else as can be: the CUDA core
+    (NVIDIA's packages, torch, Python) stays unless it is named. --platform may be repeated: one lock for several.
+    A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was meant to do, and says
+    what became of each entry.
 
     \b
     Writes:
@@ -45,10 +60,13 @@ def command(path: Path, **values: Any) -> int:
       conda-<platform>.lock        explicit, with hashes: installs as it is
       conda-<platform>.lock.yml    for conda env create
     """
-    from cuenv.flows.locking import LockRequest, create_commands, lock  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.lock_files import LOCK_NAME, existing_lock  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.locking import LockRequest, create_commands, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     if values["check"]:
+        if values["update"]:
+            raise UsageError("--check changes nothing, and --update does", hint="cuenv lock --check")
         return _check(path, values, knowledge)
     if values["repair"] or values["output"]:
         from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then
@@ -56,8 +74,14 @@ def command(path: Path, **values: Any) -> int:
         return repair_file(path, values, knowledge)
     show = progress(quiet=values["quiet"])
     request = LockRequest(
-        path=path, host=host_from(values), sources=channel_sources(values), allow=_codes(values["allow"])
+        path=path,
+        host=host_from(values),
+        sources=channel_sources(values),
+        platforms=several_platforms(values),
+        allow=_codes(values["allow"]),
+        update=values["update"],
     )
+    before = existing_lock(path.parent / LOCK_NAME) if request.update else None
     answer = lock(request, knowledge, progress=show)
     progress_done(show)
     quiet = values["quiet"] or values["as_json"]
@@ -65,13 +89,24 @@ def command(path: Path, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.lock is None:
-        say(_refusal(answer, path, verbose=values["verbose"]))
+        say(_refusal(answer, path, several_platforms(values) or answer.spec.platforms, verbose=values["verbose"]))
     else:
         say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
         counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
+        if before:
+            say(_moved(before, answer.lock, knowledge), quiet=quiet)
         say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
         say(["make the environment with one of:", *(f"  {line}" for line in create_commands(answer))], quiet=quiet)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
+    """What an update changed, one line for each package."""
+    from cuenv.formats.lock_diff_v1 import change_line  # noqa: PLC0415 - only an update shows it
+    from cuenv.lock_diff import diff  # noqa: PLC0415 - as above
+
+    changes = diff(before, after, (), knowledge).changes
+    return [f"updated {change_line(change)}" for change in changes] or ["updated nothing: what is named is the newest"]
 
 
 def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,7 +119,7 @@ def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
 def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     from cuenv.flows.checking import out_of_date  # noqa: PLC0415 - not needed for --help
 
-    report = out_of_date(path, host_from(values), knowledge)
+    report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
     if values["as_json"]:
         emit_json(report_json(report))
     elif not values["quiet"]:
@@ -92,13 +127,13 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     return report.exit
 
 
-def _refusal(answer: Locked, path: Path, *, verbose: bool) -> list[str]:
+def _refusal(answer: Locked, path: Path, platforms: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
-        codes = sorted({item.code for item in answer.report.errors} - {"CU413"})
+        codes = sorted({item.code for item in answer.report.errors} - {"CU112", "CU413"})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
         words = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml", *host_options_of(answer.facts)]
         hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes else []
@@ -109,7 +144,8 @@ def _refusal(answer: Locked, path: Path, *, verbose: bool) -> list[str]:
     lines += [f"        {line}" for line in shown]
     if len(shown) < len(tree):
         lines.append(f"        ... {len(tree) - len(shown)} more lines with -v")
-    words = ["cuenv", "resolve", "--prove", *host_options_of(answer.facts), "-o", "environment.new.yml"]
+    several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []
+    words = ["cuenv", "resolve", "--prove", *host_options_of(answer.facts), *several, "-o", "environment.new.yml"]
     lines.append(f"hint    take the best torch that closes: {shlex.join(words)}")
     return lines
 

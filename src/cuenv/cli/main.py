@@ -21,6 +21,8 @@ COMMANDS = {
     "resolve": "choose and write environment.yml for a host",
     "lock": "solve environment.yml and write its lock files",
     "check": "check a lock against a host, its environment file and the laws",
+    "diff": "compare two locks, the CUDA core first, and what it means for hosts",
+    "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
     "why-not": "why something else was not chosen: why-not cuda=13.0",
     "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",

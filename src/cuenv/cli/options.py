@@ -11,6 +11,7 @@ import click
 
 from cuenv.cli.configured import configuration, no_files, set_value, without_replaced
 from cuenv.errors import UsageError
+from cuenv.facts import PLATFORMS
 from cuenv.flows.hosts import HostOptions
 from cuenv.knowledge import Knowledge
 from cuenv.profile import PREFER, STACKS, Profile
@@ -31,15 +32,22 @@ def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
-host_options = _all(
+_host_options = (
     click.option(
         "--host", "hosts", multiple=True, metavar="DIR|FILE|NAME|-", help="A recorded host; repeat for a pool."
     ),
     click.option("--gpu", "gpus", multiple=True, metavar="NAME|X.Y", help="A GPU by name or capability; repeatable."),
     click.option("--driver", metavar="VERSION", help="The NVIDIA driver, such as 535.129.03."),
     click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
-    click.option("--platform", metavar="PLATFORM", help="linux-64 or linux-aarch64."),
 )
+_PLATFORM_HELP = "linux-64 or linux-aarch64; resolve and lock take both."
+host_options = _all(*_host_options, click.option("--platform", metavar="PLATFORM", help=_PLATFORM_HELP))
+
+several_host_options = _all(
+    *_host_options,
+    click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help=_PLATFORM_HELP),
+)
+"""The host options of a command that makes one environment for several platforms."""
 
 talk_options = _all(
     click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."),
@@ -92,10 +100,27 @@ def host_from(values: dict[str, Any]) -> HostOptions:
         gpus=values["gpus"],
         driver=values["driver"],
         glibc=values["glibc"],
-        platform=values["platform"],
+        platform=values["platform"] if "platform" in values else next(iter(values["platforms"]), None),
         environ=os.environ,
         stdin=_stdin,
     )
+
+
+def several_platforms(values: dict[str, Any]) -> tuple[str, ...]:
+    """The platforms of a command that takes several, in their own order, each checked; none when at most one is given.
+
+    Raises:
+        UsageError: one is not served.
+    """
+    asked = values["platforms"]
+    for text in asked:
+        if text not in PLATFORMS:
+            raise UsageError(
+                f"--platform {text!r} is not served: cuenv resolves for {' and '.join(PLATFORMS)}",
+                hint=f"cuenv resolve --platform {PLATFORMS[0]}",
+            )
+    found = tuple(item for item in PLATFORMS if item in asked)
+    return found if len(found) > 1 else ()
 
 
 def _stdin() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +11,9 @@ from cuenv.cli.options import (
     channel_options,
     channel_sources,
     host_from,
-    host_options,
     knowledge_from,
+    several_host_options,
+    several_platforms,
     talk_options,
     wish_from,
     wish_options,
@@ -20,12 +21,15 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.errors import ExitCode
 
+if TYPE_CHECKING:
+    from cuenv.flows.resolving import Resolution
+
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: one that begins otherwise is kept aside before it is replaced."""
 
 
 @click.command("resolve")
-@host_options
+@several_host_options
 @wish_options
 @click.option("--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close.")
 @click.option("--name", metavar="NAME", help="Of the environment; the profile's name by default.")
@@ -36,7 +40,8 @@ def command(**values: Any) -> int:
     """Choose an environment for a host and write environment.yml.
 
     The host is this machine, or --host, or --gpu with --driver. Options override the host's fact of the same name.
-    The file goes to stdout (or -o FILE), a reasoned summary to stderr.
+    The file goes to stdout (or -o FILE), a reasoned summary to stderr. --platform given for both platforms chooses one
+    environment that fits on both.
 
     \b
     Examples:
@@ -44,25 +49,48 @@ def command(**values: Any) -> int:
       cuenv resolve --gpu 'RTX 4090' --driver 535.129.03
       cuenv resolve --host a800-470 --no-dev
       cuenv resolve --host node1.json --host node2.json --prove -o environment.yml
+      cuenv resolve --gpu H200 --driver 570.26 --platform linux-64 --platform linux-aarch64
     """
-    from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
-    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - as above
+    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - not needed for --help
     from cuenv.flows.resolving import resolve  # noqa: PLC0415 - as above
 
     knowledge, wish = knowledge_from(values), wish_from(values)
     facts = host_facts(host_from(values), knowledge, wish)
     sources = channel_sources(values) if values["prove"] else None
     show = progress(quiet=values["quiet"]) if sources else None
-    answer = resolve(facts, wish, knowledge, name=values["name"] or wish.name, prove=sources, progress=show)
+    name, platforms = values["name"] or wish.name, several_platforms(values)
+    if platforms:
+        from cuenv.flows.platforms import resolve_together  # noqa: PLC0415 - only for several
+
+        answer = resolve_together(facts, platforms, wish, knowledge, name=name, prove=sources, progress=show)
+    else:
+        answer = resolve(facts, wish, knowledge, name=name, prove=sources, progress=show)
     progress_done(show)
-    say(summary(answer.decision, answer.findings), quiet=values["quiet"] or values["as_json"])
+    talk = [f"{line}{_again(platforms)}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
+    say(talk, quiet=values["quiet"] or values["as_json"])
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
 
-        emit_json(decision_plain(answer.decision, answer.findings))
+        plain = decision_plain(answer.decision, answer.findings)
+        if platforms:
+            hints = [{**hint, "command": f"{hint['command']}{_again(platforms)}"} for hint in plain["hints"]]
+            plain |= {"platforms": list(platforms), "hints": hints}
+        emit_json(plain)
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
+
+
+def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
+    from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
+
+    lines = summary(answer.decision, answer.findings)
+    return [*lines, f"both    one environment for {' and '.join(platforms)}"] if platforms and answer.fits else lines
+
+
+def _again(platforms: tuple[str, ...]) -> str:
+    """The options of the same platforms, for the command of a hint."""
+    return "".join(f" --platform {platform}" for platform in platforms)
 
 
 def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
             facts = recorded
             notes.append(_judged_for(recorded))
     found = [*notes, *_edited(lock), *_environment(lock, path)]
-    for solution in lock.solutions:
+    for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
         host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
         found += host_findings(solution, host, knowledge)
@@ -75,13 +75,20 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     return Checked(report=report(str(path), lenient, looked), facts=facts, layers=layers)
 
 
-def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Report:
+def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:
+    """The platform that the options name, where the lock has it; else all of the lock."""
+    named = lock.solution(facts.platform) if options.platform else None
+    return (named,) if named else lock.solutions
+
+
+def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platforms: tuple[str, ...] = ()) -> Report:
     """Whether a lock still belongs to its environment file and to the given options: no solve, no GPU, no network.
 
     Args:
         path: the environment file.
         options: host options; only those that are given are compared with what the lock recorded.
         knowledge: the tables.
+        platforms: asked for, where the options ask for several.
     """
     spec, _ = read_environment(path)
     target = path.parent / LOCK_NAME
@@ -101,6 +108,8 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Repor
         else recorded_host(lock, HostFacts(label="", platform=""), knowledge)
     )
     again = shlex.join(["cuenv", "lock", str(path), *(host_options(facts) if facts else ())])
+    if platforms or (options.platform and "--platform" not in again):
+        again += "".join(f" --platform {name}" for name in platforms or (options.platform,))
     found = [*_edited(lock)]
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
@@ -109,6 +118,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge) -> Repor
         found.append(_changed(f"{path.name}", "its content is not what was locked", again))
     if options.given and facts:
         asked = _asked(options, facts)
+        asked |= {"platform": " ".join(sorted(platforms))} if platforms else {}
         found += [
             _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
             for name, value in asked.items()
@@ -136,7 +146,7 @@ def _recorded(lock: Lock, name: str) -> str | None:
     platforms = [solution.platform for solution in lock.solutions]
     if name == "glibc":
         return virtual_version(lock.solutions[0], "__glibc") if lock.solutions else None
-    return " ".join(platforms) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
+    return " ".join(sorted(platforms)) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 
 def _changed(what: str, how: str, again: str) -> Finding:

@@ -64,6 +64,21 @@ def read_lock(path: Path) -> Lock:
     return parse(text, str(path))
 
 
+def existing_lock(path: Path) -> Lock | None:
+    """The lock that would be replaced, or ``None`` where there is none.
+
+    Raises:
+        InputError: it is not valid; the hint puts it aside.
+    """
+    if not path.exists():
+        return None
+    try:
+        return read_lock(path)
+    except InputError as error:
+        old, aside = shlex.quote(str(path)), shlex.quote(f"{path}.bad")
+        raise InputError(error.message, hint=f"mv {old} {aside}") from error
+
+
 def host_metadata(facts: HostFacts) -> dict[str, str]:
     """What a lock remembers of its host beside the virtual packages: all GPUs, and the driver by its own number."""
     found = {}

@@ -9,10 +9,18 @@ from pathlib import Path
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import InputError, UsageError
+from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
-from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
+from cuenv.flows.hosts import HostOptions
+from cuenv.flows.lock_files import (
+    LOCK_NAME,
+    existing_lock,
+    host_metadata,
+    read_environment,
+    spec_digest,
+    virtual_version,
+)
+from cuenv.flows.updating import Update, standing, updated
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -37,6 +45,7 @@ class LockRequest:
         path: the environment file.
         platforms: to lock for; empty for those of the file, else the host's.
         allow: codes of error findings that do not refuse.
+        update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
     """
 
     path: Path
@@ -44,6 +53,12 @@ class LockRequest:
     sources: Sources
     platforms: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+
+    @property
+    def updating(self) -> Update:
+        """What is asked of an update."""
+        return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +92,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     """
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
-    platforms = request.platforms or asked or spec.platforms
-    facts = host_facts(request.host, knowledge)
+    kept, facts = standing(request.updating, knowledge)
+    platforms = request.platforms or asked or kept or spec.platforms
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
         moved = _moved(facts, platforms, request)
@@ -97,7 +112,9 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:
         return refused
-    solutions = _solve(request, spec, hosts, progress)
+    solutions = _solve(request, spec, hosts, knowledge, progress)
+    if isinstance(solutions, Finding):
+        return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
         return replace(refused, unsatisfiable=solutions)
     after = list(early.findings)
@@ -126,13 +143,17 @@ def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) ->
 
 
 def _solve(
-    request: LockRequest, spec: EnvironmentSpec, hosts: list[HostFacts], progress: Progress | None
-) -> list[Solution] | Unsatisfiable:
+    request: LockRequest,
+    spec: EnvironmentSpec,
+    hosts: list[HostFacts],
+    knowledge: Knowledge,
+    progress: Progress | None,
+) -> list[Solution] | Unsatisfiable | Finding:
     """Solve for each platform; packages of an existing lock stay while they satisfy the file."""
     from cuenv.world.solve import solve  # noqa: PLC0415 - the solver is heavy
 
-    old = _existing(request.path.parent / LOCK_NAME)
-    solutions = []
+    old = existing_lock(request.path.parent / LOCK_NAME)
+    solutions: list[Solution] = []
     for host in hosts:
         if progress:
             progress(f"solving for {host.platform}")
@@ -144,8 +165,12 @@ def _solve(
             virtual_packages=virtual_packages(host),
             prefer=kept.packages if kept else (),
         )
-        answer = solve(question, request.sources, progress=progress)
-        if isinstance(answer, Unsatisfiable):
+        answer: Solution | Unsatisfiable | Finding
+        if request.update:
+            answer = updated(request.updating, question, old, knowledge)
+        else:
+            answer = solve(question, request.sources, progress=progress)
+        if not isinstance(answer, Solution):
             return answer
         solutions.append(answer)
     return solutions
@@ -217,16 +242,6 @@ def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
     ]
 
 
-def _existing(path: Path) -> Lock | None:
-    if not path.exists():
-        return None
-    try:
-        return read_lock(path)
-    except InputError as error:
-        old, aside = shlex.quote(str(path)), shlex.quote(f"{path}.bad")
-        raise InputError(error.message, hint=f"mv {old} {aside}") from error
-
-
 def _metadata(
     spec: EnvironmentSpec,
     facts: HostFacts,
@@ -272,16 +287,14 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
     if locked.lock is None:
         return ()
-    name = shlex.quote(locked.spec.name or "cuenv")
-    first = locked.lock.solutions[0]
-    folder = locked.written[0].parent
-    explicit = folder / f"conda-{first.platform}.lock"
-    cuda = virtual_version(first, "__cuda")
-    override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+    name, folder = shlex.quote(locked.spec.name or "cuenv"), locked.written[0].parent
+    commands: list[str] = []
+    for solution in locked.lock.solutions:
+        explicit = folder / f"conda-{solution.platform}.lock"
+        cuda = virtual_version(solution, "__cuda")
+        override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+        where = f"    # on {solution.platform}" if len(locked.lock.solutions) > 1 else ""
+        commands.append(f"conda create -n {name} --file {shlex.quote(str(explicit))}{where}")
+        commands.append(f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}{where}")
     lock = shlex.quote(str(folder / LOCK_NAME))
-    return (
-        f"conda create -n {name} --file {shlex.quote(str(explicit))}",
-        f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}",
-        f"micromamba create -n {name} -f {lock}",
-        f"conda-lock install -n {name} {lock}",
-    )
+    return (*commands, f"micromamba create -n {name} -f {lock}", f"conda-lock install -n {name} {lock}")

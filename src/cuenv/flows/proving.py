@@ -31,7 +31,7 @@ def prove(
     for index, item in pairs:
         if progress:
             progress(f"trying {item.candidate}")
-        answer = _closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources)
+        answer = closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources)
         if isinstance(answer, Solution):
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
@@ -39,7 +39,7 @@ def prove(
     return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
 
 
-def _closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
+def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
     """The solution of a candidate on the channels, or why there is none.
 
     Raises:

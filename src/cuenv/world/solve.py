@@ -53,6 +53,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
     with translated("the solver failed"):
         parts = channels.open(request.channels, request.platform, progress)
         locked = _records_of(channels, parts, request)
+        frozen = [spec for item in request.frozen if (spec := _lenient(_exactly(item))) is not None]
         if progress:
             progress(f"solving for {request.platform}")
 
@@ -64,6 +65,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
                 platforms=[request.platform, "noarch"],  # type: ignore[list-item] # any subdir
                 locked_packages=locked,
                 virtual_packages=virtual,
+                constraints=frozen,
                 channel_priority=ChannelPriority.Strict,
                 channel_relations="disabled",
             )
@@ -161,11 +163,14 @@ def _unsatisfiable(
 def _records_of(channels: Channels, parts: tuple[Part, ...], request: SolveRequest) -> list[RepoDataRecord]:
     """The channel records of the packages to prefer. Those whose record is gone are dropped."""
     wanted = {package.url for package in request.prefer}
-    texts = (f"{item.name}[version='=={item.version}',build='{item.build}']" for item in request.prefer)
-    specs = [spec for text in texts if (spec := _lenient(text)) is not None]
+    specs = [spec for item in request.prefer if (spec := _lenient(_exactly(item))) is not None]
     return [
         record for record in channels.find(parts, request.platform, specs) if _url(record, channels.sources) in wanted
     ]
+
+
+def _exactly(package: LockedPackage) -> str:
+    return f"{package.name}[version='=={package.version}',build='{package.build}']"
 
 
 def _url(record: RepoDataRecord, sources: Sources) -> str:

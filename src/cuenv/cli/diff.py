@@ -1,0 +1,46 @@
+"""``cuenv diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.output import emit, emit_json
+from cuenv.errors import ExitCode
+
+
+@click.command("diff")
+@click.argument("old", type=click.Path(path_type=Path), metavar="OLD")
+@click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
+@host_options
+@click.option("--format", "form", type=click.Choice(["text", "markdown", "json"]), default="text", help="How to print.")
+@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@talk_options
+def command(old: Path, new: Path, **values: Any) -> int:
+    """Compare two locks: what changed, the CUDA core first, and what it means for hosts.
+
+    OLD and NEW are locks, or folders that hold conda-lock.yml. Both are judged for the hosts that they were made for,
+    or for the host that the options name. Exit code 0 when they lock the same, 1 when they differ.
+
+    \b
+    Examples:
+      cuenv diff old/ .
+      cuenv diff old/conda-lock.yml conda-lock.yml --format markdown
+      cuenv diff old/ . --gpu V100 --driver 535.129.03
+    """
+    from cuenv.flows.comparing import compare  # noqa: PLC0415 - not needed for --help
+    from cuenv.formats import lock_diff_v1  # noqa: PLC0415 - as above
+    from cuenv.urls import printable  # noqa: PLC0415 - as above
+
+    found = compare(old, new, host_from(values), knowledge_from(values))
+    if values["as_json"] or values["form"] == "json":
+        emit_json(lock_diff_v1.plain(found.diff, found.old, found.new))
+    elif values["form"] == "markdown":
+        text = lock_diff_v1.markdown(found.diff, found.old, found.new)
+        emit("\n".join(map(printable, text.splitlines())))
+    elif not values["quiet"]:
+        emit("\n".join(map(printable, lock_diff_v1.lines(found.diff, found.old, found.new))))
+    return ExitCode.OK if found.diff.equal else ExitCode.NEGATIVE

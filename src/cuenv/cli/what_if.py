@@ -1,0 +1,46 @@
+"""``cuenv what-if``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options, wish_from, wish_options
+from cuenv.cli.output import emit, emit_json
+from cuenv.errors import ExitCode
+
+
+@click.command("what-if")
+@host_options
+@click.option("--driver-now", metavar="VERSION", help="The driver today, where --gpu names today's GPUs.")
+@click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that comes; repeatable.")
+@click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that goes; repeatable.")
+@wish_options
+@talk_options
+def command(**values: Any) -> int:
+    """What another driver, or GPUs added and removed, would change.
+
+    The host today is this machine, or --host, or --gpu with --driver-now. Here --driver is the driver that there would
+    be: a version, or a branch such as 580. The answer is the difference of two whole decisions. Exit code 1 when
+    nothing fits afterwards.
+
+    \b
+    Examples:
+      cuenv what-if --driver 580 --add-gpu 12.0 --remove-gpu 7.0
+      cuenv what-if --host a800-470 --driver 535.129.03
+      cuenv what-if --gpu V100 --driver-now 535.129.03 --add-gpu 'RTX 5090' --driver 575.57.08
+    """
+    from cuenv.flows.what_if import ChangeOptions, what_if  # noqa: PLC0415 - not needed for --help
+    from cuenv.formats import what_if_v1  # noqa: PLC0415 - as above
+    from cuenv.urls import printable  # noqa: PLC0415 - as above
+
+    host = replace(host_from(values), driver=values["driver_now"])
+    options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])
+    asked = what_if(host, options, wish_from(values), knowledge_from(values))
+    if values["as_json"]:
+        emit_json(what_if_v1.plain(asked.answer))
+    elif not values["quiet"]:
+        emit("\n".join(map(printable, what_if_v1.lines(asked.answer, verbose=values["verbose"]))))
+    return ExitCode.OK if asked.after.fits else ExitCode.NEGATIVE
