@@ -17,6 +17,7 @@ _TREE = 20
 
 if TYPE_CHECKING:
     from cuenv.flows.locking import Locked
+    from cuenv.lockfile import Solution
 
 
 @click.command("lock")
@@ -41,6 +42,7 @@ def command(path: Path, **values: Any) -> int:
       conda-lock.yml               for micromamba, conda-lock, cuenv check
       conda-<platform>.lock        explicit, with hashes: installs as it is
       conda-<platform>.lock.yml    for conda env create
+      requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
     from cuenv.flows.locking import LockRequest, create_commands, lock  # noqa: PLC0415 - not needed for --help
 
@@ -61,10 +63,15 @@ def command(path: Path, **values: Any) -> int:
         say(_refusal(answer, verbose=values["verbose"]))
     else:
         say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
-        counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
+        counts = ", ".join(map(_count, answer.lock.solutions))
         say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
         say(["make the environment with one of:", *(f"  {line}" for line in create_commands(answer))], quiet=quiet)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _count(solution: Solution) -> str:
+    also = f" and {len(solution.pip)} for pip" if solution.pip else ""
+    return f"{len(solution.packages)} packages{also} for {solution.platform}"
 
 
 def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
@@ -112,6 +119,7 @@ def _plain(answer: Locked) -> dict[str, Any]:
         locked=answer.lock is not None,
         written=[str(file) for file in answer.written],
         packages={item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
+        pip={item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
         unsatisfiable=None
         if unsatisfiable is None
         else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},

@@ -13,6 +13,7 @@ from cuenv.errors import InputError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
+from cuenv.flows.pip_locking import before_pip, lock_pip, pip_command, pip_head, requirements_file
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -88,7 +89,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     before = [
         *moved,
         *spec_findings(spec, knowledge),
-        *_pip_part(spec),
+        *before_pip(spec, request.allow),
         *_without_cuda(spec, facts, request, knowledge),
     ]
     if not any(item.code == "CU413" for item in before):
@@ -100,7 +101,16 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     solutions = _solve(request, spec, hosts, progress)
     if isinstance(solutions, Unsatisfiable):
         return replace(refused, unsatisfiable=solutions)
-    after = list(early.findings)
+    solutions, of_pip = lock_pip(
+        spec,
+        solutions,
+        _existing(request.path.parent / LOCK_NAME),
+        environ=request.host.environ,
+        allow=request.allow,
+        offline=request.sources.offline,
+        progress=progress,
+    )
+    after = [*early.findings, *of_pip]
     for host, solution in zip(hosts, solutions, strict=True):
         after += lock_findings(solution.packages, host.platform, knowledge)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
@@ -194,21 +204,6 @@ def _without_cuda(
     )
 
 
-def _pip_part(spec: EnvironmentSpec) -> tuple[Finding, ...]:
-    """The pip part stays in the environment file; a lock that seems to hold it would be worse than none."""
-    if not spec.pip:
-        return ()
-    return (
-        Finding(
-            code="CU501",
-            severity="warning",
-            subject="pip",
-            message=f"{len(spec.pip)} requirements for pip are not locked: {', '.join(spec.pip)[:120]}",
-            fix="install them in the environment afterwards: python -m pip install REQUIREMENT",
-        ),
-    )
-
-
 def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
     """The findings, with those that ``--allow`` names as warnings."""
     return [
@@ -253,13 +248,17 @@ def _metadata(
 
 def _write(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
     """Render everything first, then write: the explicit files before the lock that vouches for them."""
-    from cuenv.formats import conda_lock_v1, env_lock_yml, explicit_txt  # noqa: PLC0415 - as in read_lock
+    from cuenv.formats import conda_lock_v1, env_lock_yml, explicit_txt, requirements_txt  # noqa: PLC0415 - as in read_lock
 
-    head = (f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock",)
+    origin = f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock"
     folder = path.parent
     files: list[tuple[Path, str]] = []
     for solution in made.solutions:
         stem = f"conda-{solution.platform}.lock"
+        head = (origin, *pip_head(solution))
+        if solution.pip:
+            text = requirements_txt.render(solution.pip, head=(origin, f"Install: {pip_command(solution.platform)}"))
+            files.append((folder / requirements_file(solution.platform), text))
         files.append((folder / stem, explicit_txt.render(solution, head=head)))
         files.append((folder / f"{stem}.yml", env_lock_yml.render(spec, solution, head=head)))
     files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
@@ -279,8 +278,9 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     cuda = virtual_version(first, "__cuda")
     override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
     lock = shlex.quote(str(folder / LOCK_NAME))
+    then = f" && conda run -n {name} {pip_command(first.platform, folder)}" if first.pip else ""
     return (
-        f"conda create -n {name} --file {shlex.quote(str(explicit))}",
+        f"conda create -n {name} --file {shlex.quote(str(explicit))}{then}",
         f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}",
         f"micromamba create -n {name} -f {lock}",
         f"conda-lock install -n {name} {lock}",
