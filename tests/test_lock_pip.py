@@ -138,6 +138,12 @@ def test_conda_lock_reads_it(tmp_path: Path, channel: Sources, server: Server) -
     theirs = lockfile.parse_conda_lock_file(tmp_path / LOCK_NAME)
     by_pip = {item.name: item.version for item in theirs.package if item.manager == "pip"}
     assert by_pip == {"accelerate": "1.0", "deepspeed": "0.14.4", "psutil": "6.0"}
+    lines = pytest.importorskip("conda_lock.conda_lock").render_lockfile_for_platform(
+        lockfile=theirs, include_dev_dependencies=False, extras=set(), kind="explicit", platform="linux-64"
+    )
+    rendered = [line for line in lines if line.startswith("# pip ")]
+    locked_by_pip = read_lock(tmp_path / LOCK_NAME).solutions[0].pip
+    assert sorted(rendered) == [f"# pip {item.name} @ {item.url}#sha256={item.sha256}" for item in locked_by_pip]
 
 
 def test_a_second_run_is_byte_identical_and_keeps_versions(tmp_path: Path, channel: Sources, server: Server) -> None:
@@ -235,6 +241,45 @@ def test_the_pip_part_may_be_left_out(tmp_path: Path, channel: Sources, server: 
     assert answer.lock
     assert codes(answer.report) == {("CU501", "warning")}
     assert not (tmp_path / REQUIREMENTS).exists()
+
+
+def test_no_code_but_one_locks_without_the_pip_part(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "vllm==0.11.1")
+    assert locked(tmp_path, channel, server, allow=("CU510",)).lock is None
+    said = typed(tmp_path, channel, server.url).stderr
+    assert "--allow CU501 locks anyway" in said
+    assert "--allow CU510" not in said
+
+
+def test_the_requirements_of_an_earlier_lock_go(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    locked(tmp_path, channel, server)
+    environment(tmp_path)
+    locked(tmp_path, channel, server)
+    assert set(content(tmp_path)) == {*FILES} - {REQUIREMENTS}
+    (tmp_path / REQUIREMENTS).write_text("mine\n")
+    locked(tmp_path, channel, server)
+    assert (tmp_path / REQUIREMENTS).read_text() == "mine\n"
+
+
+def test_no_password_of_a_requirement_is_written(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil==5.9")
+    first = locked(tmp_path, channel, server)
+    assert first.lock
+    (plain,) = first.lock.solutions[0].pip
+    url = plain.url.replace("://", f"://me:{SECRET}@")
+    environment(tmp_path, f"psutil @ {url}#sha256={plain.sha256}")
+    for allow in ((), ("CU501",)):
+        answer = locked(tmp_path, channel, server, allow=allow)
+        assert answer.lock
+        assert SECRET not in str(answer.report) + "".join(content(tmp_path).values())
+
+
+def test_files_of_this_machine_are_said(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    answer = locked(tmp_path, channel, server, UV_NO_INDEX="1", UV_FIND_LINKS=str(server.folder))
+    assert answer.lock, answer.report
+    assert codes(answer.report) == {("CU516", "info")}, answer.lock.solutions[0].pip
 
 
 def test_check_knows_the_pip_part(tmp_path: Path, channel: Sources, server: Server) -> None:

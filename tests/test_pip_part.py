@@ -42,6 +42,7 @@ def test_python_packages_and_those_of_the_table_are_provided() -> None:
             package("libcublas", "12.9"),
             package("old", "9e", depends=("python_abi 3.12.*",)),
             package("odd", "x", depends=("python",)),
+            package("variant", "2.1.0.post300", depends=("python",)),
         ),
         pypi_names(),
     )
@@ -51,6 +52,7 @@ def test_python_packages_and_those_of_the_table_are_provided() -> None:
         "tzdata": "2025.2",
         "ninja": "1.12.1",
         "old": "9",
+        "variant": "2.1.0",
     }
     assert next(item for item in found if item.name == "torch").shown == "2.5.1 from conda-forge"
 

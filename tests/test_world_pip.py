@@ -59,10 +59,10 @@ def test_nothing_that_conda_provides_comes_again(user: dict[str, str]) -> None:
     assert locked(resolve(ask("accelerate"), user)) == {"accelerate": "1.0", "psutil": "6.0"}
 
 
-def test_without_conda_everything_comes(user: dict[str, str], server: Server) -> None:
-    wheel(server.folder, "triton", "3.0")
-    wheel(server.folder, "nvidia-cublas-cu12", "12.4")
-    found = resolve(ask("accelerate", provided=(NUMPY,)), user | {"UV_FIND_LINKS": str(server.folder)})
+def test_without_conda_everything_comes_from_links_too(user: dict[str, str], tmp_path: Path) -> None:
+    wheel(tmp_path / "links", "triton", "3.0")
+    wheel(tmp_path / "links", "nvidia-cublas-cu12", "12.4")
+    found = resolve(ask("accelerate", provided=(NUMPY,)), user | {"UV_FIND_LINKS": str(tmp_path / "links")})
     assert set(locked(found)) == {"accelerate", "psutil", "torch", "triton", "nvidia-cublas-cu12"}
 
 

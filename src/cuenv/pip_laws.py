@@ -113,8 +113,17 @@ def _seconds(solution: Solution) -> Iterator[Finding]:
             )
 
 
-def source_findings(packages: Iterable[PipLocked]) -> Iterator[Finding]:
-    """Packages that come as source alone: their setup is a program, which runs."""
+def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
+    """Packages that come as source alone, whose setup is a program that runs; and files of this machine."""
+    local = [item for item in packages if item.url.startswith("file:")]
+    if local:
+        yield Finding(
+            code="CU516",
+            severity="info",
+            subject="pip",
+            message=f"conda-lock.yml names {len(local)} files of this machine, such as {printable(local[0].url)}: "
+            "elsewhere install the pip part from the requirements file, which names versions and hashes",
+        )
     for item in packages:
         if item.from_source:
             yield Finding(

@@ -18,6 +18,7 @@ from cuenv.versions import version
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SEPARATORS = re.compile(r"[-_.]+")
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
+_VARIANT = re.compile(r"\.post[1-9]\d\d$")
 _PYTHONS = frozenset({"python", "python_abi"})
 _GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 """The platforms manylinux_X_Y that uv knows."""
@@ -132,9 +133,12 @@ def provided(packages: Iterable[LockedPackage], names: Mapping[str, str]) -> tup
 
 
 def _pypi_version(text: str) -> str | None:
-    """A conda version as PyPI writes it; what is none (``9e``) by its release numbers."""
+    """A conda version as PyPI writes it; what is none (``9e``) by its release numbers.
+
+    ``2.1.0.post300`` is conda-forge's way to tell the CUDA variants of a release apart: to pip it is the release.
+    """
     try:
-        return str(version(text))
+        return str(version(_VARIANT.sub("", text)))
     except ValueError:
         found = _RELEASE.match(text)
         return found[0] if found else None

@@ -93,12 +93,14 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, *, verbose: bool) -> list[str]:
+    from cuenv.flows.pip_locking import NEVER_ALLOWED  # noqa: PLC0415 - only then
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
-        codes = sorted({item.code for item in answer.report.errors} - {"CU413"})
+        found = {item.code for item in answer.report.errors} - {"CU413"}
+        codes = sorted({"CU501" if code in NEVER_ALLOWED else code for code in found})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
         return [*lines, f"error   refused; nothing was written{anyway}"]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")

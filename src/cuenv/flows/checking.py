@@ -28,6 +28,7 @@ from cuenv.lockfile import Lock, Solution, content_digest
 from cuenv.machine import machine_findings
 from cuenv.pip_laws import pip_findings, unlocked
 from cuenv.report import Finding, Report, report
+from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
 from cuenv.versions import Capability, check_driver, version
 from cuenv.world.files import is_file
@@ -268,7 +269,7 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 fix=f"cuenv lock {file}",
             )
         lacking = [*unlocked(spec.pip, solution, pypi_names())]
-        for requirement in lacking:
+        for requirement in map(redact, lacking):
             yield Finding(
                 code="CU107",
                 severity="error",

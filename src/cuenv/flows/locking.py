@@ -13,7 +13,7 @@ from cuenv.errors import InputError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
-from cuenv.flows.pip_locking import before_pip, lock_pip, pip_command, pip_head, requirements_file
+from cuenv.flows.pip_locking import NEVER_ALLOWED, before_pip, lock_pip, pip_command, pip_head, requirements_file
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -24,7 +24,7 @@ from cuenv.report import Finding, Report, report
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
 from cuenv.verify import candidate_of, host_findings
-from cuenv.world.files import write_atomically
+from cuenv.world.files import remove_own, write_atomically
 from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
@@ -104,7 +104,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     solutions, of_pip = lock_pip(
         spec,
         solutions,
-        _existing(request.path.parent / LOCK_NAME),
+        _existing(request.path.parent / LOCK_NAME) if spec.pip else None,
         environ=request.host.environ,
         allow=request.allow,
         offline=request.sources.offline,
@@ -207,7 +207,9 @@ def _without_cuda(
 def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
     """The findings, with those that ``--allow`` names as warnings."""
     return [
-        replace(item, severity="warning", fix=None) if item.severity == "error" and item.code in allow else item
+        replace(item, severity="warning", fix=None)
+        if item.severity == "error" and item.code in set(allow) - NEVER_ALLOWED
+        else item
         for item in findings
     ]
 
@@ -259,6 +261,8 @@ def _write(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
         if solution.pip:
             text = requirements_txt.render(solution.pip, head=(origin, f"Install: {pip_command(solution.platform)}"))
             files.append((folder / requirements_file(solution.platform), text))
+        else:  # that of an earlier lock would install what is no longer asked for
+            remove_own(folder / requirements_file(solution.platform), "# Written by cuenv")
         files.append((folder / stem, explicit_txt.render(solution, head=head)))
         files.append((folder / f"{stem}.yml", env_lock_yml.render(spec, solution, head=head)))
     files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))

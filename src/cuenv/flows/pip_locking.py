@@ -9,12 +9,15 @@ from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.lockfile import Lock, Solution
-from cuenv.pip_laws import conflict_finding, pip_findings, requirement_findings, source_findings
+from cuenv.pip_laws import conflict_finding, origin_findings, pip_findings, requirement_findings
 from cuenv.pip_part import PipConflict, PipRequest, glibc_of, provided
 from cuenv.report import Finding
+from cuenv.urls import redact
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
+NEVER_ALLOWED = frozenset({"CU510", "CU514"})
+"""Findings after which there is no pip part to lock: only leaving it out helps."""
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -28,7 +31,7 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, 
             code="CU501",
             severity="warning",
             subject="pip",
-            message=f"{len(spec.pip)} requirements for pip are not locked: {', '.join(spec.pip)[:120]}",
+            message=f"{len(spec.pip)} requirements for pip are not locked: {redact(', '.join(spec.pip))[:120]}",
             fix="install them in the environment afterwards: python -m pip install REQUIREMENT",
         ),
     )
@@ -88,7 +91,7 @@ def _one(
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
     whole = replace(solution, pip=answer)
-    return whole, [*pip_findings(whole), *source_findings(answer)]
+    return whole, [*pip_findings(whole), *origin_findings(answer)]
 
 
 def _no_python(spec: EnvironmentSpec) -> Finding:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.formats import environment_yml, requirements_txt
 from cuenv.lockfile import Solution
-from cuenv.urls import short_channel, strip_credentials
+from cuenv.urls import redact, short_channel, strip_credentials
 
 
 def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) -> str:
@@ -33,6 +33,6 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
         for package in sorted(solution.packages, key=lambda package: package.name)
     )
     channels = tuple(dict.fromkeys([*asked, *used]))
-    pip = requirements_txt.lines(solution.pip) if solution.pip else spec.pip
+    pip = requirements_txt.lines(solution.pip) if solution.pip else tuple(map(redact, spec.pip))
     exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip)
     return environment_yml.render(exact)

@@ -82,11 +82,12 @@ def _compile(
         scratch = Path(name)
         target = scratch / "pylock.cuenv.toml"
         _prepare(scratch, request, target)
+        links = ",".join(filter(None, (str(scratch / "stubs"), variables.get("UV_FIND_LINKS"))))
         done = run(
-            [*_command(request), *(["--offline"] if offline else [])],
+            [*_command(request), *(["--offline"] if offline else []), *_no_index(variables)],
             _TIMEOUT,
             environ,
-            more={**variables, "UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1"},
+            more={**variables, "UV_FIND_LINKS": links, "UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1"},
             folder=name,
         )
         if done.reason is None:
@@ -102,12 +103,17 @@ def _command(request: PipRequest) -> list[str]:
     except FileNotFoundError as error:
         raise OutsideError("uv, which resolves the pip part, is not installed", hint="pip install uv") from error
     command = [program, "pip", "compile", "requirements.in", "--quiet", "--no-progress", "--color", "never"]
-    command += ["--config-file", "uv.toml", "--constraints", "constraints.txt", "--find-links", "stubs"]
+    command += ["--config-file", "uv.toml", "--constraints", "constraints.txt"]
     command += ["--format", "pylock.toml", "--output-file", "pylock.cuenv.toml", "--no-header"]
     command += ["--python", sys.executable, "--python-version", request.python, "--python-platform", request.target]
     for item in request.provided:
         command += ["--no-emit-package", item.name]
     return command
+
+
+def _no_index(variables: Mapping[str, str]) -> list[str]:
+    """The option: uv has no variable for it, pip has one, and both have a setting."""
+    return ["--no-index"] if variables.get("UV_NO_INDEX", "0").lower() not in ("0", "false", "no", "off") else []
 
 
 def _prepare(scratch: Path, request: PipRequest, target: Path) -> None:
