@@ -111,6 +111,30 @@ def test_a_demand_deeper_down_names_the_line() -> None:
     assert "(through pip: serving==1)" in conflict_finding(found).message
 
 
+def test_of_many_releases_the_nearest_demand_is_named() -> None:
+    story = """Because vllm<=0.8.0 depends on torch==2.6.0 and all versions of vllm depend on torch==2.5.1, we conclude
+    that vllm<=0.8.0 cannot be used. And because only the following versions of vllm are available:
+        vllm<=0.8.0
+        vllm>=0.11.1
+    we can conclude that vllm<0.11.1 cannot be used. (1)
+
+    Because vllm>=0.11.1 depends on torch>=2.9.0,<3 and torch==2.5.1, we can conclude that vllm>=0.11.1 cannot be used.
+    And because all versions of big depend on vllm and you require big, we can conclude that it is unsatisfiable."""
+    found = conflict(story, replace(REQUEST, requirements=("psutil", "big")))
+    assert (found.parent, found.demand, found.requirement) == ("vllm<=0.8.0", "torch==2.6.0", "big")
+    newer = replace(TORCH, version="2.10.1")
+    assert conflict(story, replace(REQUEST, provided=(newer,))).demand == "torch==2.6.0"
+    assert conflict(story.replace("torch>=2.9.0,<3", "torch==2.9.0"), replace(REQUEST, provided=(newer,))).demand == (
+        "torch==2.9.0"
+    )
+
+
+def test_all_versions_may_demand_it() -> None:
+    text = "Because all versions of nump depend on torch<1.20 and torch==2.5.1, and you require nump, it cannot be"
+    found = conflict(text, replace(REQUEST, requirements=("nump",)))
+    assert (found.parent, found.demand, found.requirement) == ("nump", "torch<1.20", "nump")
+
+
 @by(st.text(max_size=300))
 def test_any_words_are_understood_somehow(text: str) -> None:
     finding = conflict_finding(conflict(text, REQUEST))

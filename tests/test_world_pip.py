@@ -155,6 +155,15 @@ def test_another_torch_deeper_down(user: dict[str, str]) -> None:
     assert answer.repair is None
 
 
+def test_every_release_demands_another(user: dict[str, str], tmp_path: Path) -> None:
+    for release, torch in (("1.0", "2.6.0"), ("2.0", "2.9.0")):
+        wheel(tmp_path / "links", "kernels", release, f"torch=={torch}")
+    wheel(tmp_path / "links", "trainer", "1.0", "kernels>=1")
+    answer = refused(resolve(ask("psutil", "trainer"), user | {"UV_FIND_LINKS": str(tmp_path / "links")}))
+    assert (answer.demand, answer.provided, answer.requirement) == ("torch==2.6.0", TORCH, "trainer")
+    assert answer.parent.startswith("kernels")
+
+
 def test_the_file_itself_may_demand_another(user: dict[str, str]) -> None:
     answer = refused(resolve(ask("numpy>=2"), user))
     assert (answer.parent, answer.demand, answer.provided) == ("", "numpy>=2", NUMPY)

@@ -143,7 +143,8 @@ def conflict_finding(conflict: PipConflict) -> Finding:
             code="CU510",
             severity="error",
             subject=requirement_name(conflict.requirement) or "pip",
-            message=f"the pip part cannot be resolved: {printable(conflict.text)}",
+            message=f"the pip part cannot be resolved: {printable(_end(conflict.text))}",
+            evidence=(printable(conflict.text),),
             fix=f"write {conflict.repair}" if conflict.repair else None,
         )
     who = f"{conflict.parent} demands" if conflict.parent else "the environment file demands"
@@ -157,6 +158,12 @@ def conflict_finding(conflict: PipConflict) -> Finding:
         evidence=(printable(conflict.text),),
         fix=f"in the pip part, write {conflict.repair}" if conflict.repair else other,
     )
+
+
+def _end(text: str) -> str:
+    """The end of a long story: the part that leads to the no."""
+    head, mark, tail = text.rpartition(" Because ")
+    return f"Because {tail}" if mark and len(head) > 200 else text
 
 
 def _indirect(conflict: PipConflict) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from cuenv.facts import VirtualPackage
 from cuenv.lockfile import LockedPackage, PipLocked
@@ -150,19 +151,35 @@ def conflict(text: str, request: PipRequest) -> PipConflict:
     Args:
         text: uv's words, such as ``Because vllm==0.11.1 depends on torch==2.9.0 and torch==2.5.1, ...``.
         request: what was asked.
+
+    Returns:
+        of several demands on one package, the one nearest to what conda gives.
     """
     words = " ".join(text.split())
     gives = {item.name: item for item in request.provided}
-    for parent, demand in _demands(words):
-        name = requirement_name(demand)
-        if name in gives and not _admits(demand, gives[name].version):
-            line = _line(request.requirements, parent, words)
-            return PipConflict(text=words, parent=parent, demand=demand, provided=gives[name], requirement=line)
-    return PipConflict(text=words, requirement=_line(request.requirements, "", words))
+    broken = [
+        (parent, demand, item)
+        for parent, demand in _demands(words)
+        if (item := gives.get(requirement_name(demand))) and not _admits(demand, item.version)
+    ]
+    if not broken:
+        return PipConflict(text=words, requirement=_line(request.requirements, "", words))
+    parent, demand, item = min(broken, key=lambda found: _distance(found[1], found[2].version))
+    line = _line(request.requirements, parent, words)
+    return PipConflict(text=words, parent=parent, demand=demand, provided=item, requirement=line)
+
+
+def _distance(demand: str, number: str) -> list[int]:
+    """How far a demanded release is from the one that is there: each release of a package may demand another."""
+    pairs = [
+        [int(part) for part in found[0].split(".")] if (found := _RELEASE.search(text)) else []
+        for text in (demand.lstrip("abcdefghijklmnopqrstuvwxyz0123456789._-"), number)
+    ]
+    return [abs(left - right) for left, right in zip_longest(*pairs, fillvalue=0)]
 
 
 _SPEC = r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?(?:[<>=!~]=?=?[A-Za-z0-9.*+!]+)?(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*"
-_DEPENDS = re.compile(rf"({_SPEC}) depends on ({_SPEC})")
+_DEPENDS = re.compile(rf"({_SPEC}) depends? on ({_SPEC})")
 _REQUIRE = re.compile(rf"you require ({_SPEC})(?: and ({_SPEC}))?")
 
 

@@ -188,7 +188,7 @@ def _clean(text: str, environ: Mapping[str, str]) -> str:
 
 def _story(text: str) -> str:
     """The sentences behind ``cause:``, without hints."""
-    return re.split(r"\n\s*\n|\nhint:", text.partition("cause: ")[2] or text, maxsplit=1)[0].strip()
+    return re.split(r"\nhint:", text.partition("cause: ")[2] or text, maxsplit=1)[0].strip()
 
 
 def _last(text: str) -> str:
