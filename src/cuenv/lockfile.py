@@ -131,6 +131,11 @@ class Lock:
     solutions: tuple[Solution, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def pip(self) -> tuple[str, ...]:
+        """``name==version`` of what pip adds on any platform, sorted."""
+        return tuple(sorted({f"{item.name}=={item.version}" for one in self.solutions for item in one.pip}))
+
     def solution(self, platform: str) -> Solution | None:
         """The solution for a platform."""
         return next((item for item in self.solutions if item.platform == platform), None)

@@ -13,7 +13,15 @@ from cuenv.errors import InputError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, host_metadata, read_environment, read_lock, spec_digest, virtual_version
-from cuenv.flows.pip_locking import NEVER_ALLOWED, before_pip, lock_pip, pip_command, pip_head, requirements_file
+from cuenv.flows.pip_locking import (
+    NEVER_ALLOWED,
+    before_pip,
+    lock_pip,
+    pip_after,
+    pip_command,
+    pip_head,
+    requirements_file,
+)
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -104,7 +112,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     solutions, of_pip = lock_pip(
         spec,
         solutions,
-        _existing(request.path.parent / LOCK_NAME) if spec.pip else None,
+        request.path.parent / LOCK_NAME,
         environ=request.host.environ,
         allow=request.allow,
         offline=request.sources.offline,
@@ -282,9 +290,8 @@ def create_commands(locked: Locked) -> tuple[str, ...]:
     cuda = virtual_version(first, "__cuda")
     override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
     lock = shlex.quote(str(folder / LOCK_NAME))
-    then = f" && conda run -n {name} {pip_command(first.platform, folder)}" if first.pip else ""
     return (
-        f"conda create -n {name} --file {shlex.quote(str(explicit))}{then}",
+        f"conda create -n {name} --file {shlex.quote(str(explicit))}{pip_after(first, name, folder)}",
         f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}",
         f"micromamba create -n {name} -f {lock}",
         f"conda-lock install -n {name} {lock}",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
+from cuenv.flows.lock_files import read_lock
 from cuenv.lockfile import Lock, Solution
 from cuenv.pip_laws import conflict_finding, origin_findings, pip_findings, requirement_findings
 from cuenv.pip_part import PipConflict, PipRequest, glibc_of, provided
@@ -40,7 +41,7 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, 
 def lock_pip(
     spec: EnvironmentSpec,
     solutions: list[Solution],
-    old: Lock | None,
+    earlier: Path,
     *,
     environ: Mapping[str, str],
     allow: tuple[str, ...],
@@ -49,12 +50,22 @@ def lock_pip(
 ) -> tuple[list[Solution], list[Finding]]:
     """Add the pip part to every solution; findings say what refuses it.
 
+    Args:
+        spec: the environment file.
+        solutions: conda's answers.
+        earlier: a lock that may lie there; its packages for pip stay while they satisfy the file.
+        environ: the user's variables: indexes, credentials, proxies.
+        allow: codes that the user allowed; CU501 leaves the pip part out.
+        offline: take only what uv's cache holds.
+        progress: told in a few words what is being done.
+
     Raises:
         ChannelError: a package index cannot be read.
         OutsideError: uv cannot be run, or a package's setup failed.
     """
     if not spec.pip or UNLOCKED in allow:
         return solutions, []
+    old = read_lock(earlier) if earlier.exists() else None
     made, found = [], []
     for solution in solutions:
         part, findings = _one(spec, solution, old, environ=environ, offline=offline, progress=progress)
@@ -113,6 +124,11 @@ def pip_command(platform: str, folder: Path | None = None) -> str:
     """The one command that installs the pip part, in the environment."""
     file = str(folder / requirements_file(platform)) if folder else requirements_file(platform)
     return f"python -m pip install --require-hashes --no-deps -r {shlex.quote(file)}"
+
+
+def pip_after(solution: Solution, name: str, folder: Path) -> str:
+    """What follows the command that makes the environment from the explicit file: the pip part, if there is one."""
+    return f" && conda run -n {name} {pip_command(solution.platform, folder)}" if solution.pip else ""
 
 
 def pip_head(solution: Solution) -> tuple[str, ...]:
