@@ -90,6 +90,7 @@ def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
             state.asked.append((self.path, base64.b64decode(login).decode()))
             status, body = state.content(self.path)
             self.send_response(status)
+            self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command == "GET":

@@ -17,7 +17,7 @@ from cuenv.errors import InputError, OutsideError, UsageError
 from cuenv.flows.checking import Checked, check, out_of_date
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, spec_digest
-from cuenv.flows.locking import Locked, LockRequest, create_commands, lock
+from cuenv.flows.locking import Locked, LockRequest, lock
 from cuenv.flows.resolving import resolve
 from cuenv.formats.environment_yml import render
 from cuenv.profile import Profile
@@ -163,7 +163,7 @@ def test_existing_packages_stay_while_they_satisfy_the_file(
 
 
 def test_the_commands_make_the_environment_from_what_was_written(folder: Path, sources: Sources) -> None:
-    commands = create_commands(locked(folder, sources))
+    commands = locked(folder, sources).commands
     assert len(commands) == 4
     for command in commands:
         files = [word for word in command.split() if "lock" in word and word != "conda-lock"]
@@ -180,7 +180,7 @@ def test_the_name_in_the_commands_is_quoted_and_never_empty(
 ) -> None:
     line = f"name: {name}\n" if name else ""
     change(folder / "environment.yml", lambda text: re.sub(r"name: sample\n", lambda _: line, text))
-    assert all(said in f"{command} " for command in create_commands(locked(folder, sources)))
+    assert all(said in f"{command} " for command in locked(folder, sources).commands)
 
 
 def test_another_host_is_another_lock(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from commands import run
 from cuenv.formats.lock_diff_v1 import lines, markdown, plain
 from cuenv.lock_diff import LockDiff, diff, is_core
-from cuenv.lockfile import Lock, LockedPackage
+from cuenv.lockfile import Lock, LockedPackage, PipLocked
 from given import base, machine, package, shipped, solution
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,9 +34,15 @@ NEW = (
 )
 
 
-def lock(*packages: LockedPackage, platform: str = "linux-64", pip: tuple[str, ...] = ()) -> Lock:
-    made = solution(*packages, platform=platform)
-    return Lock(channels=("conda-forge",), sources=("environment.yml",), solutions=(made,), pip=pip)
+def lock(*packages: LockedPackage, platform: str = "linux-64", pip: tuple[PipLocked, ...] = ()) -> Lock:
+    made = replace(solution(*packages, platform=platform), pip=pip)
+    return Lock(channels=("conda-forge",), sources=("environment.yml",), solutions=(made,))
+
+
+def deepspeed(version: str) -> PipLocked:
+    return PipLocked(
+        name="deepspeed", version=version, url=f"https://example.org/deepspeed-{version}.tar.gz", sha256="0" * 64
+    )
 
 
 def compared(old: Iterable[LockedPackage], new: Iterable[LockedPackage], *hosts: str) -> LockDiff:
@@ -109,12 +116,14 @@ def test_the_minimum_driver_is_told() -> None:
 
 
 def test_platforms_and_the_pip_part_count() -> None:
-    one = lock(*OLD, pip=("deepspeed==0.15.0",))
+    one = lock(*OLD, pip=(deepspeed("0.15.0"),))
     two = Lock(
         channels=one.channels,
         sources=one.sources,
-        solutions=(*one.solutions, solution(platform="linux-aarch64")),
-        pip=("deepspeed==0.16.0",),
+        solutions=(
+            replace(one.solutions[0], pip=(deepspeed("0.16.0"),)),
+            solution(platform="linux-aarch64"),
+        ),
     )
     found = diff(one, two, (), base())
     assert not found.equal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuenv.environment import EnvironmentSpec
@@ -44,6 +44,31 @@ class LockedPackage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PipLocked:
+    """One package that pip installs over the conda part, exactly.
+
+    Attributes:
+        name: normalised as PyPI does it: ``huggingface-hub``.
+        url: of the one file that is installed; without credentials.
+        sha256: of that file; ``None`` when the lock that was read has none.
+        size: bytes of the file; ``None`` when the index does not say.
+        direct: whether the requirement itself named the URL.
+    """
+
+    name: str
+    version: str
+    url: str
+    sha256: str | None
+    size: int | None = None
+    direct: bool = False
+
+    @property
+    def from_source(self) -> bool:
+        """Whether it is a source distribution, whose setup runs where it is installed."""
+        return not self.url.lower().endswith(".whl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SolveRequest:
     """What is asked of the solver.
 
@@ -63,12 +88,17 @@ class SolveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What the solver answered for one platform, sorted by name."""
+    """What the solver answered for one platform, sorted by name.
+
+    Attributes:
+        pip: what pip adds to the conda packages, sorted by name.
+    """
 
     platform: str
     packages: tuple[LockedPackage, ...]
     virtual_packages: tuple[VirtualPackage, ...]
     solver: str
+    pip: tuple[PipLocked, ...] = ()
 
     def package(self, name: str) -> LockedPackage | None:
         """The package of that name."""
@@ -96,14 +126,17 @@ class Lock:
     Attributes:
         sources: the environment files, relative to the lock.
         metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
-        pip: ``name==version`` of the packages for pip in a lock that conda-lock wrote; cuenv itself locks none.
     """
 
     channels: tuple[str, ...]
     sources: tuple[str, ...]
     solutions: tuple[Solution, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
-    pip: tuple[str, ...] = ()
+
+    @property
+    def pip(self) -> tuple[str, ...]:
+        """``name==version`` of what pip adds on any platform, sorted."""
+        return tuple(sorted({f"{item.name}=={item.version}" for one in self.solutions for item in one.pip}))
 
     def solution(self, platform: str) -> Solution | None:
         """The solution for a platform."""
@@ -122,11 +155,12 @@ def digest(*parts: str) -> str:
     return total.hexdigest()
 
 
-def content_digest(solutions: Iterable[Solution]) -> str:
+def content_digest(solutions: Sequence[Solution]) -> str:
     """Digest over what is locked, by which a later edit by hand is seen."""
     rows = [
         [solution.platform, package.url, package.md5 or "", package.sha256 or ""]
         for solution in solutions
         for package in solution.packages
     ]
+    rows += [["pip", item.platform, pip.url, pip.sha256 or ""] for item in solutions for pip in item.pip]
     return digest(json.dumps(sorted(rows)))

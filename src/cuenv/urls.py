@@ -10,6 +10,7 @@ import re
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>\x00-\x1f]*)")
 _TOKEN = re.compile(r"/t/[^/]*(?=/|$)")
+_FIRST_TOKEN = re.compile(r"^/t/[^/]{12,}(?=/|$)")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 CANONICAL = "https://conda.anaconda.org/"
@@ -37,6 +38,18 @@ def strip_credentials(url: str) -> str:
     body = body.partition("?")[0]
     authority, slash, path = _split(body)
     return f"{scheme}://{authority}{_without_tokens(slash + path)}{hash_mark}{fragment}"
+
+
+def index_url(url: str) -> str:
+    """The URL of a Python package index, or of a file on one, without user, password, token and query string.
+
+    ``/t/NAME/`` inside a path is a letter of the alphabet there (``/packages/t/torch/``), and a token only in front.
+    """
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    authority, slash, path = _split(rest.partition("#")[0].partition("?")[0])
+    return f"{scheme}://{authority}{_FIRST_TOKEN.sub('', slash + path)}"
 
 
 def redact(text: str) -> str:

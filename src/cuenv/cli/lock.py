@@ -26,7 +26,7 @@ _TREE = 20
 if TYPE_CHECKING:
     from cuenv.flows.locking import Locked
     from cuenv.knowledge import Knowledge
-    from cuenv.lockfile import Lock
+    from cuenv.lockfile import Lock, Solution
 
 
 @click.command("lock")
@@ -59,9 +59,10 @@ def command(path: Path, **values: Any) -> int:
       conda-lock.yml               for micromamba, conda-lock, cuenv check
       conda-<platform>.lock        explicit, with hashes: installs as it is
       conda-<platform>.lock.yml    for conda env create
+      requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
     from cuenv.flows.lock_files import LOCK_NAME, existing_lock  # noqa: PLC0415 - not needed for --help
-    from cuenv.flows.locking import LockRequest, create_commands, lock  # noqa: PLC0415 - as above
+    from cuenv.flows.locking import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     if values["check"]:
@@ -92,11 +93,11 @@ def command(path: Path, **values: Any) -> int:
         say(_refusal(answer, path, several_platforms(values) or answer.spec.platforms, verbose=values["verbose"]))
     else:
         say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
-        counts = ", ".join(f"{len(item.packages)} packages for {item.platform}" for item in answer.lock.solutions)
+        counts = ", ".join(map(_count, answer.lock.solutions))
         if before:
             say(_moved(before, answer.lock, knowledge), quiet=quiet)
         say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
-        say(["make the environment with one of:", *(f"  {line}" for line in create_commands(answer))], quiet=quiet)
+        say(["make the environment with one of:", *(f"  {line}" for line in answer.commands)], quiet=quiet)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
 
 
@@ -107,6 +108,11 @@ def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
 
     changes = diff(before, after, (), knowledge).changes
     return [f"updated {change_line(change)}" for change in changes] or ["updated nothing: what is named is the newest"]
+
+
+def _count(solution: Solution) -> str:
+    also = f" and {len(solution.pip)} for pip" if solution.pip else ""
+    return f"{len(solution.packages)} packages{also} for {solution.platform}"
 
 
 def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,12 +134,14 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, path: Path, platforms: tuple[str, ...], *, verbose: bool) -> list[str]:
+    from cuenv.flows.pip_locking import NEVER_ALLOWED  # noqa: PLC0415 - only then
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
-        codes = sorted({item.code for item in answer.report.errors} - {"CU112", "CU413"})
+        found = {item.code for item in answer.report.errors} - {"CU112", "CU413"}
+        codes = sorted({"CU501" if code in NEVER_ALLOWED else code for code in found})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
         words = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml", *host_options_of(answer.facts)]
         hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes else []
@@ -157,6 +165,7 @@ def _plain(answer: Locked) -> dict[str, Any]:
         locked=answer.lock is not None,
         written=[str(file) for file in answer.written],
         packages={item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
+        pip={item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
         unsatisfiable=None
         if unsatisfiable is None
         else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},

@@ -27,7 +27,9 @@ from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import lock_findings
 from cuenv.lockfile import Lock, Solution, content_digest
 from cuenv.machine import machine_findings
+from cuenv.pip_laws import pip_findings, unlocked
 from cuenv.report import Finding, Report, report
+from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
 from cuenv.versions import Capability, check_driver, version
 from cuenv.world.files import is_file
@@ -61,12 +63,15 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     found = [*notes, *_edited(lock), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
+        found += pip_findings(solution)
         host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
         found += host_findings(solution, host, knowledge)
     mine = lock.solution(facts.platform)
     layers = coverage(mine, facts, knowledge) if mine else ()
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
-    looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages", host_line(facts))
+    by_pip = sum(len(item.pip) for item in lock.solutions)
+    also = f" and {by_pip} for pip" if by_pip else ""
+    looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
     allowed = lock.metadata.get("cuenv_allowed", "").split()
     lenient = [
         replace(item, severity="warning") if item.severity == "error" and item.code in allowed else item
@@ -257,6 +262,7 @@ def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
 
 
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
+    from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - only when the file changed
     from cuenv.world.solve import matches  # noqa: PLC0415 - only when the file changed
 
     for solution in lock.solutions:
@@ -276,7 +282,16 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 message=f"{file.name} asks for {pin.yaml_text()}, the lock for {solution.platform} holds {have}",
                 fix=f"cuenv lock {file}",
             )
-        if not broken and "cuenv_environment" in lock.metadata:
+        lacking = [*unlocked(spec.pip, solution, pypi_names())]
+        for requirement in map(redact, lacking):
+            yield Finding(
+                code="CU107",
+                severity="error",
+                subject=requirement,
+                message=f"{file.name} asks pip for {requirement}, which the lock for {solution.platform} does not hold",
+                fix=f"cuenv lock {file}",
+            )
+        if not broken and not lacking and "cuenv_environment" in lock.metadata:
             yield Finding(
                 code="CU107",
                 severity="warning",

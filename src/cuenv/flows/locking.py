@@ -18,7 +18,12 @@ from cuenv.flows.lock_files import (
     host_metadata,
     read_environment,
     spec_digest,
-    virtual_version,
+)
+from cuenv.flows.lock_products import create_commands, write_products
+from cuenv.flows.pip_locking import (
+    NEVER_ALLOWED,
+    before_pip,
+    lock_pip,
 )
 from cuenv.flows.updating import Update, standing, updated
 from cuenv.judge import drift_findings, judge_spec, named_cuda
@@ -31,7 +36,6 @@ from cuenv.report import Finding, Report, report
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
 from cuenv.verify import candidate_of, host_findings
-from cuenv.world.files import write_atomically
 from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
@@ -82,6 +86,11 @@ class Locked:
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Each makes the environment from what was written; none when it was refused."""
+        return create_commands(self.lock, self.spec, self.written[0].parent) if self.lock else ()
+
 
 def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:
     """Solve an environment file and write its locks beside it; write nothing when a finding refuses.
@@ -103,7 +112,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     before = [
         *moved,
         *spec_findings(spec, knowledge),
-        *_pip_part(spec),
+        *before_pip(spec, request.allow),
         *_without_cuda(spec, facts, request, knowledge),
     ]
     if not any(item.code == "CU413" for item in before):
@@ -117,7 +126,16 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
         return replace(refused, unsatisfiable=solutions)
-    after = list(early.findings)
+    solutions, of_pip = lock_pip(
+        spec,
+        solutions,
+        request.path.parent / LOCK_NAME,
+        environ=request.host.environ,
+        allow=request.allow,
+        offline=request.sources.offline,
+        progress=progress,
+    )
+    after = [*early.findings, *of_pip]
     for host, solution in zip(hosts, solutions, strict=True):
         after += lock_findings(solution.packages, host.platform, knowledge)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
@@ -133,7 +151,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
-    return replace(refused, report=late, lock=made, written=_write(request.path, made, spec))
+    return replace(refused, report=late, lock=made, written=write_products(request.path, made, spec))
 
 
 def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
@@ -219,25 +237,12 @@ def _without_cuda(
     )
 
 
-def _pip_part(spec: EnvironmentSpec) -> tuple[Finding, ...]:
-    """The pip part stays in the environment file; a lock that seems to hold it would be worse than none."""
-    if not spec.pip:
-        return ()
-    return (
-        Finding(
-            code="CU501",
-            severity="warning",
-            subject="pip",
-            message=f"{len(spec.pip)} requirements for pip are not locked: {', '.join(spec.pip)[:120]}",
-            fix="install them in the environment afterwards: python -m pip install REQUIREMENT",
-        ),
-    )
-
-
 def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
     """The findings, with those that ``--allow`` names as warnings."""
     return [
-        replace(item, severity="warning", fix=None) if item.severity == "error" and item.code in allow else item
+        replace(item, severity="warning", fix=None)
+        if item.severity == "error" and item.code in set(allow) - NEVER_ALLOWED
+        else item
         for item in findings
     ]
 
@@ -264,37 +269,3 @@ def _metadata(
     if lowest:
         found["cuenv_minimum_driver"] = lowest
     return found
-
-
-def _write(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
-    """Render everything first, then write: the explicit files before the lock that vouches for them."""
-    from cuenv.formats import conda_lock_v1, env_lock_yml, explicit_txt  # noqa: PLC0415 - as in read_lock
-
-    head = (f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock",)
-    folder = path.parent
-    files: list[tuple[Path, str]] = []
-    for solution in made.solutions:
-        stem = f"conda-{solution.platform}.lock"
-        files.append((folder / stem, explicit_txt.render(solution, head=head)))
-        files.append((folder / f"{stem}.yml", env_lock_yml.render(spec, solution, head=head)))
-    files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
-    for target, text in files:
-        write_atomically(target, text)
-    return tuple(target for target, _ in files)
-
-
-def create_commands(locked: Locked) -> tuple[str, ...]:
-    """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
-    if locked.lock is None:
-        return ()
-    name, folder = shlex.quote(locked.spec.name or "cuenv"), locked.written[0].parent
-    commands: list[str] = []
-    for solution in locked.lock.solutions:
-        explicit = folder / f"conda-{solution.platform}.lock"
-        cuda = virtual_version(solution, "__cuda")
-        override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
-        where = f"    # on {solution.platform}" if len(locked.lock.solutions) > 1 else ""
-        commands.append(f"conda create -n {name} --file {shlex.quote(str(explicit))}{where}")
-        commands.append(f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}{where}")
-    lock = shlex.quote(str(folder / LOCK_NAME))
-    return (*commands, f"micromamba create -n {name} -f {lock}", f"conda-lock install -n {name} {lock}")

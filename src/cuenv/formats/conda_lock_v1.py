@@ -14,9 +14,9 @@ from cuenv.errors import InputError
 from cuenv.formats.conda_lock_hash import content_hash
 from cuenv.formats.conda_lock_v1_read import SOLVER, VIRTUAL, parse
 from cuenv.formats.yaml_write import quote
-from cuenv.lockfile import CREATED_BY, Lock, LockedPackage, Solution
+from cuenv.lockfile import CREATED_BY, Lock, LockedPackage, PipLocked, Solution
 from cuenv.specs import parse_spec, split_name
-from cuenv.urls import strip_credentials
+from cuenv.urls import index_url, strip_credentials
 
 __all__ = ["parse", "render"]
 
@@ -41,7 +41,18 @@ def render(lock: Lock, spec: EnvironmentSpec) -> str:
     solutions = sorted(lock.solutions, key=lambda solution: solution.platform)
     _refuse_without_md5(solutions)
     hashes = {item.platform: content_hash(spec, item.platform, item.virtual_packages) for item in solutions}
-    entries = [(package.name, item.platform, package) for item in solutions for package in item.packages]
+    entries = [
+        *(
+            (package.name, item.platform, "", _package(package, item.platform))
+            for item in solutions
+            for package in item.packages
+        ),
+        *(
+            (package.name, item.platform, "pip", _pip(package, item.platform))
+            for item in solutions
+            for package in item.pip
+        ),
+    ]
     lines = [
         _HEAD + "version: 1",
         "metadata:",
@@ -52,8 +63,8 @@ def render(lock: Lock, spec: EnvironmentSpec) -> str:
         *_mapping("custom_metadata", _metadata(lock, solutions), "  "),
         "package:" if entries else "package: []",
     ]
-    for _, platform, package in sorted(entries, key=lambda entry: entry[:2]):
-        lines += _package(package, platform)
+    for _, _, _, text in sorted(entries, key=lambda entry: entry[:3]):
+        lines += text
     return "\n".join(lines) + "\n"
 
 
@@ -96,6 +107,21 @@ def _package(package: LockedPackage, platform: str) -> list[str]:
         f"  url: {quote(strip_credentials(package.url))}",
         "  hash:",
         *(f"    {kind}: {quote(value)}" for kind, value in hashes.items() if value),
+        '  category: "main"',
+        "  optional: false",
+    ]
+
+
+def _pip(package: PipLocked, platform: str) -> list[str]:
+    """A package for pip. What it requires is not said: installers take every entry, and none resolves again."""
+    return [
+        f"- name: {quote(package.name)}",
+        f"  version: {quote(package.version)}",
+        '  manager: "pip"',
+        f"  platform: {quote(platform)}",
+        "  dependencies: {}",
+        f"  url: {quote(index_url(package.url))}",
+        *(["  hash:", f"    sha256: {quote(package.sha256)}"] if package.sha256 else ["  hash: {}"]),
         '  category: "main"',
         "  optional: false",
     ]

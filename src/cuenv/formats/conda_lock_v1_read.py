@@ -9,9 +9,10 @@ from dataclasses import replace
 from cuenv.facts import VirtualPackage
 from cuenv.formats.package_url import parse_package_url
 from cuenv.formats.yaml_read import load
-from cuenv.lockfile import Lock, LockedPackage, Solution
+from cuenv.lockfile import Lock, LockedPackage, PipLocked, Solution
+from cuenv.pip_part import normalise
 from cuenv.reading import Faults, Reader, describe
-from cuenv.urls import short_channel, strip_credentials
+from cuenv.urls import index_url, short_channel, strip_credentials
 
 VIRTUAL = "cuenv_virtual_packages_"
 SOLVER = "cuenv_solver_"
@@ -26,7 +27,7 @@ def parse(text: str, source: str) -> Lock:
     """Read a lock that cuenv or conda-lock wrote.
 
     A requirement comes back as ``name constraint``, in the order of the names; ``size`` and ``constrains`` are not in
-    the format. Packages for pip are named in `Lock.pip`.
+    the format.
 
     Args:
         text: the file.
@@ -52,7 +53,7 @@ class _Parse:
         self.reader = reader
         self.faults = faults
         self.packages: dict[str, dict[str, LockedPackage]] = {}
-        self.pip: dict[str, None] = {}
+        self.pip: dict[str, dict[str, PipLocked]] = {}
 
     def lock(self) -> Lock:
         version = self.reader.get("version", int, 1)
@@ -68,13 +69,12 @@ class _Parse:
             metadata.get(key, dict)
         metadata.done()
         self.packages = {platform: {} for platform in platforms}
+        self.pip = {platform: {} for platform in platforms}
         for entry in self.reader.readers("package", required=True):
             self._package(entry)
         self.reader.done()
         solutions = tuple(self._solution(platform, custom) for platform in self.packages)
-        return Lock(
-            channels=channels, sources=sources, solutions=solutions, metadata=custom, pip=tuple(sorted(self.pip))
-        )
+        return Lock(channels=channels, sources=sources, solutions=solutions, metadata=custom)
 
     def _channels(self, metadata: Reader) -> Iterable[str]:
         for index, item in enumerate(metadata.get("channels", list, required=True) or ()):
@@ -108,7 +108,10 @@ class _Parse:
             entry.get(key, kind)
         entry.done()
         if manager in ("pip", "pypi"):
-            self.pip[f"{name}=={version}"] = None
+            if platform in self.pip:
+                clean = index_url(url)
+                found = PipLocked(name=normalise(name), version=version, url=clean, sha256=sha256, direct=False)
+                self.pip[platform].setdefault(found.name, found)
         elif manager != "conda":
             self.faults.add(entry.at("manager"), f"expected 'conda' or 'pip', got {describe(manager)}")
         elif platform not in self.packages:
@@ -138,6 +141,7 @@ class _Parse:
             packages=tuple(package for _, package in sorted(self.packages[platform].items())),
             virtual_packages=tuple(virtual),
             solver=custom.pop(SOLVER + platform, ""),
+            pip=tuple(package for _, package in sorted(self.pip[platform].items())),
         )
 
 

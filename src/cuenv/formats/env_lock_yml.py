@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.formats import environment_yml
+from cuenv.formats import environment_yml, requirements_txt
 from cuenv.lockfile import Solution
-from cuenv.urls import short_channel, strip_credentials
+from cuenv.urls import redact, short_channel, strip_credentials
 
 
 def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) -> str:
     """Write the file: name, channels and variables of the environment, and every package exactly.
 
     Args:
-        spec: the environment file that was locked; its requirements for pip stay as they are.
+        spec: the environment file that was locked; its requirements for pip stay as they are when none is locked.
         solution: the packages of one platform.
         head: lines for the comment at the top.
     """
@@ -32,5 +32,7 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
         )
         for package in sorted(solution.packages, key=lambda package: package.name)
     )
-    exact = replace(spec, header=head, channels=tuple(dict.fromkeys([*asked, *used])), pins=pins, platforms=())
+    channels = tuple(dict.fromkeys([*asked, *used]))
+    pip = requirements_txt.lines(solution.pip) if solution.pip else tuple(map(redact, spec.pip))
+    exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip)
     return environment_yml.render(exact)

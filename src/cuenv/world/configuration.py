@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,12 +103,10 @@ def _read(path: str, label: str) -> str:
 
 
 def _load(text: str, source: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib  # noqa: PLC0415 - only where there is a file
-    else:
-        import tomli as tomllib  # noqa: PLC0415 - as above
+    from cuenv.world.toml import loads  # noqa: PLC0415 - only where there is a file
+
     try:
-        data: dict[str, Any] = tomllib.loads(text)
+        data = loads(text)
     except RecursionError as error:
         raise InputError(f"{source}: it is nested too deep", hint=HINT) from error
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits

@@ -131,6 +131,25 @@ def keep_aside(path: Path, own: str) -> Path | None:
     return aside
 
 
+def remove_own(path: Path, own: str) -> None:
+    """Remove a file of ours that no longer holds; any other stays.
+
+    Args:
+        path: the file, which need not be there.
+        own: how a file of ours begins.
+
+    Raises:
+        OutsideError: it cannot be read or removed.
+    """
+    if not is_file(path):
+        return
+    try:
+        if path.read_bytes().startswith(own.encode()):
+            path.unlink()
+    except OSError as error:
+        raise OutsideError(f"cannot remove {shown(path)}: {why(error)}") from error
+
+
 def write_atomically(path: Path, data: str | bytes) -> None:
     """Write a file so that after a crash or on a full disk the old one is still whole.
 

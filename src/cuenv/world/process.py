@@ -37,18 +37,29 @@ class Completed:
     reason: str | None = None
 
 
-def run(argv: Sequence[str], timeout: float, environ: Mapping[str, str] | None = None) -> Completed:
+def run(
+    argv: Sequence[str],
+    timeout: float,
+    environ: Mapping[str, str] | None = None,
+    *,
+    more: Mapping[str, str] | None = None,
+    folder: str | None = None,
+) -> Completed:
     """Run a program to its end; what fails is told in the value's ``reason``.
 
     Args:
         argv: the program (looked up in PATH unless it holds a slash) and its arguments.
         timeout: seconds after which it is stopped, with all its children.
-        environ: where PATH, HOME and LD_LIBRARY_PATH come from; nothing else reaches the program.
+        environ: where PATH, HOME, LD_LIBRARY_PATH and TMPDIR come from; nothing else of it reaches the program.
+        more: further variables for the program.
+        folder: its working folder; this process's when none is named.
     """
     import subprocess  # noqa: PLC0415 - 8 ms that a run without it does not need
 
     source = os.environ if environ is None else environ
-    clean = {name: source[name] for name in _KEPT if name in source} | {"LC_ALL": "C", "LANGUAGE": "C"}
+    clean = (
+        {name: source[name] for name in _KEPT if name in source} | {"LC_ALL": "C", "LANGUAGE": "C"} | dict(more or {})
+    )
     program = argv[0] if "/" in argv[0] else which(argv[0], source)
     if program is None:
         return Completed(code=None, reason="not on PATH")
@@ -59,6 +70,7 @@ def run(argv: Sequence[str], timeout: float, environ: Mapping[str, str] | None =
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=clean,
+            cwd=folder,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
