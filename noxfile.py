@@ -102,7 +102,9 @@ def _lock(session: nox.Session, name: str, records: Path) -> None:
         Path("decision.json").write_text(str(session.run(*wish, "--json", silent=True)), encoding="utf-8")
         for old in Path().glob("conda-*"):
             old.unlink()  # an existing lock would keep its packages
-        session.run("cuenv", "lock", *host, *mirrors)
+        # what pip adds names the index of whoever locks: it has no place in a repository
+        without_pip = ["--allow", "CU501"] if "  - pip:" in Path("environment.yml").read_text(encoding="utf-8") else []
+        session.run("cuenv", "lock", *host, *mirrors, *without_pip)
         session.run("cuenv", "check", *host)
 
 

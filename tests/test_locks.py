@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import run
+from cuenv.formats.environment_yml import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = sorted(path.parent for path in (ROOT / "locks").glob("*/conda-lock.yml"))
@@ -22,8 +23,24 @@ def _host(folder: Path) -> list[str]:
     return command.split("environment.yml", 1)[1].split()
 
 
-def test_there_is_a_lock_for_the_universal_profile() -> None:
-    assert ROOT / "locks" / "universal-dev" in FOLDERS
+def _without_pip(folder: Path) -> list[str]:
+    """What pip adds names the index of whoever locks, so the locks in the repository leave it out, and say so."""
+    spec, _ = parse((folder / "environment.yml").read_text(encoding="utf-8"), "environment.yml")
+    return ["--allow", "CU501"] if spec.pip else []
+
+
+def test_there_is_a_lock_for_every_profile() -> None:
+    assert {folder.name for folder in FOLDERS} == {path.stem for path in (ROOT / "profiles").glob("*.yml")}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_head_says_what_pip_adds(folder: Path) -> None:
+    spec, _ = parse((folder / "environment.yml").read_text(encoding="utf-8"), "environment.yml")
+    for file in folder.glob("conda-*.lock*"):
+        if file.suffix == ".lock" or file.name.endswith(".lock.yml"):
+            text = file.read_text(encoding="utf-8")
+            assert ("# Not locked (--allow CU501): what pip adds: " in text) == bool(spec.pip)
+            assert all(item in text for item in spec.pip)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -47,7 +64,7 @@ def test_a_committed_lock_is_made_again_byte_for_byte(folder: Path, tmp_path: Pa
     shutil.copy(folder / "environment.yml", tmp_path / "environment.yml")
     places = [f"{name}={records / name}" for name in ("conda-forge", "pytorch", "nvidia")]
     mirrors = [word for place in places for word in ("--mirror", place)]
-    done = run("lock", *_host(folder), *mirrors, folder=tmp_path, CONDA_OVERRIDE_LINUX="4.18")
+    done = run("lock", *_host(folder), *_without_pip(folder), *mirrors, folder=tmp_path, CONDA_OVERRIDE_LINUX="4.18")
     assert done.returncode == 0, done.stderr
     for file in folder.glob("conda*"):
         assert (tmp_path / file.name).read_bytes() == file.read_bytes()

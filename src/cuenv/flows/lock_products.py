@@ -21,7 +21,7 @@ def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path,
     files: list[tuple[Path, str]] = []
     for solution in made.solutions:
         stem = f"conda-{solution.platform}.lock"
-        head = (origin, *pip_head(solution))
+        head = (origin, *pip_head(spec, solution))
         if solution.pip:
             text = requirements_txt.render(solution.pip, head=(origin, f"Install: {pip_command(solution.platform)}"))
             files.append((folder / requirements_file(solution.platform), text))
