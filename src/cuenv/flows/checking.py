@@ -27,7 +27,6 @@ from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import lock_findings
 from cuenv.lockfile import Lock, Solution, content_digest
 from cuenv.machine import machine_findings
-from cuenv.pip_laws import pip_findings, unlocked
 from cuenv.report import Finding, Report, report
 from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
@@ -63,7 +62,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     found = [*notes, *_edited(lock), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
-        found += pip_findings(solution)
+        found += _pip(solution)
         host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
         found += host_findings(solution, host, knowledge)
     mine = lock.solution(facts.platform)
@@ -261,9 +260,17 @@ def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
         yield from _unsatisfied(lock, spec, file)
 
 
+def _pip(solution: Solution) -> Iterator[Finding]:
+    if solution.pip:
+        from cuenv.pip_laws import pip_findings  # noqa: PLC0415 - most locks have no pip part
+
+        yield from pip_findings(solution)
+
+
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
-    from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - only when the file changed
-    from cuenv.world.solve import matches  # noqa: PLC0415 - only when the file changed
+    from cuenv.pip_laws import unlocked  # noqa: PLC0415 - only when the file changed
+    from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - as above
+    from cuenv.world.solve import matches  # noqa: PLC0415 - as above
 
     for solution in lock.solutions:
         asked = [pin for pin in spec.pins if not pin.name.startswith("__")]

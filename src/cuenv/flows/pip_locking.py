@@ -10,8 +10,6 @@ from pathlib import Path
 from cuenv.environment import EnvironmentSpec
 from cuenv.flows.lock_files import read_lock
 from cuenv.lockfile import Lock, Solution
-from cuenv.pip_laws import conflict_finding, origin_findings, pip_findings, requirement_findings
-from cuenv.pip_part import PipConflict, PipRequest, glibc_of, provided
 from cuenv.report import Finding
 from cuenv.urls import redact
 
@@ -26,6 +24,8 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, 
     if not spec.pip:
         return ()
     if UNLOCKED not in allow:
+        from cuenv.pip_laws import requirement_findings  # noqa: PLC0415 - only with a pip part
+
         return tuple(requirement_findings(spec.pip))
     return (
         Finding(
@@ -83,7 +83,9 @@ def _one(
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[Solution, list[Finding]]:
-    from cuenv.world.pip import resolve  # noqa: PLC0415 - only with a pip part
+    from cuenv.pip_laws import conflict_finding, origin_findings, pip_findings  # noqa: PLC0415 - only with a pip part
+    from cuenv.pip_part import PipConflict, PipRequest, glibc_of, provided  # noqa: PLC0415 - as above
+    from cuenv.world.pip import resolve  # noqa: PLC0415 - as above
     from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - as above
 
     python = solution.package("python")

@@ -10,7 +10,6 @@ from cuenv.facts import VirtualPackage
 from cuenv.formats.package_url import parse_package_url
 from cuenv.formats.yaml_read import load
 from cuenv.lockfile import Lock, LockedPackage, PipLocked, Solution
-from cuenv.pip_part import normalise
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import index_url, short_channel, strip_credentials
 
@@ -109,6 +108,8 @@ class _Parse:
         entry.done()
         if manager in ("pip", "pypi"):
             if platform in self.pip:
+                from cuenv.pip_part import normalise  # noqa: PLC0415 - most locks have no pip part
+
                 clean = index_url(url)
                 found = PipLocked(name=normalise(name), version=version, url=clean, sha256=sha256, direct=False)
                 self.pip[platform].setdefault(found.name, found)
