@@ -55,13 +55,16 @@ def test_what_the_recipe_means() -> None:
 @pytest.mark.parametrize(
     ("text", "becomes"),
     [
-        ("deepspeed", "deepspeed!=0.14.1,!=0.14.2"),
+        ("deepspeed", "deepspeed"),  # of no range every resolver takes the newest
+        ("deepspeed==0.14.1", "deepspeed>=0.14.3"),
+        ("deepspeed[x]==0.14.2; python_version<'4'", 'deepspeed[x]>=0.14.3; python_version < "4"'),
         ("DeepSpeed>=0.14.2", "DeepSpeed>=0.14.2,!=0.14.2"),
         ("deepspeed>=0.14.3", "deepspeed>=0.14.3"),
         ("deepspeed==0.13.0", "deepspeed==0.13.0"),
-        ("deepspeed>=0.14; python_version<'4'", "deepspeed>=0.14,!=0.14.1,!=0.14.2; python_version<'4'"),
+        ("deepspeed>=0.14; python_version<'4'", "deepspeed>=0.14,!=0.14.1,!=0.14.2 ; python_version<'4'"),
         ("torch>=2.3", ""),
         ("Torch", ""),
+        ("torch @ https://example.org/torch.whl", ""),
         ("torchmetrics", "torchmetrics"),
         ("-r other.txt", "-r other.txt"),
     ],

@@ -23,15 +23,9 @@ _LEADS = ("cuda-version", "pytorch-cuda", "cudatoolkit", "cudatoolkit-dev", "cud
 _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda-libraries")
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
+_TORCH_FROM_PIP = re.compile(r"\s*torch(?![A-Za-z0-9._-])", re.IGNORECASE)
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
-_PIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-BAD_RELEASES: Mapping[str, tuple[tuple[str, ...], str]] = {
-    # DeepSpeed pull request 5256 brought it, 5461 took it back; read in its history on 2026-11-20.
-    "deepspeed": (("0.14.1", "0.14.2"), "ZeRO-3 with CPU offload fails in them: tensors on two devices"),
-}
-"""Releases for pip that are known to be broken, and how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +74,7 @@ def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
     """Read what a file asks for, whatever stands in its way."""
     torch = next((pin for name in _TORCH if (pin := spec.pin(name))), None)
     python = spec.pin("python")
-    pip = [_requirement(text) for text in spec.pip]
+    pip = [_requirement(text, knowledge) for text in spec.pip]
     return Intent(
         pytorch=_wish(torch),
         release=_number(torch),
@@ -129,30 +123,31 @@ def _number(pin: Pin | None) -> Version | None:
     return version(found[0]) if found else None
 
 
-def _requirement(text: str) -> tuple[str, Change]:
+def _requirement(text: str, knowledge: Knowledge) -> tuple[str, Change]:
     """A requirement for pip as it will stand, and what became of it; empty when it is dropped."""
-    name = _PIP_NAME.match(text.strip())
-    key = name[0].lower().replace("_", "-") if name else ""
-    if key == "torch":
+    from cuenv.extensions import broken, meets, pip_demand, without_broken  # noqa: PLC0415 - only a pip part needs it
+
+    if _TORCH_FROM_PIP.match(text):  # by URL as well
         return "", Change(entry=f"pip: {text}", fate="dropped", why="it would put a second torch over conda's")
-    bad, why = BAD_RELEASES.get(key, ((), ""))
-    admitted = [release for release in bad if _admits(text, release)]
-    if not admitted:
+    demand = pip_demand(text)
+    found = broken(demand, knowledge) if demand and demand.condition else ()
+    if not demand or not found:
         return text, Change(entry=f"pip: {text}", fate="kept")
-    head, mark, marker = text.partition(";")
-    comma = "," if re.search(r"[<>=!~]", head) else ""
-    better = f"{head.rstrip()}{comma}{','.join(f'!={release}' for release in admitted)}{mark}{marker}"
+    out = tuple(release for _, releases in found for release in releases)
+    better, _ = without_broken(text, tuple(row.when for row, _ in found), knowledge)
+    if not any(meets(demand, row, out) for row in knowledge.extension(demand.name)):
+        better = _from(text, max(row.mended for row, _ in found))  # one of them alone was asked for
+    why = "; ".join(f"broken with {row.when}: {row.says} ({row.issue})" for row, _ in found)
     return better, Change(entry=f"pip: {text}", fate="replaced", became=better, why=why)
 
 
-def _admits(text: str, release: str) -> bool:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only a pip part needs it
+def _from(text: str, release: Version) -> str:
+    from packaging.requirements import Requirement  # noqa: PLC0415 - as above
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - as above
 
-    try:
-        found = Requirement(text)
-    except InvalidRequirement:
-        return False
-    return found.url is None and found.specifier.contains(release)
+    found = Requirement(text)
+    found.specifier = SpecifierSet(f">={release}")
+    return str(found)
 
 
 def nearness(candidate: Candidate, intent: Intent, level: Version | None) -> tuple[object, ...]:
