@@ -14,7 +14,8 @@ import yaml
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, OutsideError, UsageError
-from cuenv.flows.checking import Checked, check, out_of_date
+from cuenv.flows.checking import Checked, check
+from cuenv.flows.freshness import out_of_date
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, spec_digest
 from cuenv.flows.locking import Locked, LockRequest, lock

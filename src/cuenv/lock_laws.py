@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from cuenv.knowledge import Knowledge
 from cuenv.laws import two_channels
-from cuenv.lockfile import LockedPackage
+from cuenv.lockfile import Lock, LockedPackage, content_digest
 from cuenv.report import Finding
 
 _MAJORS = ("10", "11", "12", "13")
@@ -103,3 +103,16 @@ def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Fin
                 message=f"{package.name} is for {package.subdir}, the lock for {platform}",
                 fix=f"cuenv lock --platform {platform}",
             )
+
+
+def edited(lock: Lock) -> Iterator[Finding]:
+    """Packages that are not those that were locked, by the digest that the lock carries."""
+    recorded = lock.metadata.get("cuenv_content")
+    if recorded and recorded != content_digest(lock.solutions):
+        yield Finding(
+            code="CU108",
+            severity="error",
+            subject="packages",
+            message="the lock was edited after it was made: its packages are not those that were locked",
+            fix="cuenv lock",
+        )

@@ -52,6 +52,20 @@ def describe(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The ``object_pairs_hook`` that refuses a key which stands twice; json itself keeps the last in silence.
+
+    Raises:
+        ValueError: a key stands twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
+    return found
+
+
 class Reader:
     """Reads one mapping. Every ``get`` marks its key as known; ``done`` refuses the rest."""
 

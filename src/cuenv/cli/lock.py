@@ -123,7 +123,7 @@ def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
-    from cuenv.flows.checking import out_of_date  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.freshness import out_of_date  # noqa: PLC0415 - not needed for --help
 
     report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
     if values["as_json"]:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.facts import HostFacts
-from cuenv.flows.checking import recorded_host
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, read_lock
+from cuenv.flows.lock_files import LOCK_NAME, read_lock, recorded_host
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_diff import LockDiff, diff

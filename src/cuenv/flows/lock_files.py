@@ -10,9 +10,10 @@ from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
-from cuenv.facts import HostFacts
+from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
+from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution, digest
-from cuenv.versions import Capability, check_driver
+from cuenv.versions import Capability, check_driver, version
 from cuenv.world.files import read_text
 
 LOCK_NAME = "conda-lock.yml"
@@ -96,7 +97,7 @@ def _machine_text(facts: HostFacts) -> str:
     return f"{'+'.join(map(str, facts.capabilities))}@{driver or ''}"
 
 
-def recorded_machines(lock: Lock) -> Iterator[tuple[tuple[Capability, ...], str | None]]:
+def _machines(lock: Lock) -> Iterator[tuple[tuple[Capability, ...], str | None]]:
     """The GPUs and the driver of each machine of a pool that a lock was made for.
 
     Raises:
@@ -111,3 +112,46 @@ def recorded_machines(lock: Lock) -> Iterator[tuple[tuple[Capability, ...], str 
 def virtual_version(solution: Solution, name: str) -> str | None:
     """The version of a virtual package that a solution was made with."""
     return next((item.version for item in solution.virtual_packages if item.name == name), None)
+
+
+def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFacts | None:
+    """The host that a lock remembers, or ``None`` when it remembers no GPU.
+
+    Raises:
+        InputError: the record is not as cuenv writes it.
+    """
+    texts = lock.metadata.get("cuenv_gpus", "").split()
+    packages = {item.name: item.version for item in lock.solutions[0].virtual_packages} if lock.solutions else {}
+    try:
+        gpus = tuple(Gpu(index=i, name="", capability=Capability.parse(text)) for i, text in enumerate(texts))
+        level = version(packages["__cuda"]) if "__cuda" in packages else None
+        libc = glibc(packages["__glibc"]) if "__glibc" in packages else None
+        driver = lock.metadata.get("cuenv_driver")
+        driver = check_driver(driver) if driver else None
+        machines = tuple(_machines(lock))
+    except ValueError as error:
+        raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    if not gpus:
+        return None
+    source = "the lock's record"
+    platform = lock.solutions[0].platform if lock.solutions else here.platform
+    members = tuple(
+        HostFacts(
+            label=f"machine {number} it was made for",
+            platform=platform,
+            driver=Driver(version=own, cuda=knowledge.cuda_of(own)) if own else None,
+            gpus=tuple(Gpu(index=i, name="", capability=item) for i, item in enumerate(capabilities)),
+            libc=libc,
+        )
+        for number, (capabilities, own) in enumerate(machines, 1)
+    )
+    return HostFacts(
+        label="the host it was made for",
+        platform=platform,
+        driver=Driver(version=driver, cuda=level) if driver or level else None,
+        gpus=gpus,
+        libc=libc,
+        kernel=packages.get("__linux"),
+        members=members,
+        evidence=tuple(Evidence(fact, source, "custom_metadata") for fact in ("gpus", "driver.version", "libc")),
+    )

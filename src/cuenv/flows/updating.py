@@ -11,9 +11,8 @@ from typing import TypeAlias
 
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
-from cuenv.flows.checking import recorded_host
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, existing_lock
+from cuenv.flows.lock_files import LOCK_NAME, existing_lock, recorded_host
 from cuenv.host_text import host_options
 from cuenv.knowledge import Knowledge
 from cuenv.lock_diff import is_core

@@ -31,7 +31,7 @@ from cuenv.facts import (
     Surroundings,
 )
 from cuenv.pools import pool
-from cuenv.reading import Faults, Reader, describe
+from cuenv.reading import Faults, Reader, describe, once
 from cuenv.versions import Capability, check_driver, version
 
 SCHEMA = "cuenv/host/1"
@@ -116,20 +116,11 @@ def _load(text: str, source: str) -> object:
     if not text.strip():
         raise InputError(f"{source}: it is empty, expected the JSON of a host", hint=_HINT)
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return json.loads(text, object_pairs_hook=once, parse_constant=_constant)
     except RecursionError as error:
         raise InputError(f"{source}: nested too deeply for the JSON of a host", hint=_HINT) from error
     except ValueError as error:
         raise InputError(f"{source}: not the JSON of a host: {error}", hint=_HINT) from error
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
-    return found
 
 
 def _constant(name: str) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cuenv.errors import KnowledgeError, OutsideError
 from cuenv.knowledge import Knowledge
-from cuenv.reading import describe
+from cuenv.reading import once
 from cuenv.tables import TABLES, merge, parse
 from cuenv.world.files import write_atomically
 
@@ -75,7 +74,7 @@ def _tables_in(folder: Path) -> list[Path]:
 def _decode(path: Path, *, strict: bool = False) -> object:
     """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
     try:
-        return json.loads(path.read_bytes(), object_pairs_hook=_once if strict else None)
+        return json.loads(path.read_bytes(), object_pairs_hook=once if strict else None)
     except OSError as error:
         raise KnowledgeError(f"{_shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
     except RecursionError as error:
@@ -88,12 +87,3 @@ def _shown(path: Path) -> str:
     """A path for an error, without control characters."""
     text = str(path)
     return text if text.isprintable() else repr(text)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
-    return found
