@@ -28,7 +28,7 @@ from cuenv.rows import (
     TorchBuild,
     Twin,
 )
-from cuenv.versions import Capability, driver_key, version
+from cuenv.versions import Capability, driver_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +121,6 @@ class Knowledge:
     def ending(self, package: str) -> Ending | None:
         """The row of a package that ended."""
         return next((row for row in self.endings if row.package == package), None)
-
-    def label_for(self, cuda: Version) -> LabelFit | None:
-        """The newest label of the nvidia channel that is proven to fit the pytorch channel's build."""
-        fits = [row for row in self.labels if row.cuda == cuda]
-        return max(fits, key=lambda row: version(row.label), default=None)
 
     def extension(self, package: str) -> tuple[Extension, ...]:
         """The rows on a library that sits on torch, oldest releases first."""

@@ -14,7 +14,7 @@ from cuenv.candidates import Candidate
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.facts import HostFacts
-from cuenv.flows.resolving import Progress, Resolution, composed
+from cuenv.flows.resolving import Progress, Resolution, composed, decidable
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings
 from cuenv.lockfile import Solution
@@ -54,8 +54,7 @@ def resolve_together(
     Raises:
         UsageError: a wished package is no spec.
     """
-    if not facts.gpus:
-        facts = replace(facts, driver=None)
+    facts = decidable(facts)
     hosts = [replace(facts, platform=platform) for platform in platforms]
     decisions = [decide(Case(facts=host, wish=wish, knowledge=knowledge)) for host in hosts]
     rows, skipped = _common(decisions)

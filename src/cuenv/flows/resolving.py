@@ -69,8 +69,7 @@ def resolve(
     Raises:
         UsageError: a wished package is no spec.
     """
-    if not facts.gpus:
-        facts = replace(facts, driver=None)  # a CUDA level alone chooses nothing: which GPU would the build be for?
+    facts = decidable(facts)
     decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge))
     solution = None
     if prove is not None and decision.chosen is not None:
@@ -83,6 +82,11 @@ def resolve(
     if spec is not None:
         findings += spec_findings(spec, knowledge)
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings, solution=solution)
+
+
+def decidable(facts: HostFacts) -> HostFacts:
+    """The host as a decision may see it: a CUDA level alone chooses nothing, for which GPU would the build be?"""
+    return facts if facts.gpus else replace(facts, driver=None)
 
 
 def composed(decision: Decision, name: str) -> EnvironmentSpec:
