@@ -80,7 +80,13 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
     def capability(name: str) -> Capability | None:
         return _capability(name, knowledge)
 
-    facts = probe(environ, deep=deep, name_to_capability=capability, level_of=knowledge.cuda_of)
+    def device(number: str) -> str | None:
+        from cuenv.gpu_names import by_pci  # noqa: PLC0415 - only for a GPU without a driver
+
+        row = by_pci(number, knowledge.gpus)
+        return f"{row.name} ({row.capability})" if row else None
+
+    facts = probe(environ, deep=deep, name_to_capability=capability, device_to_name=device, level_of=knowledge.cuda_of)
     return apply_overrides(facts, environ)
 
 
