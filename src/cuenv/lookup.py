@@ -59,6 +59,8 @@ def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
         ("endings", len(knowledge.endings)),
         ("extensions", len(knowledge.extensions)),
         ("regressions", len(knowledge.regressions)),
+        ("features", len(knowledge.features)),
+        ("states", len(knowledge.states)),
         ("sources", len(knowledge.sources)),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from packaging.version import Version
 
-from cuenv import columns, extension_columns
+from cuenv import columns, extension_columns, state_columns
 from cuenv.columns import NEEDED, CellError, Column, device_code
 from cuenv.errors import KnowledgeError
 from cuenv.extension_rows import Extension, Regression
@@ -34,6 +34,7 @@ from cuenv.rows import (
     TorchBuild,
     Twin,
 )
+from cuenv.state_rows import Feature, State
 from cuenv.versions import Capability, DeviceCode, minor, version
 
 Rows: TypeAlias = dict[str, list[Any]]
@@ -97,6 +98,8 @@ TABLES: Mapping[str, Table] = {
         lambda row: (row.package, row.comes, row.first or min(row.releases, default=_OLDEST), row.cuda),
     ),
     "regressions": _facts(Regression, extension_columns.REGRESSION, lambda row: (row.package, row.releases)),
+    "features": _facts(Feature, state_columns.FEATURE, lambda row: (row.capability, row.chip)),
+    "states": _facts(State, state_columns.STATE, lambda row: row.about),
 }
 """Every table, sources first."""
 
@@ -104,6 +107,7 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("toolkits", "version", "cudas", lambda row: (minor(row.version),)),
     ("cudas", "targets", "generations", lambda row: row.targets),
     ("gpus", "capability", "generations", lambda row: (row.capability,)),
+    ("features", "capability", "generations", lambda row: (row.capability,)),
     ("torch", "cuda", "cudas", lambda row: (row.cuda,) if row.cuda else ()),
     ("torch", "arch_list", "generations", lambda row: _capabilities(row.code)),
     ("layers", "serves_from", "generations", lambda row: (row.serves_from,)),
