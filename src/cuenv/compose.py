@@ -278,7 +278,9 @@ def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple
     if decision.minimum_driver:
         lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
     if case.wish.host_memory_gb:
-        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile states; nobody checks it.")
+        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile asks for.")
+    if case.wish.disk_gb:
+        lines.append(f"Free disk: {case.wish.disk_gb} GB, as the profile asks for.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -34,8 +34,8 @@ class CudaLibrary:
     """The ``libcuda.so.1`` that a program gets.
 
     Attributes:
-        path: where it lies, with links followed.
-        version: the driver that it belongs to, by its file name; ``None`` when that does not say it.
+        path: where it is found; it may be a link.
+        version: the driver that it belongs to, by the name of the file in the end; ``None`` when that does not say it.
         via: what puts it first: ``LD_LIBRARY_PATH``, ``CONDA_PREFIX`` or ``loader``.
         forward: it is one of NVIDIA's forward-compatibility packages, by its folder.
     """

@@ -11,13 +11,14 @@ from cuenv.coverage import LayerCoverage, coverage
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.hosts import HostOptions, host_facts, with_disk
 from cuenv.flows.lock_files import read_environment, read_lock, recorded_host, spec_digest
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
 from cuenv.machine import machine_findings
+from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
@@ -33,16 +34,19 @@ class Checked:
     layers: tuple[LayerCoverage, ...] = ()
 
 
-def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
+def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile | None = None) -> Checked:
     """Check a lock.
 
-    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
+    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for. ``wish``
+    is the profile whose memory and disk the machine should have.
 
     Raises:
         InputError: the lock cannot be read.
     """
     lock = _read(path)
     facts = host_facts(options, knowledge)
+    if wish and not options.given:
+        facts = with_disk(facts, wish)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
         recorded = recorded_host(lock, facts, knowledge)
@@ -57,7 +61,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
         found += host_findings(solution, host, knowledge)
     mine = lock.solution(facts.platform)
     layers = coverage(mine, facts, knowledge) if mine else ()
-    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
+    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
     by_pip = sum(len(item.pip) for item in lock.solutions)
     also = f" and {by_pip} for pip" if by_pip else ""
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))

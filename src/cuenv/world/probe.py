@@ -73,7 +73,7 @@ def probe(
     facts = surroundings(root, ask)
     seen = name_capabilities(_driver(environ, root, ask, level_of, device_to_name), name_to_capability)
     around, noted = _around(environ, root, facts.kernel)
-    measured = resources.measure(root, ask.space, disk=deep)
+    measured = _measured(root, ask, deep=deep)
     facts = replace(
         facts,
         detected=True,
@@ -184,6 +184,19 @@ def _around(environ: Mapping[str, str], root: Path, kernel: str | None) -> tuple
         for index, entry in enumerate(paths)
     ]
     return around, [*(item for item in (container, wsl) if item), *named, *listed]
+
+
+def _measured(root: Path, ask: Outside, *, deep: bool) -> resources.Measured:
+    found = resources.measure(root, ask.space)
+    if not deep:
+        return found
+    disk = resources.free_disk(ask.space)
+    return replace(
+        found,
+        resources=replace(found.resources, disk_mib=disk.resources.disk_mib),
+        evidence=(*found.evidence, *disk.evidence),
+        gaps=(*found.gaps, *disk.gaps),
+    )
 
 
 def _with_tools(facts: HostFacts, environ: Mapping[str, str], root: Path, ask: Outside, *, deep: bool) -> HostFacts:

@@ -20,8 +20,6 @@ MEMINFO = "proc/meminfo"
 SHM = "dev/shm"
 _CGROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
 _TOTAL = re.compile(r"^MemTotal:\s+([0-9]{1,15}) kB$", re.MULTILINE)
-_COMPAT = ("compat", "cuda-compat")
-"""Folders of the forward-compatibility package: ``/usr/local/cuda-12.8/compat``, ``cuda-compat`` in conda's."""
 _NODE = re.compile(r"nvidia(ctl|-uvm|-uvm-tools|-modeset|-caps|[0-9]{1,4})|dxg")
 _MIB = 1024 * 1024
 _MAX_NODES = 512
@@ -46,24 +44,29 @@ class Measured:
     gaps: tuple[Gap, ...] = ()
 
 
-def measure(root: Path, ask: Space = space, *, disk: bool = False) -> Measured:
-    """Memory of the machine or container, ``/dev/shm``, and with ``disk`` what is free in the working folder."""
+def measure(root: Path, ask: Space = space) -> Measured:
+    """Memory of the machine or container, and its ``/dev/shm``."""
+    return _measured(
+        ("memory_mib", f"/{MEMINFO}", _memory(root)), ("shm_mib", f"statvfs /{SHM}", _space(root / SHM, 0, ask))
+    )
+
+
+def free_disk(ask: Space = space) -> Measured:
+    """What is free in the working folder."""
+    return _measured(("disk_mib", "statvfs of the working folder", _space(Path(), 1, ask)))
+
+
+def _measured(*answers: tuple[str, str, tuple[int, str] | str]) -> Measured:
+    """Answers, of which each is an amount with its better source if it has one, or the reason for none."""
     found: dict[str, int] = {}
     evidence: list[Evidence] = []
     gaps: list[Gap] = []
-    questions = [
-        ("memory_mib", f"/{MEMINFO}", _memory(root)),
-        ("shm_mib", f"statvfs /{SHM}", _space(root / SHM, 0, ask)),
-    ]
-    if disk:
-        questions.append(("disk_mib", "statvfs of the working folder", _space(Path(), 1, ask)))
-    for fact, source, answer in questions:
+    for fact, source, answer in answers:
         if isinstance(answer, str):
             gaps.append(Gap(f"resources.{fact}", source, answer))
             continue
-        mib, by = answer
-        found[fact] = mib
-        evidence.append(Evidence(f"resources.{fact}", by or source, f"{mib} MiB"))
+        found[fact] = answer[0]
+        evidence.append(Evidence(f"resources.{fact}", answer[1] or source, f"{answer[0]} MiB"))
     return Measured(resources=Resources(**found), evidence=tuple(evidence), gaps=tuple(gaps))
 
 
@@ -112,9 +115,8 @@ def find_libcuda(environ: Mapping[str, str], root: Path) -> CudaLibrary | None:
     for via, path in _places(environ, root):
         if not os.path.lexists(path):
             continue
-        real = Path(os.path.realpath(path))
-        forward = bool({real.parent.name, path.parent.name} & set(_COMPAT))
-        return CudaLibrary(path=str(real), version=libraries.parse_number(real.name), via=via, forward=forward)
+        number = libraries.parse_number(os.path.realpath(path))
+        return CudaLibrary(path=str(path), version=number, via=via, forward=libraries.is_forward(path))
     return None
 
 
