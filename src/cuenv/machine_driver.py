@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
-from cuenv.facts import HostFacts
+from cuenv.facts import Driver, Evidence, HostFacts
 from cuenv.gpu_names import find_gpu
 from cuenv.host_state import CudaLibrary
 from cuenv.knowledge import Knowledge
@@ -16,6 +17,8 @@ from cuenv.versions import driver_key
 LIBRARY_NOT_FOUND = 12
 MISMATCH = 18
 
+_SERVED = ("datacenter", "jetson")
+"""Kinds of GPU on which forward compatibility works; of RTX cards it does on server versions alone."""
 _GIVE = {
     "kubernetes": "add to the container: resources: {limits: {nvidia.com/gpu: 1}}",
     "singularity": "apptainer exec --nv IMAGE COMMAND",
@@ -30,6 +33,33 @@ def driver_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Findin
     yield from _mismatch(machine, knowledge)
     yield from _forward(machine, knowledge)
     yield from _container(machine, knowledge)
+
+
+def with_forward(machine: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A machine with the driver that programs get by forward compatibility, where that works; else as it is.
+
+    A pool is left alone: what one member's programs get by their search path is no property of the team's machines.
+    """
+    library = machine.environment.libcuda
+    if machine.members or library is None or not library.version or not _works(machine, library, knowledge):
+        return machine
+    driver = replace(machine.driver or Driver(), version=library.version, cuda=knowledge.cuda_of(library.version))
+    evidence = [item for item in machine.evidence if item.fact not in ("driver.version", "driver.cuda")]
+    told = f"{library.version}, by the forward-compatibility libcuda {library.path}"
+    evidence += [Evidence(fact, library.via, told) for fact in ("driver.version", "driver.cuda")]
+    return replace(machine, driver=driver, evidence=tuple(evidence))
+
+
+def _works(machine: HostFacts, library: CudaLibrary, knowledge: Knowledge) -> bool:
+    """Whether a libcuda is a forward-compatibility library that serves every GPU and is newer than the driver."""
+    own = _own(machine)
+    newer = bool(own and library.version and driver_key(library.version) > driver_key(own))
+    return library.forward and newer and bool(machine.gpus) and not _eligible(machine, knowledge)[1]
+
+
+def _own(machine: HostFacts) -> str | None:
+    """The driver that the machine runs, whatever libraries programs get."""
+    return (machine.driver.kernel_module or machine.driver.version) if machine.driver else None
 
 
 def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -61,10 +91,9 @@ def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
 
 def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """A forward-compatibility library that goes before the driver's own."""
-    library, driver = machine.environment.libcuda, machine.driver
+    library, own = machine.environment.libcuda, _own(machine)
     if library is None or not library.forward:
         return
-    own = (driver.kernel_module or driver.version) if driver else None
     what = f"programs get the forward-compatibility libcuda of {library.version or 'another driver'} ({library.path})"
     severity, why = _eligible(machine, knowledge)
     states = ["compat-eligible"]
@@ -74,21 +103,20 @@ def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         code="CU414",
         severity=severity,
         subject=library.path,
-        message=f"{what}, {why}" if why else f"{what} in place of that of {own or 'the driver'}: judge for that driver",
+        message=f"{what}, {why}" if why else f"{what} in place of that of {own or 'the driver'}, which works here",
         evidence=(*means(knowledge, *states), *seen(machine, "environment.libcuda", "driver.kernel_module")),
-        fix=_take_out(machine, library) if why else _judge(library),
+        fix=_take_out(machine, library) if why else None,
     )
 
 
 def _eligible(machine: HostFacts, knowledge: Knowledge) -> tuple[Severity, str]:
     """How bad forward compatibility is on the GPUs of a machine, and which of them it does not serve."""
     models = [(gpu.name, find_gpu(gpu.name, knowledge.gpus)) for gpu in machine.gpus]
-    kinds = {model.kind if model else "unknown": name for name, model in models}
-    if "geforce" in kinds:
-        return "error", f"which does not work on {kinds['geforce']}"
-    for kind in ("workstation", "desktop-soc"):
-        if kind in kinds:
-            return "warning", f"which works on few cards of the kind of {kinds[kind]}"
+    others = {model.kind if model else "": name for name, model in models if not model or model.kind not in _SERVED}
+    if "geforce" in others:
+        return "error", f"which does not work on {others['geforce']}"
+    if others:
+        return "warning", f"which is not known to work on {next(iter(others.values())) or 'this GPU'}"
     return "info", ""
 
 
@@ -101,10 +129,6 @@ def _take_out(machine: HostFacts, library: CudaLibrary) -> str:
         kept = f'printf %s "$LD_LIBRARY_PATH" | tr : "\\n" | grep -vxF -e {folder} | paste -sd: -'
         return f"export LD_LIBRARY_PATH=$({kept})"
     return "grep -rl compat /etc/ld.so.conf.d | sudo xargs rm && sudo ldconfig"
-
-
-def _judge(library: CudaLibrary) -> str | None:
-    return f"cuenv check --driver {library.version}" if library.version else None
 
 
 def _container(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
 from cuenv.machine import machine_findings
+from cuenv.machine_driver import with_forward
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.urls import redact
@@ -53,14 +54,15 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile 
         if recorded:
             facts = recorded
             notes.append(_judged_for(recorded))
+    judged = with_forward(facts, knowledge)
     found = [*notes, *edited(lock), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
         found += _pip(solution)
-        host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
+        host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
         found += host_findings(solution, host, knowledge)
     mine = lock.solution(facts.platform)
-    layers = coverage(mine, facts, knowledge) if mine else ()
+    layers = coverage(mine, judged, knowledge) if mine else ()
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
     by_pip = sum(len(item.pip) for item in lock.solutions)
     also = f" and {by_pip} for pip" if by_pip else ""
