@@ -126,7 +126,7 @@ def _take_out(machine: HostFacts, library: CudaLibrary) -> str:
     if library.via == "CONDA_PREFIX":
         return f"conda remove -p {shlex.quote(machine.environment.conda_prefix or '')} cuda-compat"
     if library.via == "LD_LIBRARY_PATH":
-        kept = f'printf %s "$LD_LIBRARY_PATH" | tr : "\\n" | grep -vxF -e {folder} | paste -sd: -'
+        kept = f'printf %s "$LD_LIBRARY_PATH" | tr : "\\n" | grep -vxF -e {folder} -e {folder}/ | paste -sd: -'
         return f"export LD_LIBRARY_PATH=$({kept})"
     return "grep -rl compat /etc/ld.so.conf.d | sudo xargs rm && sudo ldconfig"
 

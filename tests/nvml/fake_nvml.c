@@ -124,6 +124,7 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_t *out) {
     return code;
 }
 
+#ifndef WITHOUT_MODES
 static int mode(const char *key, const char *error, void *handle, unsigned *now, unsigned *pending) {
     int index = (int)(size_t)handle - 1, code = number(error, index, 0);
     char value[512];
@@ -132,7 +133,6 @@ static int mode(const char *key, const char *error, void *handle, unsigned *now,
     return sscanf(value, "%u %u", now, pending) == 2 ? 0 : 999;
 }
 
-#ifndef WITHOUT_MODES
 int nvmlDeviceGetEccMode(void *handle, unsigned *now, unsigned *pending) {
     return mode("ecc", "ecc_error", handle, now, pending);
 }
