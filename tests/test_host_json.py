@@ -69,7 +69,7 @@ AROUND = st.builds(
     ).map(tuple),
     driver_capabilities=SOME,
     device_nodes=st.lists(TEXT, max_size=2).map(tuple) | st.none(),
-    libcuda=st.builds(CudaLibrary, path=TEXT, version=SOME, via=TEXT, forward=st.booleans()) | st.none(),
+    libcuda=st.builds(CudaLibrary, path=TEXT, version=DRIVER | st.none(), via=TEXT, forward=st.booleans()) | st.none(),
 )
 
 
@@ -240,7 +240,7 @@ def test_a_record_from_before_the_states_is_read() -> None:
 
 def test_what_a_state_may_not_be() -> None:
     gpu = {"capability": "8.0", "ecc": {"on": 1}, "mig": {"instances": [{"memory_mib": -1}]}}
-    around = {"device_nodes": "nvidia0", "libcuda": {"forward": "yes"}}
+    around = {"device_nodes": "nvidia0", "libcuda": {"forward": "yes", "version": "new"}}
     faults = faults_of(MINIMAL | {"gpus": [gpu], "environment": around, "resources": {"memory_mib": "8", "ram": 1}})
     assert "gpus[0].ecc.on: expected true or false, got 1" in faults
     assert "gpus[0].mig.mode: expected a mapping, got nothing" in faults
@@ -248,6 +248,7 @@ def test_what_a_state_may_not_be() -> None:
     assert "gpus[0].mig.instances[0].memory_mib: expected 0 or more, got -1" in faults
     assert "environment.device_nodes: expected a list, got 'nvidia0'" in faults
     assert "environment.libcuda.path: expected a string, got nothing" in faults
+    assert "environment.libcuda.version: expected a driver version such as 535.129.03, got 'new'" in faults
     assert "resources.memory_mib: expected a whole number, got '8'" in faults
     assert any("resources: unknown key 'ram'" in fault for fault in faults)
 

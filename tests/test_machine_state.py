@@ -205,6 +205,7 @@ def test_ecc_off_on_data_center_cards() -> None:
     assert (finding.code, finding.severity) == ("CU415", "warning")
     assert "GPU 1, 2" in finding.message
     assert (finding.fix or "").startswith("sudo nvidia-smi -i 1,2 -e 1 && sudo reboot")
+    assert (finding.fix or "").endswith(" # by an administrator")
     assert "gpus[1].ecc: off (nvml:nvmlDeviceGetEccMode)" in finding.evidence
     assert sourced(finding, "nvmlDeviceSetEccMode")
     waits = one(host(replace(A100, ecc=Switch(on=False, pending=True))))

@@ -156,3 +156,46 @@ def test_check_warns_of_the_memory_of_a_recorded_host(tmp_path: Path) -> None:
     missing = run("check", LOCK, "--profile", "nobody", folder=tmp_path)
     assert missing.returncode in (2, 3)
     assert "nobody" in missing.stderr
+
+
+def test_a_hostile_record_reaches_no_terminal_raw(tmp_path: Path) -> None:
+    bad = "NVIDIA A100\x1b]0;x\x07\x1b[2J"
+    host = {
+        "schema": "cuenv/host/1",
+        "platform": "linux-64",
+        "label": bad,
+        "gpus": [
+            {"name": bad, "capability": "8.0", "mig": {"mode": {"on": True}, "instances": [{"profile": bad}] * 2}}
+        ],
+        "driver": {"version": "535.129.03", "kernel_module": "550.54.14"},
+        "environment": {
+            "container": bad,
+            "device_nodes": [bad],
+            "driver_capabilities": bad,
+            "libcuda": {"path": bad, "version": "535.54.03", "forward": True, "via": "LD_LIBRARY_PATH"},
+        },
+        "resources": {"memory_mib": 1, "shm_mib": 1},
+        "evidence": [{"fact": "resources.memory_mib", "source": bad, "text": bad}],
+    }
+    (tmp_path / "bad.json").write_text(json.dumps(host))
+    (tmp_path / "huge.yml").write_text(HUGE)
+    shown = run("inspect", "--host", "bad.json", "-v", folder=tmp_path)
+    checked = run(
+        "check", LOCK, "--host", "bad.json", "--profile", "huge.yml", "-v", "--color", "always", folder=tmp_path
+    )
+    assert "MIG on" in shown.stdout
+    for code in ("CU411", "CU414", "CU416", "CU417", "CU418", "CU419"):
+        assert code in checked.stdout
+    for text in (shown.stdout, shown.stderr, checked.stdout, checked.stderr):
+        assert "\x1b]" not in text
+        assert "\x1b[2J" not in text
+        assert "\x07" not in text
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "host_memory_gb: -1", "name: x\nstory: y\ndisk_gb: '1'", "\x00"])
+def test_a_profile_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yml").write_text(text)
+    done = run("check", LOCK, "--host", "rtx4090-535", "--profile", "bad.yml", folder=tmp_path)
+    assert done.returncode == 3
+    assert "bad.yml" in done.stderr
+    assert "Traceback" not in done.stderr

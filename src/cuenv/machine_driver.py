@@ -72,15 +72,16 @@ def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     if not refused and not stale and (not own or not module or own == module):
         return
     if stale and library and own in (None, module):
-        what = f"programs get the libcuda of {library.version} ({library.path})"
+        what = f"programs get the libcuda of {library.version} ({library.path}), the loaded kernel module is {module}"
+    elif own and module:
+        what = f"the driver library is {own}, the loaded kernel module {module}"
     else:
-        what = f"the driver library is {own or 'of another driver'}"
-    ending = ": NVML refuses to work with it" if refused else ""
+        what = "the driver's library and the loaded kernel module are of different releases"
     yield Finding(
         code="CU411",
         severity="error" if refused else "warning",
         subject=machine.label,
-        message=f"{what}, the loaded kernel module {module or 'is not'}{ending}",
+        message=what + (": NVML refuses to work" if refused else ""),
         evidence=(
             *means(knowledge, "mismatch"),
             *seen(machine, "driver.version", "driver.kernel_module", "environment.libcuda"),

@@ -42,9 +42,7 @@ def _ecc(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         subject=machine.label,
         message=f"ECC is off on {_named(off)}" + (", until the next reboot" if waits else ""),
         evidence=(*means(knowledge, "ecc"), *seen(machine, *(f"gpus[{gpu.index}].ecc" for gpu in off))),
-        fix=f"sudo reboot ({_BY_ADMIN})"
-        if waits
-        else f"sudo nvidia-smi -i {numbers} -e 1 && sudo reboot ({_BY_ADMIN})",
+        fix=f"sudo reboot  {_BY_ADMIN}" if waits else f"sudo nvidia-smi -i {numbers} -e 1 && sudo reboot  {_BY_ADMIN}",
     )
 
 

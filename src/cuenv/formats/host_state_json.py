@@ -10,8 +10,11 @@ from typing import Any
 
 from cuenv.facts import Gpu, LibraryPath, Surroundings
 from cuenv.host_state import CudaLibrary, Mig, MigInstance, Resources, Switch
-from cuenv.reading import Reader
+from cuenv.reading import Reader, describe
+from cuenv.versions import check_driver
 
+_MOST = 10**12
+"""More MiB than any machine has."""
 _LATER = ("driver_capabilities", "device_nodes", "libcuda")
 
 
@@ -87,7 +90,7 @@ def _libcuda(reader: Reader | None) -> CudaLibrary | None:
         return None
     found = CudaLibrary(
         path=reader.text("path"),
-        version=reader.get("version", str),
+        version=reader.parsed("version", check_driver),
         via=reader.get("via", str, "loader") or "",
         forward=reader.get("forward", bool) or False,
     )
@@ -109,8 +112,10 @@ def read_resources(reader: Reader | None) -> Resources:
 
 
 def amount(reader: Reader, key: str, default: int | None = None) -> int | None:
-    """A number that is not below 0."""
+    """A number that is not below 0, and that a machine can have."""
     value = reader.get(key, int, default)
-    if value is not None and value < 0:
-        reader.faults.add(reader.at(key), f"expected 0 or more, got {value}")
+    if value is not None and not 0 <= value <= _MOST:
+        what = "expected 0 or more" if value < 0 else f"expected at most {_MOST}"
+        reader.faults.add(reader.at(key), f"{what}, got {describe(value)}")
+        return default
     return value
