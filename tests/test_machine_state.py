@@ -182,6 +182,9 @@ def test_a_container_without_compute_and_without_utility() -> None:
     assert "libnvidia-ml.so.1" in utility.message
     assert any("NVIDIA_DRIVER_CAPABILITIES is 'graphics'" in item for item in compute.evidence)
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in (compute.fix or "")
+    hidden = found(host(around=around, gaps=(gap,), driver=None))
+    assert [item.severity for item in hidden] == ["error", "warning"]
+    assert found(host(around=replace(around, device_nodes=("nvidia0",)), driver=None)) == []
 
 
 def test_a_container_that_has_all_or_of_which_nothing_is_known() -> None:

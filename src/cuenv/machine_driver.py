@@ -136,17 +136,17 @@ def _container(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """A container that was given the driver's kernel side, or GPUs, and not all of the libraries."""
     around = machine.environment
     nodes = around.device_nodes
-    if not around.container or nodes is None or machine.driver is None or around.wsl:
+    if not around.container or nodes is None or around.wsl:
         return
     numbered = [name for name in nodes if name[-1].isdigit()]
     counted = machine.evidence_for("gpus")
     reached = bool(counted and not counted.source.startswith("/"))
     missing: list[tuple[Severity, str]] = []
-    if not numbered and not reached and machine.driver.kernel_module:
+    if not numbered and not reached and machine.driver and machine.driver.kernel_module:
         missing.append(
             ("error", "the machine has a driver, but this container was given no GPU: no /dev/nvidia0 is here")
         )
-    elif numbered:
+    elif numbered and "nvidiactl" in nodes:
         if around.libcuda is None:
             missing.append(("error", "this container has GPUs and no libcuda.so.1: no CUDA program runs"))
         if nvml_error(machine) == LIBRARY_NOT_FOUND:

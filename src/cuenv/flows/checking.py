@@ -18,7 +18,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
 from cuenv.machine import machine_findings
-from cuenv.machine_driver import with_forward
+from cuenv.machine_driver import driver_findings, with_forward
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.urls import redact
@@ -52,8 +52,10 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile 
     if not options.given and not facts.gpus:
         recorded = recorded_host(lock, facts, knowledge)
         if recorded:
+            # Why this machine shows none is worth a word, and decides nothing: the answer is for the other host.
+            hidden = (replace(item, severity="info") for item in driver_findings(facts, knowledge))
+            notes += [_judged_for(recorded), *hidden]
             facts = recorded
-            notes.append(_judged_for(recorded))
     judged = with_forward(facts, knowledge)
     found = [*notes, *edited(lock), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
