@@ -1,0 +1,89 @@
+"""Lint of settings that stand in many kinds of files: for which GPUs code is built, and which ops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from packaging.version import Version
+
+from cuenv.knowledge import Knowledge
+from cuenv.lint import Lint
+from cuenv.report import Finding
+from cuenv.versions import Capability, No, parse_arch_list, serve
+
+_NAMED = re.compile(r"(?i)\b[a-z]{3,}")
+"""torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFor:
+    """What code is built for: the GPUs of the host, and the nvcc; empty and ``None`` where nobody said."""
+
+    gpus: tuple[Capability, ...] = ()
+    cuda: Version | None = None
+
+    def with_cuda(self, cuda: Version | None) -> BuildFor:
+        """The same GPUs with the nvcc of a file."""
+        return replace(self, cuda=cuda or self.cuda)
+
+
+def arch_list_lints(value: str, at: int, target: BuildFor, knowledge: Knowledge) -> Iterator[Lint]:
+    """``TORCH_CUDA_ARCH_LIST``: each entry is one that nvcc takes, and every GPU gets code.
+
+    Names of architectures and references to other variables are not judged.
+
+    Args:
+        value: of the variable.
+        at: where it stands.
+        target: the GPUs and the nvcc; what is not known is not judged.
+        knowledge: the tables.
+    """
+    if _NAMED.search(value) or "$" in value:
+        return
+    try:
+        code = parse_arch_list(value, target.cuda)
+    except ValueError as error:
+        yield Lint(finding=_finding(f"TORCH_CUDA_ARCH_LIST: {error}", None), at=at)
+        return
+    row = knowledge.cuda(target.cuda) if target.cuda else None
+    refused = [item for item in code.sass if row and row.targets and item.capability not in row.targets]
+    if refused:
+        names = ", ".join(str(item) for item in refused)
+        yield Lint(
+            finding=_finding(
+                f"TORCH_CUDA_ARCH_LIST names {names}, which nvcc {target.cuda} cannot compile for",
+                f"TORCH_CUDA_ARCH_LIST={';'.join(str(item) for item in code.sass if item not in refused)}",
+            ),
+            at=at,
+        )
+    lacking = [gpu for gpu in target.gpus if isinstance(serve(code, gpu), No)]
+    if lacking:
+        names = ", ".join(map(str, lacking))
+        yield Lint(
+            finding=_finding(
+                f"TORCH_CUDA_ARCH_LIST {value} holds nothing for {names}",
+                f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, target.gpus))}",
+            ),
+            at=at,
+        )
+
+
+def sparse_attention(at: int) -> Lint:
+    """``DS_BUILD_SPARSE_ATTN=1`` beside torch 2."""
+    return Lint(
+        finding=Finding(
+            code="CU311",
+            severity="error",
+            subject="DS_BUILD_SPARSE_ATTN",
+            message="DS_BUILD_SPARSE_ATTN=1: sparse_attn needs torch below 2.0 and triton 1.0.0; torch 2 does "
+            "not build it",
+            fix="take DS_BUILD_SPARSE_ATTN out; cuenv explain fused-ops",
+        ),
+        at=at,
+    )
+
+
+def _finding(message: str, fix: str | None) -> Finding:
+    return Finding(code="CU310", severity="error", subject="TORCH_CUDA_ARCH_LIST", message=message, fix=fix)
