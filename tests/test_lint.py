@@ -13,8 +13,7 @@ from commands import run
 from cuenv.errors import UsageError
 from cuenv.flows.linting import Linted, found_here, lint
 from cuenv.formats.lint_report import diff
-from cuenv.lint import Edit, Lint, edited, place
-from cuenv.lint.build_settings import BuildFor
+from cuenv.lint import Edit, Lint, Machine, edited, place
 from cuenv.report import Finding
 from cuenv.versions import Capability
 from cuenv.world.knowledge import load
@@ -67,8 +66,8 @@ FORGE = "\n  - conda-forge"
 def linted(tmp_path: Path, text: str, name: str = "environment.yml", gpus: tuple[str, ...] = ()) -> Linted:
     path = tmp_path / name
     path.write_bytes(text.encode())
-    target = BuildFor(gpus=tuple(map(Capability.parse, gpus)))
-    return lint(path, None, target, load(None))
+    machine = Machine(gpus=tuple(map(Capability.parse, gpus)))
+    return lint(path, None, machine, load(None))
 
 
 def found(tmp_path: Path, text: str, gpus: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:
@@ -191,7 +190,7 @@ def test_any_text_is_linted(text: str) -> None:
     from cuenv.flows.linting import _rules
     from cuenv.lint import mended
 
-    rules = _rules("environment.yml", "x", BuildFor(), load(None))
+    rules = _rules("environment.yml", "x", Machine(), load(None))
     once = mended(text, rules)
     assert mended(once, rules) == once
 

@@ -12,7 +12,7 @@ from cuenv import __version__
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, say, styled
 from cuenv.errors import ExitCode
-from cuenv.lint import KINDS
+from cuenv.lint import KINDS, Machine
 
 FORMATS = ("text", "json", "sarif")
 
@@ -30,8 +30,9 @@ FORMATS = ("text", "json", "sarif")
 def command(files: tuple[Path, ...], **values: Any) -> int:
     """Find what is wrong with files as they are written, and mend it.
 
-    FILE is an environment.yml or a conda-lock.yml; without one, those of this folder. Only with host options (or the
-    setting of one) are entries judged by GPUs: the answer is the same on every machine. Exit code 1 on errors.
+    FILE is an environment.yml, a conda-lock.yml or a ds_config.json; without one, those of this folder. Entries are
+    judged by GPUs only with host options (or a setting of one), so that the answer is the same on every machine. Exit
+    code 1 on errors.
 
     \b
     Examples:
@@ -43,12 +44,12 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
     from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - not needed for --help
     from cuenv.flows.linting import found_here, lint, save  # noqa: PLC0415 - as above
     from cuenv.formats import lint_report  # noqa: PLC0415 - as above
-    from cuenv.lint.build_settings import BuildFor  # noqa: PLC0415 - as above
 
     knowledge, host = knowledge_from(values), host_from(values)
-    gpus = host_facts(host, knowledge).capabilities if host.given else ()
+    gpus = host_facts(host, knowledge).gpus if host.given else ()
+    machine = Machine(gpus=tuple(gpu.capability for gpu in gpus if gpu.capability))
     paths = files or found_here(Path())
-    linted = [lint(path, values["kind"], BuildFor(gpus=gpus), knowledge) for path in paths]
+    linted = [lint(path, values["kind"], machine, knowledge) for path in paths]
     if values["diff"]:
         changes = [lint_report.diff(str(item.path), item.text, item.mended) for item in linted]
         if any(changes):

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from cuenv.errors import InputError, UsageError
 from cuenv.knowledge import Knowledge
-from cuenv.lint import KINDS, Lint, in_order, mended
-from cuenv.lint.build_settings import BuildFor
+from cuenv.lint import KINDS, Lint, Machine, in_order, mended
 from cuenv.report import Finding
 from cuenv.world.files import is_file, names_in, read_text, write_atomically
 
@@ -70,13 +69,13 @@ def found_here(folder: Path) -> tuple[Path, ...]:
     return known
 
 
-def lint(path: Path, kind: str | None, target: BuildFor, knowledge: Knowledge) -> Linted:
+def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -> Linted:
     """Lint a file.
 
     Args:
         path: the file.
         kind: one of `KINDS`; by name and content when ``None``.
-        target: the GPUs that it is for; none judges nothing by them.
+        machine: what it is for.
         knowledge: the tables.
 
     Raises:
@@ -90,7 +89,7 @@ def lint(path: Path, kind: str | None, target: BuildFor, knowledge: Knowledge) -
             f"{path} is none of {', '.join(KINDS)} by its name or content",
             hint=f"cuenv lint --as environment.yml {path}",
         )
-    rules = _rules(kind, str(path), target, knowledge)
+    rules = _rules(kind, str(path), machine, knowledge)
     lints = in_order(text, rules(text))
     after = mended(text, rules)
     left = lints if after == text else in_order(after, rules(after))
@@ -126,13 +125,13 @@ def _by_content(text: str) -> str | None:
     return next((kind for kind, pattern in _CONTENTS if pattern.search(text[:200_000])), None)
 
 
-def _rules(kind: str, source: str, target: BuildFor, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:
+def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:
     """What looks at a text of a kind; one that cannot be read is a finding, so that others are linted all the same."""
     look = _LOOKS[kind]
 
     def rules(text: str) -> Iterator[Lint]:
         try:
-            yield from look(text, source, target, knowledge)
+            yield from look(text, source, machine, knowledge)
         except InputError as error:
             yield _unreadable(error, text)
 
@@ -148,7 +147,7 @@ def _unreadable(error: InputError, text: str) -> Lint:
     )
 
 
-def _environment(text: str, source: str, target: BuildFor, knowledge: Knowledge) -> Iterator[Lint]:
+def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.formats import environment_yml  # noqa: PLC0415 - each kind loads its own reader
     from cuenv.formats.yaml_marks import marked  # noqa: PLC0415 - as above
     from cuenv.lint.environment_file import environment_lints  # noqa: PLC0415 - as above
@@ -160,16 +159,16 @@ def _environment(text: str, source: str, target: BuildFor, knowledge: Knowledge)
     try:
         spec, _ = environment_yml.parse(text, source)
     except InputError as error:
-        found = tuple(environment_lints(text, tree, None, knowledge, target))
+        found = tuple(environment_lints(text, tree, None, knowledge, machine))
         # What a rule already names and mends is not said again as a fault of the whole file.
         if not any(lint.edits and lint.finding.severity == "error" for lint in found):
             yield _unreadable(error, text)
         yield from found
         return
-    yield from environment_lints(text, tree, spec, knowledge, target)
+    yield from environment_lints(text, tree, spec, knowledge, machine)
 
 
-def _lock(text: str, source: str, _: BuildFor, knowledge: Knowledge) -> Iterator[Lint]:
+def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     """The laws of locks, each at the package that it is about; nothing here is mended by hand."""
     from cuenv.formats.conda_lock_v1_read import parse  # noqa: PLC0415 - as above
     from cuenv.lock_laws import edited, lock_findings  # noqa: PLC0415 - as above
@@ -187,7 +186,20 @@ def _lock(text: str, source: str, _: BuildFor, knowledge: Knowledge) -> Iterator
         yield Lint(finding=kept, at=entry.start() if entry else 0)
 
 
-_LOOKS: dict[str, Callable[[str, str, BuildFor, Knowledge], Iterator[Lint]]] = {
+def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.formats.json_marks import marked  # noqa: PLC0415 - as above
+    from cuenv.lint.ds_config import ds_config_lints, json_lints  # noqa: PLC0415 - as above
+    from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
+
+    found = marked(text, source)
+    if found.tree.kind != "map":
+        raise InputError(f"{source}: a configuration of DeepSpeed is a mapping")
+    yield from json_lints(found.comments, found.commas, found.twice)
+    yield from ds_config_lints(found.tree, load_guidance(knowledge).ds_keys, machine)
+
+
+_LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
     "environment.yml": _environment,
     "conda-lock.yml": _lock,
+    "ds_config": _ds_config,
 }

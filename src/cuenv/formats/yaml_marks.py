@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import yaml
 
-from cuenv.formats.yaml_read import load
+from cuenv.formats.yaml_read import LOADER, load
 from cuenv.lint.tree import Node
 
 
@@ -21,7 +21,7 @@ def marked(text: str, source: str) -> Node | None:
     shift = len(text) - len(text.removeprefix("\ufeff"))
     open_: list[tuple[str, int, list[Node]]] = []
     done: Node | None = None
-    for event in cast("Iterator[Any]", yaml.parse(text[shift:], Loader=yaml.SafeLoader)):
+    for event in cast("Iterator[Any]", yaml.parse(text[shift:], Loader=LOADER)):
         kind = type(event)
         if kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             open_.append(("map" if kind is yaml.MappingStartEvent else "list", event.start_mark.index + shift, []))

@@ -10,12 +10,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cuenv.report import Finding
+from cuenv.versions import Capability
 
 KINDS = ("environment.yml", "conda-lock.yml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
 
 _ROUNDS = 8
 """One edit may bare another; no file needs more rounds than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What the files are for; a lint that asks for more than is known here judges nothing.
+
+    Attributes:
+        gpus: the capability of each GPU; empty when nobody said.
+        memory_mib: of the host; ``None`` when nobody said.
+    """
+
+    gpus: tuple[Capability, ...] = ()
+    memory_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
 from cuenv.knowledge import Knowledge
-from cuenv.lint import Lint
+from cuenv.lint import Lint, Machine
 from cuenv.report import Finding
-from cuenv.versions import Capability, No, parse_arch_list, serve
+from cuenv.versions import No, parse_arch_list, serve
 
 _NAMED = re.compile(r"(?i)\b[a-z]{3,}")
 """torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildFor:
-    """What code is built for: the GPUs of the host, and the nvcc; empty and ``None`` where nobody said."""
-
-    gpus: tuple[Capability, ...] = ()
-    cuda: Version | None = None
-
-    def with_cuda(self, cuda: Version | None) -> BuildFor:
-        """The same GPUs with the nvcc of a file."""
-        return replace(self, cuda=cuda or self.cuda)
-
-
-def arch_list_lints(value: str, at: int, target: BuildFor, knowledge: Knowledge) -> Iterator[Lint]:
+def arch_list_lints(
+    value: str, at: int, machine: Machine, nvcc: Version | None, knowledge: Knowledge
+) -> Iterator[Lint]:
     """``TORCH_CUDA_ARCH_LIST``: each entry is one that nvcc takes, and every GPU gets code.
 
     Names of architectures and references to other variables are not judged.
@@ -37,34 +26,35 @@ def arch_list_lints(value: str, at: int, target: BuildFor, knowledge: Knowledge)
     Args:
         value: of the variable.
         at: where it stands.
-        target: the GPUs and the nvcc; what is not known is not judged.
+        machine: with the GPUs.
+        nvcc: the release of the compiler; ``None`` when it is not known.
         knowledge: the tables.
     """
     if _NAMED.search(value) or "$" in value:
         return
     try:
-        code = parse_arch_list(value, target.cuda)
+        code = parse_arch_list(value, nvcc)
     except ValueError as error:
         yield Lint(finding=_finding(f"TORCH_CUDA_ARCH_LIST: {error}", None), at=at)
         return
-    row = knowledge.cuda(target.cuda) if target.cuda else None
+    row = knowledge.cuda(nvcc) if nvcc else None
     refused = [item for item in code.sass if row and row.targets and item.capability not in row.targets]
     if refused:
         names = ", ".join(str(item) for item in refused)
         yield Lint(
             finding=_finding(
-                f"TORCH_CUDA_ARCH_LIST names {names}, which nvcc {target.cuda} cannot compile for",
+                f"TORCH_CUDA_ARCH_LIST names {names}, which nvcc {nvcc} cannot compile for",
                 f"TORCH_CUDA_ARCH_LIST={';'.join(str(item) for item in code.sass if item not in refused)}",
             ),
             at=at,
         )
-    lacking = [gpu for gpu in target.gpus if isinstance(serve(code, gpu), No)]
+    lacking = [gpu for gpu in sorted(set(machine.gpus)) if isinstance(serve(code, gpu), No)]
     if lacking:
         names = ", ".join(map(str, lacking))
         yield Lint(
             finding=_finding(
                 f"TORCH_CUDA_ARCH_LIST {value} holds nothing for {names}",
-                f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, target.gpus))}",
+                f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, sorted(set(machine.gpus))))}",
             ),
             at=at,
         )

@@ -10,8 +10,8 @@ from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.judge import named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings
-from cuenv.lint import Edit, Lint, lines_at
-from cuenv.lint.build_settings import BuildFor, arch_list_lints, sparse_attention
+from cuenv.lint import Edit, Lint, Machine, lines_at
+from cuenv.lint.build_settings import arch_list_lints, sparse_attention
 from cuenv.lint.tree import Node
 from cuenv.report import Finding, Severity
 from cuenv.specs import parse_spec
@@ -39,7 +39,7 @@ class _Entry:
 
 
 def environment_lints(
-    text: str, tree: Node, spec: EnvironmentSpec | None, knowledge: Knowledge, target: BuildFor
+    text: str, tree: Node, spec: EnvironmentSpec | None, knowledge: Knowledge, machine: Machine
 ) -> Iterator[Lint]:
     """What is wrong with an environment file.
 
@@ -48,7 +48,7 @@ def environment_lints(
         tree: its values with their places.
         spec: what it says; ``None`` when it cannot be read as an environment file.
         knowledge: the tables.
-        target: the GPUs that code is built for; the CUDA release is that of the file.
+        machine: what it is for.
     """
     entries = tuple(_entries(tree))
     yield from _numbers(tree)
@@ -66,7 +66,7 @@ def environment_lints(
         cuda = named_cuda(spec)
         for key, value in variables.entries:
             if key.text == "TORCH_CUDA_ARCH_LIST":
-                yield from arch_list_lints(value.text, value.start, target.with_cuda(cuda), knowledge)
+                yield from arch_list_lints(value.text, value.start, machine, cuda, knowledge)
             elif key.text == "DS_BUILD_SPARSE_ATTN" and value.text == "1" and spec.pin("pytorch"):
                 yield sparse_attention(key.start)
 
