@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "what this machine is: driver, GPUs, C library, toolkits, torch",
     "resolve": "choose and write environment.yml for a host",
     "lock": "solve environment.yml and write its lock files",
+    "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock against a host, its environment file and the laws",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
