@@ -113,6 +113,24 @@ def matches(match_spec: str, package: LockedPackage) -> bool:
         return False
 
 
+def recorded(
+    packages: Sequence[LockedPackage], channels: Sequence[str], platform: str, sources: Sources
+) -> dict[str, LockedPackage]:
+    """Packages that another solver chose, as the records of their channels have them, by URL.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
+    wanted = {package.url for package in packages}
+    opened = channels_of(sources.reaching(channels))
+    with translated("the channels cannot be asked"):
+        parts = opened.open(channels, platform)
+        specs = [spec for item in packages if (spec := _lenient(_exactly(item))) is not None]
+        records = opened.find(parts, platform, specs)
+        found = [_locked(item, platform, opened.sources) for item in records if _url(item, opened.sources) in wanted]
+    return {package.url: package for package in found}
+
+
 def parse_spec(pin: Pin) -> MatchSpec:
     """A pin for rattler.
 
