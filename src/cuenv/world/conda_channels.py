@@ -7,6 +7,7 @@ machine can read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.parse import quote
 from cuenv.errors import ChannelError, UsageError
 from cuenv.lockfile import LockedPackage
 from cuenv.urls import channel_url, printable, short_channel, strip_credentials
-from cuenv.world.sources import HOST, Sources
+from cuenv.world.sources import HOST, Sources, place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ def reach(channels: Sequence[str], named: Sequence[str], sources: Sources, scrat
     sources = sources.reaching((*channels, *named))
     plan = _Plan(sources, scratch)
     told = tuple(dict.fromkeys(plan.told(name) for name in channels))
-    names = {name: plan.name(name) for name in named}
+    names = {name: plan.told(name) for name in named}
     return Reach(
         channels=told,
         names=names,
@@ -100,18 +101,18 @@ class _Plan:
         target = self.sources.target(url)
         path = short_channel(url)
         name = path if "://" not in path else path.partition("://")[2].partition("/")[2]
-        if "://" not in target:
-            return self._folder(url, Path(target), name or "channel")
+        if {"", ".", ".."} & set(name.split("/")):  # a link of that name would lie elsewhere
+            raise UsageError(f"--engine conda-lock: {printable(path)} is no channel that conda could be told of")
+        if "://" not in target or target.startswith("file://"):
+            return self._folder(url, Path(place(target)), name)
         if self.sources.offline:
             raise ChannelError(
                 f"offline, and conda-lock keeps no cache of channels: {short_channel(url)} is on the network",
                 hint="leave out --engine conda-lock, or name folders with --mirror",
             )
         self.origins.append((strip_credentials(target).rstrip("/"), url))
-        if target == url:
-            return path
         base, mark, last = target.rpartition(f"/{name}")
-        if not name or not mark or last or "://" not in base:
+        if not mark or last or "://" not in base:
             raise UsageError(
                 f"--engine conda-lock: conda reaches a mirror of {printable(path)} only where the URL ends with "
                 f"/{printable(name)}, and this one is {printable(strip_credentials(target))}",
@@ -120,12 +121,15 @@ class _Plan:
         return self._named(name, base)
 
     def _folder(self, url: str, folder: Path, name: str) -> str:
+        if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises where a folder above cannot be searched
+            raise ChannelError(f"channel {printable(short_channel(url))}: {printable(str(folder))} is no folder")
         base = self.scratch / str(len(self.links))
         self.links.append((base / name, folder))
         self.origins.append((f"file://{quote(str(base / name))}", url))
         return self._named(name, f"file://{quote(str(base))}")
 
     def _named(self, name: str, base: str) -> str:
+        # Said of every channel: conda-lock would cut a channel's URL in a requirement down to its last part.
         if self.bases.get(name, base) != base:  # another host's channel of that name
             raise UsageError(
                 f"--engine conda-lock: conda cannot tell two channels apart that are both called {printable(name)}",

@@ -44,6 +44,10 @@ _FAR = re.compile(
     r"Could not resolve host|Could not connect|Failed to connect|Download error|HTTP (?:000|4\d\d|5\d\d)|"
     r"status code: [45]\d\d|Transfer finalized|Timeout was reached|timed out|File not found"
 )
+_USER = re.compile(r"//[^\s/@'\"]*@")
+_TOKEN = re.compile(r"/t/[\w-]{8,}")
+"""Credentials in what is nearly a URL: conda mangles some when it says them."""
+_FRAMES = (" ", "Traceback", "The above exception", "During handling", "subprocess.CalledProcessError")
 _HINT = "leave out --engine conda-lock: the embedded solver tells more"
 
 
@@ -161,7 +165,7 @@ def _failed(done: Completed, request: SolveRequest, plan: Reach, client: Client,
     if _UNSOLVABLE.search(said.kind):
         missing = [pin.yaml_text() for pin in request.spec.pins if pin.name in said.packages]
         return Unsatisfiable(platform=request.platform, missing=tuple(missing), text=said.message)
-    last = said.message or done.reason
+    last = " ".join(said.message.partition("\n\n")[0].split()) or done.reason
     error: CuenvError = OutsideError(f"conda-lock with {client} failed: {last}", hint=_HINT)
     if _FAR.search(said.kind):
         error = ChannelError(f"{client} cannot read a channel: {last}", hint=_HINT)
@@ -189,7 +193,8 @@ class _Said:
         if isinstance(problems, list):
             message = "\n".join(str(item) for item in problems)
         lines = message.strip().splitlines() if isinstance(message, str) else _tail(done.err)
-        self.message = self._clean("\n".join(lines[: self._LINES]), plan)
+        kept = [line for line in lines if "conda-lock-fake-repodata" not in line]
+        self.message = self._clean("\n".join(kept[: self._LINES]), plan)
         listed = answer.get("packages")
         texts = [str(item) for item in listed] if isinstance(listed, list) else []
         self.packages = {re.split(r"[\s=<>!~\[]", text.rpartition("::")[2], maxsplit=1)[0] for text in texts}
@@ -199,7 +204,7 @@ class _Said:
             text = text.replace(seen, url)
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return printable(redact(text)).strip()
+        return printable(_TOKEN.sub("/t/***", _USER.sub("//", redact(text)))).strip()
 
 
 def _answer(text: str) -> dict[str, object]:
@@ -214,8 +219,7 @@ def _answer(text: str) -> dict[str, object]:
 
 def _tail(text: str) -> list[str]:
     """The last lines that are no traceback: what failed, and not where in conda-lock."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith((" ", "Traceback"))]
-    return lines[-3:]
+    return [line for line in text.splitlines() if line.strip() and not line.startswith(_FRAMES)][-3:]
 
 
 def _secrets(plan: Reach, sources: Sources) -> list[str]:
