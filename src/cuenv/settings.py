@@ -102,7 +102,6 @@ KINDS: Mapping[str, Kind] = {
     "mirrors": Kind(flag="--mirror", variable="CUENV_MIRROR", type=tuple, default=(), check=_mirror, place="target"),
     "offline": Kind(flag="--offline", variable="CUENV_OFFLINE", type=bool, default=False),
     "engine": Kind(flag="--engine", variable="CUENV_ENGINE", default="embedded", check=_one_of(*ENGINES)),
-    "conda": Kind(flag="--conda", variable="CUENV_CONDA", place="path"),
     "knowledge": Kind(flag="--knowledge", variable="CUENV_KNOWLEDGE", place="always"),
     "color": Kind(flag="--color", variable="CUENV_COLOR", default="auto", check=_one_of(*COLOURS)),
     "no-progress": Kind(flag="--no-progress", variable="CUENV_NO_PROGRESS", type=bool, default=False),

@@ -75,7 +75,7 @@ def command(path: Path, **values: Any) -> int:
     if values["repair"] or values["output"]:
         from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then
 
-        engine.refuse("--repair")
+        engine.refuse("--repair", "-o NEW.yml")
         return repair_file(path, values, knowledge)
     show = progress(quiet=values["quiet"])
     request = LockRequest(

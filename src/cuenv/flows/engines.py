@@ -34,8 +34,8 @@ class Engine:
         """Whether it is not the embedded one."""
         return self.name != ENGINES[0]
 
-    def refuse(self, option: str) -> None:
-        """Refuse an option that only the embedded solver can serve.
+    def refuse(self, option: str, value: str) -> None:
+        """Refuse an option that only the embedded solver can serve; ``value`` is what the hint shows behind it.
 
         Raises:
             UsageError: this is another one.
@@ -44,7 +44,7 @@ class Engine:
             raise UsageError(
                 f"{option} needs the embedded solver, which keeps and freezes single packages; "
                 f"{self.name} solves everything anew",
-                hint=f"cuenv lock --engine {ENGINES[0]} {option}",
+                hint=f"cuenv lock --engine {ENGINES[0]} {option} {value}",
             )
 
 

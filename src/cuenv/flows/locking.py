@@ -104,7 +104,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         OutsideError: the solver crashed, or a file cannot be written.
     """
     if request.update:
-        request.engine.refuse("--update")
+        request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
     kept, facts = standing(request.updating, knowledge)
