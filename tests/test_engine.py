@@ -10,22 +10,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from channel_builder import pkg, write
+from channel_builder import pkg, request, write
 from commands import HOST, run
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.errors import ChannelError, ExitCode, OutsideError, UsageError
 from cuenv.facts import VirtualPackage
+from cuenv.flows.engines import Engine, compared
 from cuenv.flows.lock_files import LOCK_NAME, read_lock
 from cuenv.formats import conda_lock_input
+from cuenv.lockfile import Solution
 from cuenv.specs import parse_spec
 from cuenv.world.conda_channels import reach
 from cuenv.world.conda_client import find_client
+from cuenv.world.process import run as run_program
+from cuenv.world.solve import solve
 from cuenv.world.sources import Mirror, Sources, parse_mirror
+from pip_index import index, stock
 
 FORGE = "https://conda.anaconda.org/conda-forge"
 OLD = ("--gpu", "A800", "--driver", "470.129.06", "--glibc", "2.31")
@@ -186,6 +192,25 @@ def test_an_answer_that_is_not_what_was_asked_is_refused(
 
 
 @pytest.mark.slow
+def test_the_pip_part_stays_with_uv(tmp_path: Path, lock: Lock, client: Callable[[str], Path]) -> None:
+    """conda-lock never hears of it: it would download a table of names, and resolve for another machine."""
+    from cuenv.world.packages import write_channel
+
+    more = [pkg("python", "3.12.7", "h1_0_cpython"), pkg("pip", "25.0", subdir="noarch", noarch="generic")]
+    write_channel(tmp_path / "mirror" / "forge", [*PACKAGES, *more], subdirs=("linux-64", "noarch"))
+    text = ENVIRONMENT + "  - python=3.12\n  - pip\n  - pip: [psutil]\n"
+    with index(stock(tmp_path / "index")) as server:
+        environ = {"UV_DEFAULT_INDEX": f"{server.url}/simple", "NO_PROXY": "*"}
+        for folder, words in (("ours", ()), ("theirs", ("--engine", "conda-lock", "--conda", client("solve")))):
+            done = lock(folder, *words, text=text, **environ)
+            assert done.returncode == ExitCode.OK, done.stderr
+    for name in ("requirements-linux-64.lock.txt", "conda-linux-64.lock"):
+        assert (tmp_path / "ours" / name).read_text() == (tmp_path / "theirs" / name).read_text()
+    assert read_lock(tmp_path / "theirs" / LOCK_NAME).pip == ("psutil==6.0",)
+    assert not [word for word in calls(tmp_path)[-1]["argv"] if "psutil" in word]
+
+
+@pytest.mark.slow
 def test_another_hash_than_the_channels_is_refused(lock: Lock, client: Callable[[str], Path]) -> None:
     done = lock("theirs", "--engine", "conda-lock", "--conda", client("hash"))
     assert done.returncode == ExitCode.INPUT
@@ -299,6 +324,12 @@ def test_the_client_is_looked_for_in_order(tmp_path: Path, client: Callable[[str
         find_client(str(other), {"PATH": path})
 
 
+def test_a_program_that_takes_its_time_is_waited_for() -> None:
+    ticks: list[float] = []
+    done = run_program(["sleep", "1.3"], None, tick=lambda: ticks.append(time.monotonic()))
+    assert (done.code, done.reason, len(ticks)) == (0, None, 1)
+
+
 def test_requirements_on_one_name_become_one() -> None:
     """conda-lock would keep the last one."""
     pins = tuple(map(parse_spec, ("a<3", "conda-forge::a", "a=1|=2=b*", "b", "a>=1", "__cuda>=12")))
@@ -317,6 +348,54 @@ def test_virtual_packages_as_conda_lock_reads_them() -> None:
     assert json.loads(text) == {
         "subdirs": {"linux-64": {"packages": {"__cuda": "12.2", "__archspec": "1 x86_64"}}},
     }
+
+
+def answer(tmp_path: Path, **changes: Any) -> tuple[list[Solution], Sources]:
+    """The embedded solver's answer to ``app``, with another package in place of app, as if conda-lock had given it."""
+    sources = write(tmp_path / "channel", {"conda-forge": PACKAGES})
+    found = solve(request("app", "lib"), sources)
+    assert isinstance(found, Solution)
+    app = found.package("app")
+    assert app
+    changed = replace(app, depends=("lib >=1,<4",), constrains=(), **changes)
+    return [replace(found, packages=(changed, *(item for item in found.packages if item is not app)))], sources
+
+
+SPEC = EnvironmentSpec(name="", channels=("conda-forge",), pins=(Pin(name="app"),))
+STOCK = Engine(name="conda-lock")
+
+
+def test_the_records_complete_an_answer(tmp_path: Path) -> None:
+    given, sources = answer(tmp_path)
+    (whole,), findings = compared(STOCK, SPEC, given, sources)
+    (app,) = [item for item in whole.packages if item.name == "app"]
+    assert (app, findings) == (solve(request("app", "lib"), sources).package("app"), [])  # type: ignore[union-attr]
+    assert compared(Engine(), SPEC, given, sources) == (given, [])
+
+
+def test_the_other_archive_format_keeps_its_hashes(tmp_path: Path) -> None:
+    url = f"{FORGE}/linux-64/app-1.3-c_0.conda"
+    given, sources = answer(tmp_path, url=url, md5="1" * 32, sha256=None)
+    (whole,), findings = compared(STOCK, SPEC, given, sources)
+    app = whole.package("app")
+    assert app
+    assert (app.url, app.md5, app.depends, findings) == (url, "1" * 32, (), [])
+
+
+def test_a_package_without_record_is_refused(tmp_path: Path) -> None:
+    given, sources = answer(tmp_path, version="9", url=f"{FORGE}/linux-64/app-9-c_0.conda")
+    _, (finding,) = compared(STOCK, SPEC, given, sources)
+    assert (finding.code, finding.severity) == ("CU113", "error")
+    assert "no channel has a record of app 9 c_0" in finding.message
+
+
+def test_channels_that_only_conda_reaches_are_said(tmp_path: Path) -> None:
+    given, _ = answer(tmp_path)
+    lost = Sources(mirrors=(Mirror(origin=FORGE, target=str(tmp_path / "gone")),))
+    (same,), (finding,) = compared(STOCK, SPEC, given, lost)
+    assert same == given[0]
+    assert (finding.code, finding.severity) == ("CU114", "warning")
+    assert "stands without builds: channel conda-forge" in finding.message
 
 
 def test_what_conda_reads_means_the_same_to_conda_lock(tmp_path: Path) -> None:

@@ -91,22 +91,24 @@ def compared(
 
 def _one(engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sources) -> tuple[Solution, list[Finding]]:
     from cuenv.world.answers import unmet  # noqa: PLC0415 - the solver is heavy
-    from cuenv.world.solve import recorded  # noqa: PLC0415 - as above
+    from cuenv.world.solve import recorded, stem  # noqa: PLC0415 - as above
 
     channels = spec.channels or ("defaults",)
-    findings = []
-    why = "their channels have no such record"
+    findings, unknown = [], []
     try:
         records = recorded(solution.packages, channels, solution.platform, sources)
     except ChannelError as error:
-        records, why = {}, error.message
-    unknown = [package.name for package in solution.packages if package.url not in records]
-    if unknown:
-        findings.append(_unknown(engine, unknown, len(solution.packages), why))
-    whole = replace(
-        solution, packages=tuple(_checked(package, records.get(package.url)) for package in solution.packages)
-    )
-    wrong = list(dict.fromkeys(unmet(spec.pins, whole, channels, sources)))
+        records = {}
+        findings.append(_alone(engine, len(solution.packages), error.message))
+    else:
+        unknown = [
+            f"no channel has a record of {package.name} {package.version} {package.build}"
+            for package in solution.packages
+            if stem(package.url) not in records
+        ]
+    packages = tuple(_checked(package, records.get(stem(package.url))) for package in solution.packages)
+    whole = replace(solution, packages=packages)
+    wrong = list(dict.fromkeys([*unmet(spec.pins, whole, channels, sources), *unknown]))
     if wrong:
         findings.append(_wrong(wrong, solution))
     return whole, findings
@@ -120,6 +122,8 @@ def _checked(package: LockedPackage, record: LockedPackage | None) -> LockedPack
     """
     if record is None:
         return package
+    if record.url != package.url:  # the same build in the other archive format: its hashes are other ones
+        return replace(package, depends=record.depends, constrains=record.constrains)
     for kind, ours, theirs in (("md5", record.md5, package.md5), ("sha256", record.sha256, package.sha256)):
         if ours and theirs and ours != theirs:
             raise HashError(
@@ -130,14 +134,13 @@ def _checked(package: LockedPackage, record: LockedPackage | None) -> LockedPack
     return record
 
 
-def _unknown(engine: Engine, names: list[str], count: int, why: str) -> Finding:
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+def _alone(engine: Engine, count: int, why: str) -> Finding:
     return Finding(
         code="CU114",
         severity="warning",
-        subject=shown,
-        message=f"{len(names)} of {count} packages of {engine.name} ({shown}) are not compared with the records of "
-        f"their channels, and their requirements stand without builds: {why}",
+        subject=engine.name,
+        message=f"the {count} packages of {engine.name} are not compared with the records of their channels, and what "
+        f"they require stands without builds: {why}",
     )
 
 

@@ -47,7 +47,14 @@ _FAR = re.compile(
 _USER = re.compile(r"//[^\s/@'\"]*@")
 _TOKEN = re.compile(r"/t/[\w-]{8,}")
 """Credentials in what is nearly a URL: conda mangles some when it says them."""
-_FRAMES = (" ", "Traceback", "The above exception", "During handling", "subprocess.CalledProcessError")
+_FRAMES = (
+    " ",
+    "Traceback",
+    "Locking dependencies",
+    "The above exception",
+    "During handling",
+    "subprocess.CalledProcessError",
+)
 _HINT = "leave out --engine conda-lock: the embedded solver tells more"
 
 
@@ -181,7 +188,7 @@ class _Said:
         packages: names that the client did not find at all.
     """
 
-    _LINES = 40
+    _LINES, _WIDTH = 40, 500
 
     def __init__(self, done: Completed, plan: Reach, sources: Sources) -> None:
         self._secrets = _secrets(plan, sources)
@@ -194,7 +201,8 @@ class _Said:
             message = "\n".join(str(item) for item in problems)
         lines = message.strip().splitlines() if isinstance(message, str) else _tail(done.err)
         kept = [line for line in lines if "conda-lock-fake-repodata" not in line]
-        self.message = self._clean("\n".join(kept[: self._LINES]), plan)
+        cleaned = (self._clean(line[: 2 * self._WIDTH], plan)[: self._WIDTH] for line in kept[: self._LINES])
+        self.message = "\n".join(cleaned).strip()
         listed = answer.get("packages")
         texts = [str(item) for item in listed] if isinstance(listed, list) else []
         self.packages = {re.split(r"[\s=<>!~\[]", text.rpartition("::")[2], maxsplit=1)[0] for text in texts}
@@ -204,7 +212,7 @@ class _Said:
             text = text.replace(seen, url)
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return printable(_TOKEN.sub("/t/***", _USER.sub("//", redact(text)))).strip()
+        return printable(_TOKEN.sub("/t/***", _USER.sub("//", redact(text)))).rstrip()
 
 
 def _answer(text: str) -> dict[str, object]:
