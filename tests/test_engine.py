@@ -441,7 +441,7 @@ def test_how_conda_is_told_of_channels(tmp_path: Path) -> None:
 def test_defaults_are_told_by_their_parts(tmp_path: Path) -> None:
     plan = reach(("defaults",), (), Sources(default_channels=("https://own.example/pkgs/main",)), tmp_path)
     assert plan.channels == ("defaults",)
-    assert plan.settings["default_channels"] == ["pkgs/main"]
+    assert plan.settings["default_channels"] == ["https://own.example/pkgs/main"]
     assert plan.settings["custom_channels"] == {"pkgs/main": "https://own.example"}
 
 

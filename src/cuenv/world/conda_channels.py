@@ -87,7 +87,8 @@ class _Plan:
     def told(self, name: str) -> str:
         if name != "defaults":
             return self.name(name)
-        self.defaults = {"default_channels": [self.name(url) for url in self.sources.default_channels]}
+        names = [self.name(url) for url in self.sources.default_channels]
+        self.defaults = {"default_channels": [f"{self.bases[item]}/{item}" for item in names]}  # no name is looked up
         return name
 
     def name(self, channel: str) -> str:
