@@ -17,7 +17,6 @@ from cuenv.lockfile import content_digest
 from cuenv.world.delivery import load_delivery
 from cuenv.world.files import is_file, shown
 
-
 _PLACE = ".github/workflows/environment.yml"
 
 
