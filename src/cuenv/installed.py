@@ -25,6 +25,12 @@ def installed_findings(installed: Iterable[LockedPackage], solution: Solution) -
     return tuple(found)
 
 
+def as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
+    """How many of the locked packages are installed in their version and build."""
+    have = {(package.name, package.version, package.build) for package in installed}
+    return sum((package.name, package.version, package.build) in have for package in solution.packages)
+
+
 def _installed(code: str, name: str, message: str) -> Finding:
     fix = "make the environment again from its lock"
     return Finding(code=code, severity="error", subject=name, message=message, fix=fix)

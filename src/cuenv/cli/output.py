@@ -71,8 +71,8 @@ def error_json(code: str, message: str, hint: str | None) -> str:
     return json.dumps({"schema": "cuenv/error/1", "error": error}, indent=2, ensure_ascii=False)
 
 
-def report_lines(report: Report, *, verbose: bool = False) -> list[str]:
-    """A report as lines: one for each finding, its evidence when asked, its fix."""
+def report_lines(report: Report, *, verbose: bool = False, strict: bool = False) -> list[str]:
+    """A report as lines: its head, then each finding, its evidence when asked, its fix; last the verdict."""
     lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
     for finding in report.findings:
         lines.append(f"{styled(finding.severity, finding.severity, sys.stdout)} {finding.code} {finding.message}")
@@ -81,9 +81,10 @@ def report_lines(report: Report, *, verbose: bool = False) -> list[str]:
         if finding.fix:
             lines.append(f"        fix: {finding.fix}")
     counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
-    verdict = "fine" if not counts["error"] else f"{counts['error']} error(s)"
+    refused = strict and counts["warning"] > 0
+    verdict = f"{counts['error']} error(s)" if counts["error"] else "not fine" if refused else "fine"
     also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
-    lines.append(f"{styled(verdict, 'error' if counts['error'] else 'ok', sys.stdout)}{also}")
+    lines.append(f"{styled(verdict, 'ok' if verdict == 'fine' else 'error', sys.stdout)}{also}")
     return [printable(line) if "\x1b" not in line else line for line in lines]
 
 

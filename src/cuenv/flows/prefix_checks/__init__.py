@@ -15,6 +15,9 @@ CHECKS = ("packages",)
 """Names of the modules here, in the order of the report; each has ``check(subject) -> Check``."""
 
 
+NO_LOCK = "no lock to compare with: name one with --lock"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """What the checks look at.
@@ -23,6 +26,7 @@ class Subject:
         prefix: the environment as its records tell it.
         facts: the host that it is to run on.
         lock: that it was made from; ``None`` when none is named or found.
+        no_lock: why there is none.
         profile: what the team asked for, where it is known.
         environ: the variables of this process; a check says which of them it reads.
     """
@@ -32,6 +36,7 @@ class Subject:
     knowledge: Knowledge
     environ: Mapping[str, str]
     lock: Lock | None = None
+    no_lock: str = NO_LOCK
     profile: Profile | None = None
 
     @property

@@ -11,6 +11,6 @@ def check(subject: Subject) -> Check:
     """Missing, changed and further packages."""
     solution = subject.solution
     if solution is None:
-        return skipped("packages", "no lock to compare with: name one with --lock")
+        return skipped("packages", subject.no_lock)
     findings = installed_findings(subject.prefix.conda, solution)
     return judged("packages", f"{len(subject.prefix.conda)} conda packages against the lock", findings)
