@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from cuenv.cuda_files import CudaFiles
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution
 from cuenv.prefix import Prefix
 from cuenv.profile import Profile
 
-CHECKS = ("packages",)
+CHECKS = ("packages", "sources", "runtime", "host")
 """Names of the modules here, in the order of the report; each has ``check(subject) -> Check``."""
 
 
 NO_LOCK = "no lock to compare with: name one with --lock"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """What the checks look at.
 
@@ -43,3 +45,10 @@ class Subject:
     def solution(self) -> Solution | None:
         """The lock's part for the platform of the host."""
         return self.lock.solution(self.facts.platform) if self.lock else None
+
+    @cached_property
+    def cuda_files(self) -> CudaFiles:
+        """What the environment's files say about CUDA; read once, by the first check that asks."""
+        from cuenv.world.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
+
+        return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})

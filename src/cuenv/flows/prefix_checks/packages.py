@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
-from cuenv.installed import installed_findings, pip_command, pip_findings
+from cuenv.installed import installed_findings, pip_command, pip_findings, put_back
 from cuenv.lock_laws import cpu_twins, cuda_components
 from cuenv.lockfile import Solution
 from cuenv.prefix_laws import cpu_torch, prefix_findings
@@ -71,5 +71,10 @@ def _twins(subject: Subject) -> Iterator[Finding]:
         wanted = f"CUDA is there beside it ({', '.join(sorted({*wheels, *(item.name for item in cuda)})[:3])})"
     else:
         wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
-    fix = pip_command(prefix, "install", "--force-reinstall", f"torch=={torch.version.partition('+')[0]}")
+    release = torch.version.partition("+")[0]
+    fix = (
+        put_back(locked, prefix.path)
+        if locked
+        else pip_command(prefix, "install", "--force-reinstall", f"torch=={release}")
+    )
     yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)
