@@ -48,7 +48,7 @@ def test_without_arguments_both_are_reported_and_the_worse_counts(demo: Path, tm
     lock, environment = done.stdout.split("\n\n")
     assert lock.startswith("conda-lock.yml: ")
     assert environment.startswith(f"{tmp_path}/env: conda environment, ")
-    next((tmp_path / "env/conda-meta").glob("pip-*.json")).unlink()
+    next((tmp_path / "env/conda-meta").glob("mkl-*.json")).unlink()
     told = run("check", "--json", *HOST, folder=tmp_path, **active)
     assert told.returncode == ExitCode.NEGATIVE
     data = json.loads(told.stdout)

@@ -21,11 +21,13 @@ COMMANDS = {
     "inspect": "what this machine is: driver, GPUs, C library, toolkits, torch",
     "resolve": "choose and write environment.yml for a host",
     "lock": "solve environment.yml and write its lock files",
+    "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock, or an installed environment, against a host and the laws",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
     "why-not": "why something else was not chosen: why-not cuda=13.0",
+    "explain": "what recipes say about CUDA and PyTorch, and what is true",
     "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
     "profile": "profiles, shipped and your own: list, show, new, validate",
     "config": "each setting and where it came from",
@@ -97,7 +99,22 @@ def cli(ctx: click.Context) -> None:
     writes environment.yml with every CUDA component from one channel, locks it, and checks the result. It says why.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        _show_next_step()
+
+
+def _show_next_step() -> None:
+    """``cuenv`` alone: what lies in this folder, and what to type next."""
+    import os  # noqa: PLC0415 - only then
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    from cuenv.cli.output import emit  # noqa: PLC0415 - as above
+    from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
+    from cuenv.urls import printable  # noqa: PLC0415 - as above
+
+    step = next_step(Path(), os.environ)
+    width = max(len(command) for command, _ in step.commands)
+    lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in step.commands)]
+    emit("\n".join(map(printable, [*lines, "", "all commands: cuenv --help"])))
 
 
 def run(argv: Sequence[str]) -> int:
