@@ -117,6 +117,14 @@ def summary(objects: tuple[CodeObject, ...]) -> Summary:
     )
 
 
+def by_section(objects: tuple[CodeObject, ...]) -> dict[str, tuple[CodeObject, ...]]:
+    """Objects by the section in which they lie."""
+    found: dict[str, list[CodeObject]] = {}
+    for item in objects:
+        found.setdefault(item.section, []).append(item)
+    return {section: tuple(items) for section, items in found.items()}
+
+
 def read_code(data: Data, elf: Elf, *, deep: bool = False) -> FileCode:
     """The device code of an ELF file.
 
