@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cuenv.binary.data import BinaryError, Data, numbers
+from cuenv.binary.data import BinaryError, Data, numbers, take
 from cuenv.versions import Capability, Target
 
 EntryKind = Literal["sass", "ptx", "lto", "tile", "other"]
@@ -30,6 +30,8 @@ _VERSION = 1
 _COMPRESSED = 0x2000 | 0x8000
 _EXACT, _FAMILY = 0x100000, 0x200000
 _MOST_CONTAINERS, _MOST_ENTRIES = 1 << 18, 1 << 20
+_MOST_PADDING = 1 << 16  # steps of eight bytes
+_ALIGNED = 8
 _LONGEST_HEADER = 1 << 16
 
 _BARE_PTX = 72
@@ -62,6 +64,7 @@ class FatbinReader:
     _lists: dict[tuple[Entry, ...], tuple[Entry, ...]] = field(default_factory=dict)
     _containers_left: int = _MOST_CONTAINERS
     _entries_left: int = _MOST_ENTRIES
+    _padding_left: int = _MOST_PADDING
 
     def containers(self, start: int, end: int) -> Iterator[tuple[int, tuple[Entry, ...]]]:
         """The containers of a section that holds nothing else: offset in the file and entries of each.
@@ -73,13 +76,16 @@ class FatbinReader:
         while at + HEADER.size <= end:
             magic, _, _, _ = self._header(at)
             if magic != MAGIC:
-                if magic:
+                self._padding_left -= 1
+                if magic or self._padding_left < 0:
                     raise BinaryError(f"damaged: no container of device code at byte {at}")
-                at += 8 - at % 8  # padding between containers
+                at += _ALIGNED - at % _ALIGNED  # padding between containers
                 continue
             entries, following = self.container(at, end)
             yield at, entries
             at = following
+        if at < end and any(take(self.data, at, end - at, "a container of device code")):
+            raise BinaryError(f"truncated or damaged: {end - at} bytes at byte {at} are no container of device code")
 
     def container(self, at: int, end: int) -> tuple[tuple[Entry, ...], int]:
         """The entries of the container at an offset, and where it ends.
