@@ -30,8 +30,6 @@ MIXED = elf(
 OLD = elf(fatbin(cubins(50, 60)))
 PLAIN = elf(Part(".text", b"\x90"))
 
-not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["schema", "files"],
@@ -206,9 +204,10 @@ def test_a_folder_with_everything_bad_is_scanned_to_its_end(bad: Path) -> None:
     assert answer["other_files"] == 2
 
 
-@not_root
 def test_what_is_forbidden_is_said(bad: Path) -> None:
     (bad / "good.so").chmod(0)
+    if os.access(bad / "good.so", os.R_OK):
+        pytest.skip("root may read everything")
     (bad / "closed").mkdir(mode=0)
     code, answer = as_json(".", "--gpu", "6.0", folder=bad)
     assert code == ExitCode.NEGATIVE
@@ -217,6 +216,7 @@ def test_what_is_forbidden_is_said(bad: Path) -> None:
         "./closed": "permission denied",
     }.items()
     assert run("scan", "closed", folder=bad).returncode == ExitCode.INPUT
+    (bad / "closed").chmod(0o700)  # so that it can be removed
 
 
 def test_a_name_of_any_bytes_reaches_no_terminal_raw(tmp_path: Path) -> None:
