@@ -42,14 +42,14 @@ def test_one_line_for_each_check(demo: Path) -> None:
 def test_without_arguments_both_are_reported_and_the_worse_counts(demo: Path, tmp_path: Path) -> None:
     shutil.copy(demo / "conda-lock.yml", tmp_path)
     shutil.copytree(demo / "env", tmp_path / "env", symlinks=True)
-    active = {"CONDA_PREFIX": str(tmp_path / "env")}
-    done = run("check", *HOST, folder=tmp_path, **active)
+    active = str(tmp_path / "env")
+    done = run("check", *HOST, folder=tmp_path, CONDA_PREFIX=active)
     assert done.returncode == ExitCode.OK, done.stderr
     lock, environment = done.stdout.split("\n\n")
     assert lock.startswith("conda-lock.yml: ")
     assert environment.startswith(f"{tmp_path}/env: conda environment, ")
     next((tmp_path / "env/conda-meta").glob("mkl-*.json")).unlink()
-    told = run("check", "--json", *HOST, folder=tmp_path, **active)
+    told = run("check", "--json", *HOST, folder=tmp_path, CONDA_PREFIX=active)
     assert told.returncode == ExitCode.NEGATIVE
     data = json.loads(told.stdout)
     assert data["schema"] == data["environment"]["schema"] == "cuenv/report/1"
@@ -58,7 +58,7 @@ def test_without_arguments_both_are_reported_and_the_worse_counts(demo: Path, tm
     (packages,) = [item for item in data["environment"]["checks"] if item["name"] == "packages"]
     assert (packages["status"], packages["codes"]) == ("fail", ["CU201"])
     (tmp_path / "conda-lock.yml").unlink()
-    alone = run("check", *HOST, folder=tmp_path, **active)
+    alone = run("check", *HOST, folder=tmp_path, CONDA_PREFIX=active)
     assert (alone.returncode, alone.stdout.count("conda environment")) == (ExitCode.OK, 1)
 
 
@@ -144,10 +144,9 @@ def test_nothing_private_is_left(demo: Path, tmp_path: Path) -> None:
     shutil.copytree(demo / "env", home / "envs/alice-env", symlinks=True)
     (home / "envs/alice-env/conda-meta/cut-1-0.json").write_text("")
     words = ("check", "--prefix", str(home / "envs/alice-env"), *HOST, "-v")
-    names = {"HOME": str(home), "USER": "alice"}
     for form in ("text", "json", "github", "markdown"):
-        plain = run(*words, "--format", form, folder=tmp_path, **names).stdout
-        shared = run(*words, "--format", form, "--redact", folder=tmp_path, **names).stdout
+        plain = run(*words, "--format", form, folder=tmp_path, HOME=str(home), USER="alice").stdout
+        shared = run(*words, "--format", form, "--redact", folder=tmp_path, HOME=str(home), USER="alice").stdout
         assert str(home) in plain.replace("\\", "")
         assert str(home) not in shared.replace("\\", "")
         assert "/envs/alice-env" in shared.replace("\\", "")

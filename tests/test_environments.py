@@ -146,6 +146,6 @@ def test_what_is_named_counts_alone(here: Path, home: Path, tmp_path: Path) -> N
 def test_what_excludes_itself_is_refused(here: Path, home: Path) -> None:
     for words in ({"prefix": Path("a"), "name": "b"}, {"lock": Path("a")}):
         with pytest.raises(UsageError):
-            asked(None, environ(home), **words)  # type: ignore[arg-type]  # each is of one of its types
+            asked(None, environ(home), **words)
     with pytest.raises(UsageError, match="named twice"):
         asked(Path("a"), environ(home), prefix=Path("b"), lock=Path("c"))
