@@ -25,7 +25,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 @click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
 @click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
 @host_options
-@click.option("--strict", is_flag=True, help="Exit code 1 on warnings as well.")
+@click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
