@@ -18,7 +18,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
 from cuenv.machine import machine_findings
-from cuenv.report import Finding, Report, report
+from cuenv.report import Finding, Report, allowed, report
 from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
 from cuenv.world.files import is_file
@@ -61,11 +61,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
     by_pip = sum(len(item.pip) for item in lock.solutions)
     also = f" and {by_pip} for pip" if by_pip else ""
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
-    allowed = lock.metadata.get("cuenv_allowed", "").split()
-    lenient = [
-        replace(item, severity="warning") if item.severity == "error" and item.code in allowed else item
-        for item in found
-    ]
+    lenient = allowed(found, lock.metadata.get("cuenv_allowed", "").split())
     return Checked(report=report(str(path), lenient, looked), facts=facts, layers=layers)
 
 

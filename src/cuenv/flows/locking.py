@@ -20,11 +20,7 @@ from cuenv.flows.lock_files import (
     spec_digest,
 )
 from cuenv.flows.lock_products import create_commands, write_products
-from cuenv.flows.pip_locking import (
-    NEVER_ALLOWED,
-    before_pip,
-    lock_pip,
-)
+from cuenv.flows.pip_locking import before_pip, lock_pip
 from cuenv.flows.updating import Update, standing, updated
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
@@ -32,7 +28,7 @@ from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
 from cuenv.lock_laws import cpu_twins, lock_findings
 from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.profile import Profile
-from cuenv.report import Finding, Report, report
+from cuenv.report import Finding, Report, allowed, report
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
 from cuenv.verify import candidate_of, host_findings
@@ -117,7 +113,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     ]
     if not any(item.code == "CU413" for item in before):
         before += [finding for host in hosts for finding in judge_spec(spec, host, knowledge)]
-    early = report(request.path.name, _allowed(before, request.allow))
+    early = report(request.path.name, allowed(before, request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:
         return refused
@@ -142,7 +138,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
             after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
-    late = report(request.path.name, _allowed(after, request.allow))
+    late = report(request.path.name, allowed(after, request.allow))
     if late.errors:
         return replace(refused, report=late)
     made = Lock(
@@ -235,16 +231,6 @@ def _without_cuda(
             fix=f"CONDA_OVERRIDE_CUDA={named_cuda(spec) or '12.4'} cuenv lock {shlex.quote(str(request.path))}",
         ),
     )
-
-
-def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
-    """The findings, with those that ``--allow`` names as warnings."""
-    return [
-        replace(item, severity="warning", fix=None)
-        if item.severity == "error" and item.code in set(allow) - NEVER_ALLOWED
-        else item
-        for item in findings
-    ]
 
 
 def _metadata(

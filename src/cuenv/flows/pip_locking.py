@@ -15,8 +15,6 @@ from cuenv.urls import redact
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
-NEVER_ALLOWED = frozenset({"CU510", "CU514"})
-"""Findings after which there is no pip part to lock: only leaving it out helps."""
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
