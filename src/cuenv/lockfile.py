@@ -155,12 +155,22 @@ def digest(*parts: str) -> str:
     return total.hexdigest()
 
 
-def content_digest(solutions: Sequence[Solution]) -> str:
-    """Digest over what is locked, by which a later edit by hand is seen."""
+_LEAST = ("cuenv_minimum_", "cuenv_served_")
+"""How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
+
+
+def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | None = None) -> str:
+    """Digest over what is locked, by which a later edit by hand is seen.
+
+    Args:
+        solutions: all that is locked.
+        metadata: of the lock; what it says of the least host counts as well.
+    """
     rows = [
         [solution.platform, package.url, package.md5 or "", package.sha256 or ""]
         for solution in solutions
         for package in solution.packages
     ]
     rows += [["pip", item.platform, pip.url, pip.sha256 or ""] for item in solutions for pip in item.pip]
+    rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(_LEAST)]
     return digest(json.dumps(sorted(rows)))

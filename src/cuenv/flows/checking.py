@@ -12,12 +12,13 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import read_environment, read_lock, recorded_host, spec_digest
+from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, recorded_host, spec_digest
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
 from cuenv.machine import machine_findings
+from cuenv.minimum_host import record_findings
 from cuenv.report import Finding, Report, allowed, report
 from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
@@ -55,6 +56,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
         found += _pip(solution)
         host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
         found += host_findings(solution, host, knowledge)
+        found += _by_record(lock, solution, host, knowledge)
     mine = lock.solution(facts.platform)
     layers = coverage(mine, facts, knowledge) if mine else ()
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
@@ -107,6 +109,13 @@ def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
         if lock.metadata.get("cuenv_environment") == spec_digest(spec):
             continue
         yield from _unsatisfied(lock, spec, file)
+
+
+def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    try:
+        return tuple(record_findings(lock, solution, facts, knowledge))
+    except ValueError as error:
+        raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
 
 
 def _pip(solution: Solution) -> Iterator[Finding]:

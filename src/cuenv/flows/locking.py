@@ -27,11 +27,9 @@ from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
 from cuenv.lock_laws import cpu_twins, lock_findings
 from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
-from cuenv.profile import Profile
+from cuenv.minimum_host import minimum_host
 from cuenv.report import Finding, Report, allowed, report
-from cuenv.rules import Case
-from cuenv.rules.driver import minimum_driver
-from cuenv.verify import candidate_of, host_findings
+from cuenv.verify import host_findings
 from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
@@ -241,17 +239,15 @@ def _metadata(
     knowledge: Knowledge,
 ) -> dict[str, str]:
     """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
+    least = minimum_host(solutions, facts, knowledge)
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
-        "cuenv_content": content_digest(solutions),
+        "cuenv_content": content_digest(solutions, least),
         "cuenv_environment": spec_digest(spec),
         "cuenv_knowledge": knowledge.edition,
         **host_metadata(facts),
+        **least,
     }
     if request.allow:
         found["cuenv_allowed"] = " ".join(sorted(request.allow))
-    candidate = candidate_of(solutions[0], knowledge)
-    lowest = minimum_driver(candidate, Case(facts=facts, wish=Profile(), knowledge=knowledge)) if candidate else None
-    if lowest:
-        found["cuenv_minimum_driver"] = lowest
     return found
