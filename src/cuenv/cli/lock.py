@@ -103,11 +103,13 @@ def command(path: Path, **values: Any) -> int:
 
 def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
     """What an update changed, one line for each package."""
-    from cuenv.formats.lock_diff_v1 import change_line  # noqa: PLC0415 - only an update shows it
+    from cuenv.formats.lock_diff_v1 import change_line, pip_lines  # noqa: PLC0415 - only an update shows it
     from cuenv.lock_diff import diff  # noqa: PLC0415 - as above
 
-    changes = diff(before, after, (), knowledge).changes
-    return [f"updated {change_line(change)}" for change in changes] or ["updated nothing: what is named is the newest"]
+    found = diff(before, after, (), knowledge)
+    lines = [f"updated {change_line(change)}" for change in found.changes]
+    lines += [f"updated {line}" for line in pip_lines(found)]
+    return lines or ["updated nothing: what is named is the newest"]
 
 
 def _count(solution: Solution) -> str:

@@ -124,6 +124,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         spec,
         solutions,
         request.path.parent / LOCK_NAME,
+        update=request.update,
         environ=request.host.environ,
         allow=request.allow,
         offline=request.sources.offline,
