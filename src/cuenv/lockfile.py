@@ -53,6 +53,7 @@ class PipLocked:
         sha256: of that file; ``None`` when the lock that was read has none.
         size: bytes of the file; ``None`` when the index does not say.
         direct: whether the requirement itself named the URL.
+        depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
     """
 
     name: str
@@ -61,6 +62,7 @@ class PipLocked:
     sha256: str | None
     size: int | None = None
     direct: bool = False
+    depends: tuple[str, ...] = ()
 
     @property
     def from_source(self) -> bool:

@@ -44,6 +44,7 @@ def run(
     *,
     more: Mapping[str, str] | None = None,
     folder: str | None = None,
+    limit: int = LIMIT,
 ) -> Completed:
     """Run a program to its end; what fails is told in the value's ``reason``.
 
@@ -53,6 +54,7 @@ def run(
         environ: where PATH, HOME, LD_LIBRARY_PATH and TMPDIR come from; nothing else of it reaches the program.
         more: further variables for the program.
         folder: its working folder; this process's when none is named.
+        limit: bytes of each stream that are read; more is a failure.
     """
     import subprocess  # noqa: PLC0415 - 8 ms that a run without it does not need
 
@@ -76,7 +78,7 @@ def run(
     except (OSError, ValueError) as error:
         return Completed(code=None, reason=f"cannot be started: {getattr(error, 'strerror', None) or error}")
     with process:
-        return _collect(process, timeout)
+        return _collect(process, timeout, limit)
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:
@@ -88,12 +90,12 @@ def which(name: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _collect(process: subprocess.Popen[bytes], timeout: float) -> Completed:
+def _collect(process: subprocess.Popen[bytes], timeout: float, limit: int) -> Completed:
     deadline = time.monotonic() + timeout
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
-        reason = _drain(process, out, err, deadline)
+        reason = _drain(process, out, err, deadline, limit)
         if reason is None:
             code, reason = _wait(process, deadline)
     finally:
@@ -101,10 +103,10 @@ def _collect(process: subprocess.Popen[bytes], timeout: float) -> Completed:
             with contextlib.suppress(OSError):  # it may just have ended
                 os.killpg(process.pid, signal.SIGKILL)
     reason = f"no answer within {timeout:g} s" if reason == "late" else reason
-    return Completed(code=code, out=_text(out), err=_text(err), reason=reason)
+    return Completed(code=code, out=_text(out, limit), err=_text(err, limit), reason=reason)
 
 
-def _drain(process: subprocess.Popen[bytes], out: bytearray, err: bytearray, deadline: float) -> str | None:
+def _drain(process: subprocess.Popen[bytes], out: bytearray, err: bytearray, deadline: float, limit: int) -> str | None:
     import selectors  # noqa: PLC0415 - subprocess has loaded it
 
     with selectors.DefaultSelector() as selector:
@@ -120,8 +122,8 @@ def _drain(process: subprocess.Popen[bytes], out: bytearray, err: bytearray, dea
                 key.data.extend(data)
                 if not data:
                     selector.unregister(key.fileobj)
-                if len(key.data) > LIMIT:
-                    return f"wrote more than {LIMIT} bytes"
+                if len(key.data) > limit:
+                    return f"wrote more than {limit} bytes"
     return None
 
 
@@ -137,5 +139,5 @@ def _wait(process: subprocess.Popen[bytes], deadline: float) -> tuple[int | None
     return code, f"exit status {code}" if code else None
 
 
-def _text(data: bytearray) -> str:
-    return data[:LIMIT].decode("utf-8", "replace")
+def _text(data: bytearray, limit: int) -> str:
+    return data[:limit].decode("utf-8", "replace")
