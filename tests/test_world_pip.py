@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channel_builder import Server
+from channel_builder import Server, self_signed
 from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.lockfile import PipLocked
 from cuenv.pip_part import PipConflict, PipRequest, Provided
@@ -288,6 +288,46 @@ def test_settings_of_uv_and_pip_are_not_mixed(tmp_path: Path) -> None:
     }
     with_links = index_variables({**home, "PIP_FIND_LINKS": "wheels https://d.example/w"})
     assert with_links["UV_FIND_LINKS"] == f"{Path.cwd() / 'wheels'},https://d.example/w"
+
+
+def test_a_company_s_authority_is_trusted_whoever_names_it(server: Server, tmp_path: Path) -> None:
+    pem, own = self_signed(tmp_path), str(tmp_path / "cert")
+    conf = tmp_path / "pip.conf"
+    conf.write_text(f"[global]\ncert = {own}\n")
+    with index(server.folder, certificate=pem) as secure:
+        url = f"{secure.url}/simple"
+        user = variables(tmp_path / "stranger", UV_DEFAULT_INDEX=url)
+        with pytest.raises(ChannelError, match="cannot be reached"):
+            resolve(ask("psutil"), user)
+        ways: tuple[dict[str, str], ...] = (
+            {"UV_DEFAULT_INDEX": url, "SSL_CERT_FILE": own, "REQUESTS_CA_BUNDLE": "/nowhere"},
+            {"UV_DEFAULT_INDEX": url, "PIP_CERT": own},
+            {"UV_DEFAULT_INDEX": url, "REQUESTS_CA_BUNDLE": own, "CURL_CA_BUNDLE": "/nowhere"},
+            {"UV_DEFAULT_INDEX": url, "CURL_CA_BUNDLE": own, "REQUESTS_CA_BUNDLE": ""},
+            {"PIP_INDEX_URL": url, "PIP_CONFIG_FILE": str(conf), "REQUESTS_CA_BUNDLE": "/nowhere"},
+        )
+        for number, way in enumerate(ways):
+            assert locked(resolve(ask("psutil"), variables(tmp_path / f"home{number}", **way))), way
+        by_condarc = resolve(ask("psutil"), variables(tmp_path / "condarc", UV_DEFAULT_INDEX=url), certificates=own)
+        assert locked(by_condarc)
+
+
+def test_authorities_in_a_folder(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "UV_DEFAULT_INDEX": "https://c.example/simple"}
+    found = index_variables({**home, "REQUESTS_CA_BUNDLE": str(tmp_path)})
+    assert found == {"UV_DEFAULT_INDEX": "https://c.example/simple", "SSL_CERT_DIR": str(tmp_path)}
+    assert "SSL_CERT_FILE" not in index_variables(home)
+
+
+def test_the_best_release_of_all_indexes_counts_for_pip_users_alone(server: Server, tmp_path: Path) -> None:
+    wheel(tmp_path / "files", "psutil", "5.1")
+    with index(tmp_path / "files") as other:
+        both = {"INDEX_URL": f"{server.url}/simple", "EXTRA_INDEX_URL": f"{other.url}/simple"}
+        of_pip = variables(tmp_path / "home", **{f"PIP_{name}": url for name, url in both.items()})
+        of_uv = variables(tmp_path / "home", **{f"UV_{name}": url for name, url in both.items()})
+        assert locked(resolve(ask("psutil"), of_pip)) == {"psutil": "6.0"}
+        assert locked(resolve(ask("psutil"), of_uv)) == {"psutil": "5.1"}
+        assert locked(resolve(ask("psutil"), {**of_pip, "UV_INDEX_STRATEGY": "first-index"})) == {"psutil": "5.1"}
 
 
 def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def host_from(values: dict[str, Any]) -> HostOptions:
         driver=values["driver"],
         glibc=values["glibc"],
         platform=values["platform"] if "platform" in values else next(iter(values["platforms"]), None),
-        environ=os.environ,
+        environ=dict(os.environ),  # as it is now: reading channels sets some variables for rattler
         stdin=_stdin,
     )
 

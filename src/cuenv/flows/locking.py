@@ -127,6 +127,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         update=request.update,
         environ=request.host.environ,
         allow=request.allow,
+        certificates=request.sources.certificates,
         offline=request.sources.offline,
         progress=progress,
     )

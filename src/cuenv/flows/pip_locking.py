@@ -44,6 +44,7 @@ def lock_pip(
     update: tuple[str, ...] = (),
     environ: Mapping[str, str],
     allow: tuple[str, ...],
+    certificates: str | None = None,
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[list[Solution], list[Finding]]:
@@ -56,6 +57,7 @@ def lock_pip(
         update: packages of that lock that may move.
         environ: the user's variables: indexes, credentials, proxies.
         allow: codes that the user allowed; CU501 leaves the pip part out.
+        certificates: authorities that ``.condarc`` names.
         offline: take only what uv's cache holds.
         progress: told in a few words what is being done.
 
@@ -68,7 +70,9 @@ def lock_pip(
     old = read_lock(earlier) if earlier.exists() else None
     made, found = [], []
     for solution in solutions:
-        part, findings = _one(spec, solution, old, update, environ=environ, offline=offline, progress=progress)
+        part, findings = _one(
+            spec, solution, old, update, environ=environ, certificates=certificates, offline=offline, progress=progress
+        )
         made.append(part)
         found += findings
     return made, found
@@ -81,6 +85,7 @@ def _one(
     update: tuple[str, ...],
     *,
     environ: Mapping[str, str],
+    certificates: str | None,
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[Solution, list[Finding]]:
@@ -102,7 +107,7 @@ def _one(
         provided=provided(solution.packages, pypi_names()),
         prefer=tuple(item for item in kept.pip if item.name not in moving) if kept else (),
     )
-    answer = resolve(request, environ, offline=offline, progress=progress)
+    answer = resolve(request, environ, certificates=certificates, offline=offline, progress=progress)
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
     whole = replace(solution, pip=answer)

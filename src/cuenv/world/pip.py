@@ -40,13 +40,19 @@ Progress = Callable[[str], None]
 
 
 def resolve(
-    request: PipRequest, environ: Mapping[str, str], *, offline: bool = False, progress: Progress | None = None
+    request: PipRequest,
+    environ: Mapping[str, str],
+    *,
+    certificates: str | None = None,
+    offline: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[PipLocked, ...] | PipConflict:
     """Resolve the pip part; a contradiction is a value, with the smallest repair where one was found.
 
     Args:
         request: requirements, the Python, the platform, and what conda provides.
         environ: the user's variables: indexes, credentials, proxies.
+        certificates: authorities of a settings file, for when the variables name none.
         offline: take only what uv's cache holds.
         progress: told in a few words what is being done.
 
@@ -54,7 +60,7 @@ def resolve(
         ChannelError: an index cannot be reached, wants a login, or does not hold a package at all.
         OutsideError: uv cannot be run, or a package's setup failed.
     """
-    variables = index_variables(environ)
+    variables = index_variables(environ, certificates)
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
     if not isinstance(answer, PipConflict) or not answer.requirement:
         return answer
