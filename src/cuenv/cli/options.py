@@ -112,7 +112,7 @@ def several_platforms(values: dict[str, Any]) -> tuple[str, ...]:
     Raises:
         UsageError: one is not served.
     """
-    asked = values["platforms"]
+    asked = without_replaced(values)["platforms"]
     for text in asked:
         if text not in PLATFORMS:
             raise UsageError(
