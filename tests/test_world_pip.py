@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+import cuenv
 from channel_builder import Server, self_signed
 from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.lockfile import PipLocked
-from cuenv.pip_part import PipConflict, PipRequest, Provided
+from cuenv.pip_part import PipConflict, PipRequest, Provided, normalise
 from cuenv.world.pip import resolve
 from cuenv.world.pip_index import index_variables, shown_indexes
 from cuenv.world.pip_names import pypi_names
@@ -349,10 +353,46 @@ def test_indexes_are_shown_without_credentials() -> None:
     assert shown == "https://a.example/simple, https://b.example/s"
 
 
-def test_the_table_of_names_is_in_order() -> None:
+def test_the_table_of_names_is_in_order_and_says_where_it_comes_from() -> None:
     names = pypi_names()
     assert list(names) == sorted(names)
+    assert all(name == normalise(name) for name in names.values())
     assert names["pytorch"] == "torch"
+    table = json.loads((Path(cuenv.__file__).parent / "data" / "pip" / "names.json").read_bytes())
+    assert table.keys() == {"schema", "sources", "names"}
+    assert all(table["sources"])
+
+
+def test_conda_packages_of_the_records_provide_what_pip_knows(records: Path) -> None:
+    """No row stands for a package that is not there, but for libraries on torch that the records leave out."""
+    text = "".join(
+        (records / place).read_text()
+        for place in (
+            "conda-forge/linux-64/repodata.json",
+            "conda-forge/noarch/repodata.json",
+            "pytorch/linux-64/repodata.json",
+        )
+    )
+    absent = {name for name in pypi_names() if f'"{name}"' not in text}
+    assert len(absent) < 12
+    assert {"pytorch", "matplotlib-base", "pyarrow-core", "torchtriton"} & absent == set()
+
+
+@pytest.mark.slow
+def test_the_names_agree_with_the_mapping_that_conda_pypi_ships(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(tmp_path), "conda-pypi"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        pytest.skip("the Python package index cannot be reached")
+    (file,) = tmp_path.glob("*.whl")
+    with ZipFile(file) as archive:
+        theirs = json.loads(archive.read("conda_pypi/grayskull_pypi_mapping.json"))
+    known: dict[str, set[str]] = {}
+    for row in theirs.values():
+        known.setdefault(row["conda_name"], set()).add(normalise(row["pypi_name"]))
+    ours = {name: pypi for name, pypi in pypi_names().items() if name in known}
+    assert len(ours) > 20
+    assert {name: pypi for name, pypi in ours.items() if pypi not in known[name]} == {}
 
 
 @pytest.mark.slow
