@@ -15,6 +15,8 @@ from cuenv.errors import ExitCode
 Severity = Literal["error", "warning", "info"]
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
+PIP = "CU51"
+"""How the codes of findings on the locked pip part begin: no repair of the file mends them."""
 NEVER_ALLOWED: Mapping[str, str] = {"CU108": "", "CU112": "", "CU413": "", "CU510": "CU501", "CU514": "CU501"}
 """Codes that ``--allow`` cannot allow, since nothing could be locked or believed then, and the code that can be
 allowed in their place: to leave the pip part out. Empty where there is none.
