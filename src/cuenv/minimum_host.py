@@ -83,18 +83,18 @@ def served(solution: Solution, candidate: Candidate, knowledge: Knowledge) -> It
     if code is None or candidate.cuda is None:
         return
     every = sorted(row.capability for row in knowledge.generations)
+    every = [capability for capability in every if not isinstance(serve(code, capability), No)]
     facts = HostFacts(label="any host", platform=solution.platform, gpus=tuple(map(_gpu, every)))
     cut = {item for layer in coverage(solution, facts, knowledge) for item in layer.cut}
     for capability in every:
-        service = serve(code, capability)
-        if capability in cut or isinstance(service, No):
+        if capability in cut:
             continue
+        how: How = "jit" if isinstance(serve(code, capability), Jit) else "native"
         row = knowledge.generation(capability)
-        known = row and (row.first_branch or (row.first_cuda and row.first_cuda <= candidate.cuda))
-        lowest = (
-            minimum_driver(candidate, _case(replace(facts, gpus=(_gpu(capability),)), knowledge)) if known else None
-        )
-        yield Served(capability=capability, how="jit" if isinstance(service, Jit) else "native", driver=lowest)
+        lowest = None  # a GPU newer than the toolkit, of which no row says when drivers began to drive it
+        if row and (row.first_branch or (row.first_cuda and row.first_cuda <= candidate.cuda)):
+            lowest = minimum_driver(candidate, _case(replace(facts, gpus=(_gpu(capability),)), knowledge))
+        yield Served(capability=capability, how=how, driver=lowest)
 
 
 def _gpu(capability: Capability) -> Gpu:

@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
-from cuenv.flows.hosts import HostOptions
+from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import (
     LOCK_NAME,
     existing_lock,
@@ -21,7 +22,6 @@ from cuenv.flows.lock_files import (
 )
 from cuenv.flows.lock_products import create_commands, write_products
 from cuenv.flows.pip_locking import before_pip, lock_pip
-from cuenv.flows.updating import Update, standing, updated
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
@@ -31,6 +31,9 @@ from cuenv.minimum_host import minimum_host
 from cuenv.report import Finding, Report, allowed, report
 from cuenv.verify import host_findings
 from cuenv.world.sources import Sources
+
+if TYPE_CHECKING:  # most locks are no updates
+    from cuenv.flows.updating import Update
 
 Progress = Callable[[str], None]
 
@@ -56,6 +59,8 @@ class LockRequest:
     @property
     def updating(self) -> Update:
         """What is asked of an update."""
+        from cuenv.flows.updating import Update  # noqa: PLC0415 - as above
+
         return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
 
 
@@ -95,7 +100,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     """
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
-    kept, facts = standing(request.updating, knowledge)
+    kept, facts = _standing(request, knowledge)
     platforms = request.platforms or asked or kept or spec.platforms
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
@@ -150,6 +155,14 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     return replace(refused, report=late, lock=made, written=write_products(request.path, made, spec))
 
 
+def _standing(request: LockRequest, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
+    if not request.update:
+        return (), host_facts(request.host, knowledge)
+    from cuenv.flows.updating import standing  # noqa: PLC0415 - most locks are no updates
+
+    return standing(request.updating, knowledge)
+
+
 def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
     from cuenv.world.solve import open_ahead  # noqa: PLC0415 - the solver is heavy
 
@@ -181,6 +194,8 @@ def _solve(
         )
         answer: Solution | Unsatisfiable | Finding
         if request.update:
+            from cuenv.flows.updating import updated  # noqa: PLC0415 - most locks are no updates
+
             answer = updated(request.updating, question, old, knowledge)
         else:
             answer = solve(question, request.sources, progress=progress)
