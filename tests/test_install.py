@@ -16,8 +16,8 @@ from channel_builder import pkg, request, serve, write
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.lockfile import LockedPackage, Solution
+from cuenv.world.conda_meta import read_conda_meta
 from cuenv.world.install import install
-from cuenv.world.prefix import read_prefix
 from cuenv.world.sample import write_sample
 from cuenv.world.solve import solve
 from cuenv.world.sources import Mirror, Sources
@@ -57,7 +57,7 @@ def test_the_sample_is_solved_installed_and_read_back(tmp_path: Path) -> None:
     prefix = tmp_path / "env"
     told: list[str] = []
     install(locked, prefix, sources, progress=told.append)
-    assert read_prefix(prefix) == locked.packages
+    assert read_conda_meta(prefix) == locked.packages
     count = len(locked.packages)
     assert told == [f"verifying {count} packages", f"installing {count} packages into {prefix}"]
     run = subprocess.run([prefix / "bin" / "nvcc"], capture_output=True, text=True, check=True)
@@ -196,7 +196,7 @@ def test_over_http_rattler_checks_the_hash_and_nothing_is_left(tmp_path: Path) -
         target = Mirror(origin="https://conda.anaconda.org", target=server.url.replace("://", "://me:secret@"))
         sources = Sources(mirrors=(target,), cache=str(tmp_path / "cache"), retries=0)
         install(locked, tmp_path / "env", sources)
-        assert read_prefix(tmp_path / "env") == locked.packages
+        assert read_conda_meta(tmp_path / "env") == locked.packages
         assert {login for _, login in server.asked} == {"me:secret"}
         changed = pkg("tool", depends=("library",), files={"bin/tool": "#!/bin/sh\necho evil\n"})
         write(tmp_path / "served", {"conda-forge": [PACKAGES[1], changed]})
@@ -245,7 +245,7 @@ def prefix_with(folder: Path, record: object) -> Path:
     [{}, {"channel": "conda-forge"}, {"url": None}, {"url": None, "channel": "conda-forge"}, {"subdir": None}],
 )
 def test_records_as_conda_writes_them(tmp_path: Path, more: dict[str, object]) -> None:
-    (found,) = read_prefix(prefix_with(tmp_path, CONDA | more))
+    (found,) = read_conda_meta(prefix_with(tmp_path, CONDA | more))
     assert found == LockedPackage(
         name="a",
         version="1.0",
@@ -272,10 +272,10 @@ def test_records_as_conda_writes_them(tmp_path: Path, more: dict[str, object]) -
 )
 def test_a_broken_record_is_named(tmp_path: Path, record: object, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        read_prefix(prefix_with(tmp_path, record))
+        read_conda_meta(prefix_with(tmp_path, record))
     assert str(tmp_path / "conda-meta" / "a-1.0-0.json") in caught.value.message
 
 
 def test_no_environment(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no conda environment"):
-        read_prefix(tmp_path)
+        read_conda_meta(tmp_path)

@@ -100,14 +100,14 @@ def _write(path: Path, spec: EnvironmentSpec) -> None:
 
 
 def _install(locked: Locked, prefix: Path, sources: Sources) -> Report:
+    from cuenv.world.conda_meta import read_conda_meta  # noqa: PLC0415 - as above
     from cuenv.world.install import install  # noqa: PLC0415 - the installer is heavy
-    from cuenv.world.prefix import read_prefix  # noqa: PLC0415 - as above
 
     if locked.lock is None:
         raise OutsideError("there is nothing to install")
     solution = locked.lock.solutions[0]
     install(solution, prefix, sources)
-    packages = read_prefix(prefix)
+    packages = read_conda_meta(prefix)
     findings: tuple[Finding, ...] = installed_findings(packages, solution)
     return report(str(prefix), findings, (f"{len(packages)} packages installed",))
 

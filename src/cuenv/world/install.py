@@ -24,7 +24,7 @@ from cuenv.lockfile import LockedPackage, Solution
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client
-from cuenv.world.prefix import read_prefix
+from cuenv.world.conda_meta import read_conda_meta
 from cuenv.world.records import record_of
 from cuenv.world.sources import Sources
 
@@ -90,7 +90,7 @@ def _vacant(prefix: Path, solution: Solution) -> bool:
         if (prefix / _MARKER).exists():
             _remove(prefix)
             return True
-        same = (prefix / "conda-meta").is_dir() and _urls(read_prefix(prefix)) == _urls(solution.packages)
+        same = (prefix / "conda-meta").is_dir() and _urls(read_conda_meta(prefix)) == _urls(solution.packages)
     except OSError as error:
         raise OutsideError(f"{prefix}: {error.strerror}") from error
     if same:

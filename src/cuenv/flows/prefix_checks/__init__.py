@@ -1,0 +1,40 @@
+"""The checks of an installed environment, one module each; `CHECKS` is their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge
+from cuenv.lockfile import Lock, Solution
+from cuenv.prefix import Prefix
+from cuenv.profile import Profile
+
+CHECKS = ("packages",)
+"""Names of the modules here, in the order of the report; each has ``check(subject) -> Check``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What the checks look at.
+
+    Attributes:
+        prefix: the environment as its records tell it.
+        facts: the host that it is to run on.
+        lock: that it was made from; ``None`` when none is named or found.
+        profile: what the team asked for, where it is known.
+        environ: the variables of this process; a check says which of them it reads.
+    """
+
+    prefix: Prefix
+    facts: HostFacts
+    knowledge: Knowledge
+    environ: Mapping[str, str]
+    lock: Lock | None = None
+    profile: Profile | None = None
+
+    @property
+    def solution(self) -> Solution | None:
+        """The lock's part for the platform of the host."""
+        return self.lock.solution(self.facts.platform) if self.lock else None
