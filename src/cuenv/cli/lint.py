@@ -30,9 +30,9 @@ FORMATS = ("text", "json", "sarif")
 def command(files: tuple[Path, ...], **values: Any) -> int:
     """Find what is wrong with files as they are written, and mend it.
 
-    FILE is an environment.yml, a conda-lock.yml or a ds_config.json; without one, those of this folder. Entries are
-    judged by GPUs only with host options (or a setting of one), so that the answer is the same on every machine. Exit
-    code 1 on errors.
+    FILE is an environment.yml, a conda-lock.yml, a Dockerfile, a ds_config.json or a shell script; without one, those
+    of this folder but scripts. Entries are judged by GPUs only with host options (or a setting of one), so that the
+    answer is the same on every machine. Exit code 1 on errors.
 
     \b
     Examples:

@@ -198,8 +198,23 @@ def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -
     yield from ds_config_lints(found.tree, load_guidance(knowledge).ds_keys, machine)
 
 
+def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.formats.dockerfile import parse  # noqa: PLC0415 - as above
+    from cuenv.lint.dockerfile import dockerfile_lints  # noqa: PLC0415 - as above
+
+    yield from dockerfile_lints(parse(text, source), machine, knowledge)
+
+
+def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.commands import command_lints  # noqa: PLC0415 - as above
+
+    yield from command_lints(text, 0, machine, None, knowledge)
+
+
 _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
     "environment.yml": _environment,
     "conda-lock.yml": _lock,
+    "Dockerfile": _dockerfile,
     "ds_config": _ds_config,
+    "shell": _shell,
 }
