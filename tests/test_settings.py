@@ -38,6 +38,7 @@ LADDER: dict[str, tuple[str, tuple[str, str, str]]] = {
     "mirrors": ("mirrors", ("bioconda=/a", "bioconda=/b", "bioconda=/c")),
     "offline": ("offline", ("1", "0", "1")),
     "knowledge": ("tables", ("/a", "/b", "/c")),
+    "engine": ("engine", ("conda-lock", "embedded", "conda-lock")),
     "color": ("color", ("always", "never", "auto")),
     "no-progress": ("no_progress", ("1", "0", "1")),
 }
@@ -89,20 +90,21 @@ def test_the_command_line_goes_before_variables_before_the_file(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, (param, (low, middle, high)) = KINDS[name], LADDER[name]
-    default = params()[param]
+    command = {"engine": "lock"}.get(name, "resolve")
+    default = params(command=command)[param]
     assert default == kind.default
     (folder / "cuenv.toml").write_text(toml(name, low))
-    assert params()[param] == as_given(name, low)
+    assert params(command=command)[param] == as_given(name, low)
     monkeypatch.setenv(kind.variable, middle)
-    assert params()[param] == as_given(name, middle)
-    assert params("--no-config")[param] == as_given(name, middle)
+    assert params(command=command)[param] == as_given(name, middle)
+    assert params("--no-config", command=command)[param] == as_given(name, middle)
     words = [kind.flag] if kind.type is bool else [kind.flag, high]
-    assert params(*words)[param] == as_given(name, high)
+    assert params(*words, command=command)[param] == as_given(name, high)
     monkeypatch.setenv(kind.variable, " ")
-    assert params()[param] == as_given(name, low)
-    assert params("--no-config")[param] == default
+    assert params(command=command)[param] == as_given(name, low)
+    assert params("--no-config", command=command)[param] == default
     monkeypatch.setenv("CUENV_NO_CONFIG", "1")
-    assert params()[param] == default
+    assert params(command=command)[param] == default
 
 
 @pytest.mark.parametrize("name", KINDS)
