@@ -1,0 +1,171 @@
+"""Small real libraries, and what the machine's own loader makes of them: the oracle of the linkage tests."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+GCC = shutil.which("gcc")
+LD = shutil.which("ld")
+LOADER = next((path for path in ("/lib64/ld-linux-x86-64.so.2",) if Path(path).exists()), None)
+
+needs_gcc = pytest.mark.skipif(GCC is None or LD is None, reason="no gcc here to build small libraries with")
+needs_loader = pytest.mark.skipif(
+    GCC is None or LD is None or LOADER is None, reason="no gcc, or no glibc loader for x86-64 here"
+)
+
+
+def compile_library(
+    path: Path,
+    source: str = "",
+    *,
+    soname: str | None = None,
+    needs: Sequence[Path] = (),
+    rpath: str | None = None,
+    runpath: str | None = None,
+    versions: str | None = None,
+    executable: bool = False,
+) -> Path:
+    """Build a library with gcc; ``needs`` are linked against."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    code = path.with_suffix(".c")
+    code.write_text(source)
+    command = [GCC or "gcc", "-o", str(path), str(code), "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
+    command += [] if executable else ["-shared", "-fPIC", "-nostdlib"]
+    if soname:
+        command.append(f"-Wl,-soname,{soname}")
+    if versions:
+        script = path.with_suffix(".map")
+        script.write_text(versions)
+        command.append(f"-Wl,--version-script={script}")
+    if rpath is not None:
+        command.append(f"-Wl,--disable-new-dtags,-rpath,{rpath}")
+    if runpath is not None:
+        command.append(f"-Wl,--enable-new-dtags,-rpath,{runpath}")
+    command += [str(item) for item in needs]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    code.unlink()
+    return path
+
+
+def traced(program: Path, environ: Mapping[str, str], *, cwd: Path) -> list[tuple[str, str | None]]:
+    """Each library that the machine's loader maps for a program: the name and the path, ``None`` when missing."""
+    variables = {**environ, "LD_TRACE_LOADED_OBJECTS": "1"}
+    done = subprocess.run([program], env=variables, cwd=cwd, capture_output=True, text=True, check=False)
+    found: list[tuple[str, str | None]] = []
+    for line in done.stdout.splitlines():
+        match = re.fullmatch(r"\t(\S+)(?: => (not found|\S+))?(?: \(0x[0-9a-f]+\))?", line)
+        assert match, line
+        name, path = match[1], match[2] or match[1]
+        if "vdso" not in name:
+            found.append((name, None if path == "not found" else path))
+    return found
+
+
+@dataclass
+class Tree:
+    """A random tree of folders with libraries of the same names, and a program that needs some of them."""
+
+    root: Path
+    program: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+class Linker:
+    """Runs ``ld`` on an empty object: a library in some ten milliseconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stubs = folder / "stubs"
+        self.stubs.mkdir(parents=True)
+        self.empty = folder / "empty.o"
+        subprocess.run(
+            [GCC or "gcc", "-c", "-fPIC", "-x", "c", "/dev/null", "-o", self.empty], check=True, capture_output=True
+        )
+
+    def stub(self, name: str) -> Path:
+        """Something to link against that puts this name into NEEDED."""
+        path = self.stubs / name
+        if not path.exists():
+            self._run(["-shared", "-soname", name, "-o", str(path), str(self.empty)])
+        return path
+
+    def library(self, path: Path, *, soname: str | None, needs: Sequence[str], paths: tuple[str, str] | None) -> None:
+        """A library; ``paths`` is ``("rpath" or "runpath", text)``."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._run([*self._common(path, needs, paths), "-shared", *(["-soname", soname] if soname else [])])
+
+    def program(self, path: Path, *, needs: Sequence[str], paths: tuple[str, str] | None) -> None:
+        """A program that is never run, only traced."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._run([*self._common(path, needs, paths), "-dynamic-linker", LOADER or "", "-e", "0"])
+
+    def _common(self, path: Path, needs: Sequence[str], paths: tuple[str, str] | None) -> list[str]:
+        arguments = ["-o", str(path), str(self.empty), "--no-as-needed", "--allow-shlib-undefined"]
+        arguments += [str(self.stub(name)) for name in needs]
+        if paths:
+            arguments += ["--disable-new-dtags" if paths[0] == "rpath" else "--enable-new-dtags", "-rpath", paths[1]]
+        return arguments
+
+    def _run(self, arguments: Sequence[str]) -> None:
+        subprocess.run([LD or "ld", *arguments], check=True, capture_output=True, text=True)
+
+
+NAMES = ("liba.so.1", "libb.so.1", "libc1.so.1", "libd.so.1", "libe.so.1")
+
+
+def random_tree(root: Path, linker: Linker, seed: int) -> Tree:
+    """Folders that hold copies of the same names with other search paths in them, and an odd one here and there."""
+    chance = random.Random(seed)
+    folders = [root / name for name in ("p", "q", "q/lib", "r", "s/glibc-hwcaps/x86-64-v2", "s")]
+
+    def place(owner: Path) -> str:
+        folder = chance.choice(folders)
+        form = chance.randrange(6)
+        relative = os.path.relpath(folder, owner.parent)
+        if form == 0:
+            return str(folder)
+        if form == 1:
+            return ""
+        return f"{chance.choice(('$ORIGIN', '${ORIGIN}'))}/{relative}"
+
+    def paths(owner: Path) -> tuple[str, str] | None:
+        kind = chance.choice(("rpath", "runpath", None, "rpath"))
+        if kind is None:
+            return None
+        text = ":".join(place(owner) for _ in range(chance.randint(1, 3)))
+        return (kind, text) if text else None
+
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, name in enumerate(NAMES):
+            fate = chance.randrange(10)
+            path = folder / name
+            if fate < 4:
+                needs = chance.sample(NAMES, chance.randint(0, 2))
+                soname = chance.choice((name, name, name, None, NAMES[number - 1]))
+                linker.library(path, soname=soname, needs=needs, paths=paths(path))
+            elif fate == 4:
+                other = [item for item in folders if (item / name).is_file()]
+                if other:
+                    path.symlink_to(chance.choice(other) / name)
+            elif fate == 5 and chance.random() < 0.3:
+                data = bytearray(linker.stub(name).read_bytes())
+                data[18] = 183  # for another machine: passed over
+                path.write_bytes(data)
+    program = root / "bin" / "program"
+    linker.program(program, needs=chance.sample(NAMES, chance.randint(1, 4)), paths=paths(program))
+    environ = {}
+    if chance.random() < 0.6:
+        entries = [place(program) for _ in range(chance.randint(1, 3))]
+        environ["LD_LIBRARY_PATH"] = chance.choice((":", ";")).join(entries)
+    if chance.random() < 0.3:
+        environ["LD_PRELOAD"] = chance.choice((NAMES[0], str(folders[0] / NAMES[1]), f"{NAMES[2]}:{NAMES[3]}"))
+    return Tree(root=root, program=program, environ=environ)
