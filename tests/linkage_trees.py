@@ -118,7 +118,7 @@ class Linker:
         subprocess.run([LD or "ld", *arguments], check=True, capture_output=True, text=True)
 
 
-NAMES = ("liba.so.1", "libb.so.1", "libc1.so.1", "libd.so.1", "libe.so.1")
+NAMES = ("liba.so.1", "libb.so.1", "libd.so.1", "libe.so.1", "libf.so.1", "libg.so.1")
 
 
 def random_tree(root: Path, linker: Linker, seed: int) -> Tree:
@@ -137,31 +137,30 @@ def random_tree(root: Path, linker: Linker, seed: int) -> Tree:
         return f"{chance.choice(('$ORIGIN', '${ORIGIN}'))}/{relative}"
 
     def paths(owner: Path) -> tuple[str, str] | None:
-        kind = chance.choice(("rpath", "runpath", None, "rpath"))
-        if kind is None:
-            return None
-        text = ":".join(place(owner) for _ in range(chance.randint(1, 3)))
-        return (kind, text) if text else None
+        kind = chance.choice(("rpath", "runpath", None, None))
+        return (kind, ":".join(place(owner) for _ in range(chance.randint(1, 2)))) if kind else None
 
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
         for number, name in enumerate(NAMES):
-            fate = chance.randrange(10)
+            fate = chance.randrange(11)
             path = folder / name
-            if fate < 4:
-                needs = chance.sample(NAMES, chance.randint(0, 2))
+            if fate < 6:
+                needs = chance.sample(NAMES, chance.randint(1, 3))
                 soname = chance.choice((name, name, name, None, NAMES[number - 1]))
                 linker.library(path, soname=soname, needs=needs, paths=paths(path))
-            elif fate == 4:
+            elif fate == 6:
                 other = [item for item in folders if (item / name).is_file()]
                 if other:
                     path.symlink_to(chance.choice(other) / name)
-            elif fate == 5 and chance.random() < 0.3:
+            elif fate == 7:
                 data = bytearray(linker.stub(name).read_bytes())
                 data[18] = 183  # for another machine: passed over
                 path.write_bytes(data)
     program = root / "bin" / "program"
-    linker.program(program, needs=chance.sample(NAMES, chance.randint(1, 4)), paths=paths(program))
+    kind = chance.choice(("rpath", "rpath", "runpath"))
+    own = (kind, ":".join(place(program) for _ in range(2)))
+    linker.program(program, needs=chance.sample(NAMES, chance.randint(2, 4)), paths=own)
     environ = {}
     if chance.random() < 0.6:
         entries = [place(program) for _ in range(chance.randint(1, 3))]
