@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 
@@ -58,7 +59,9 @@ def _missing(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) ->
         subject=name,
         message=f"{name} is missing: {needed}, so {_fails(opening.root)}{known}",
         evidence=looked(opening, item),
-        fix=_install(name, ground) if not lying else None,
+        fix=f"put its folder into the search: LD_LIBRARY_PATH={lying[0].rsplit('/', 1)[0]}"
+        if lying
+        else _install(name, ground),
     )
 
 
@@ -90,16 +93,13 @@ def foreign_findings(openings: Iterable[Opening], ground: Ground) -> Iterator[Fi
             for name, became in item.needed:
                 if became is None or ground.inside(became.path) or became.path in told:
                     continue
-                own = ground.own.get(name) if stem_of(name) in ground.packages else None
-                if own:
+                if name in ground.own and stem_of(name) in ground.packages:
                     told.add(became.path)
-                    yield _foreign(name, item, became, own, opening, ground)
+                    yield _foreign(name, item, became, opening, ground)
 
 
-def _foreign(
-    name: str, asker: Loaded, winner: Loaded, own: tuple[str, ...], opening: Opening, ground: Ground
-) -> Finding:
-    via = winner.via or "the executable"
+def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: Ground) -> Finding:
+    via, own = winner.via or "the executable", ground.own[name]
     text = f"{name}: {winner.path} wins over the environment's own {_short(own[0], ground)}, by {via}"
     return Finding(
         code="CU232",
@@ -108,7 +108,7 @@ def _foreign(
         message=text,
         evidence=(
             f"needed by {_short(asker.path, ground)}",
-            *copies(name, winner.loader or asker, winner, own, opening, ground),
+            *copies(name, winner.loader or asker, winner, opening, ground),
         ),
         fix=_unset(via, winner),
     )
@@ -228,7 +228,8 @@ def glibc_findings(openings: Iterable[Opening], ground: Ground) -> Iterator[Find
 
 
 def _short(path: str, ground: Ground) -> str:
-    text = path.removeprefix(f"{ground.prefix}/") if ground.inside(path) else path
+    text = posixpath.normpath(path)
+    text = text.removeprefix(f"{ground.prefix}/") if ground.inside(text) else text
     text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
     return text if text.isprintable() else repr(text)
 
@@ -262,7 +263,7 @@ def _again(root: Root) -> str | None:
 
 def _install(name: str, ground: Ground) -> str | None:
     package = ground.packages.get(stem_of(name))
-    if package is None:
+    if not package:
         return None
     if ground.conda:
         return f"conda install -p {ground.prefix} {package}"
@@ -275,7 +276,6 @@ def _replace(name: str, winner: Loaded, ground: Ground) -> str | None:
 
 
 def _unset(via: str, winner: Loaded) -> str | None:
-    if via in ("LD_LIBRARY_PATH", "path"):
-        folder = winner.path.rsplit("/", 1)[0]
-        return f"unset LD_LIBRARY_PATH, or take {folder} out of it" if via == "LD_LIBRARY_PATH" else "unset LD_PRELOAD"
-    return None
+    if via == "LD_LIBRARY_PATH":
+        return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
+    return "unset LD_PRELOAD" if via == "LD_PRELOAD" else None

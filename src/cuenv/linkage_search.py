@@ -31,9 +31,7 @@ def elsewhere(name: str, ground: Ground) -> tuple[str, ...]:
     return ground.own.get(name, ())
 
 
-def copies(
-    name: str, asker: Loaded, winner: Loaded, own: tuple[str, ...], opening: Opening, ground: Ground
-) -> tuple[str, ...]:
+def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: Ground) -> tuple[str, ...]:
     """The files that could have been chosen, in the order of the search, the winner first."""
     process = opening.process
     lines: list[str] = []
@@ -44,7 +42,7 @@ def copies(
             seen.add(found.identity)
             word = "wins" if found.path == winner.path else "passed over"
             lines.append(f"{word}: {_clean(found.path)} ({candidate.via})")
-    for path in own:
+    for path in elsewhere(name, ground):
         if process.look(path).identity not in seen:
             lines.append(f"not searched from there: {_clean(path)}")
     return tuple(lines[:_COPIES])

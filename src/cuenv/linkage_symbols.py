@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Elf
-from cuenv.binary.exports import Exports, Wanted, wanted
+from cuenv.binary.exports import Exports, Wanted, gnu_hash, wanted
 from cuenv.binary.loader import Loaded
 from cuenv.linkage import Ground, Opening
 
@@ -16,6 +16,8 @@ Contents = Callable[[Loaded], tuple[Data, Elf]]
 """The bytes of an object, and its headers."""
 
 _TORCH = re.compile(r"_Z(?:T[ISTV]|GV)?(?:N[KVrRO]*(?:2at|3c10|5torch|6caffe2)[0-9]|\d+THP)")
+_ALIKE = 7
+_MOST_WANTED = 500_000
 _NAMED = re.compile(r"([1-9][0-9]{0,3})([A-Za-z_]\w*)")
 
 
@@ -61,6 +63,7 @@ class SymbolCheck:
     def __init__(self, contents: Contents, ground: Ground) -> None:
         self._contents, self._ground = contents, ground
         self._exports: dict[str, Exports | None] = {}
+        self._left = _MOST_WANTED
         self._done: set[tuple[str, tuple[str, ...]]] = set()
 
     def failures(self, opening: Opening) -> Iterator[Failure]:
@@ -100,16 +103,29 @@ class SymbolCheck:
         except BinaryError as error:
             yield Unreadable(item, error.reason)
             return
+        self._left -= len(wants)
+        if self._left < 0:
+            yield Unreadable(item, f"more than {_MOST_WANTED} symbols are wanted in all")
+            return
         complete = opening.process.main is not None
-        direct = [became for _, became in item.needed if became]
-        order = tuple(dict.fromkeys((*direct, item, *scope)))
+        order = tuple(dict.fromkeys((*scope, item)))
+        last: dict[str, Loaded] = {}  # who defined the symbol before that begins alike: mostly the same again
         for want in wants:
             # Without the executable, what Python itself defines cannot be told from what nobody does.
-            judged = complete or want.version is not None or is_torch(want.name)
-            if judged and not any(self._defines(other, want) for other in order):
+            if not complete and want.version is None and not is_torch(want.name):
+                continue
+            key = want.file or want.name[:_ALIKE]
+            guess = last.get(key) or (opening.process.by_name(want.file) if want.file else None)
+            hashed = gnu_hash(want.name.encode("utf-8", "surrogateescape"))
+            if guess is not None and self._defines(guess, want, hashed):
+                continue
+            definer = next((other for other in order if self._defines(other, want, hashed)), None)
+            if definer is None:
                 yield NoSymbol(item, want, opening.process.by_name(want.file) if want.file else None)
+            else:
+                last[key] = definer
 
-    def _defines(self, item: Loaded, want: Wanted) -> bool:
+    def _defines(self, item: Loaded, want: Wanted, hashed: int) -> bool:
         if item.path not in self._exports:
             try:
                 self._exports[item.path] = Exports(*self._contents(item))
@@ -119,8 +135,9 @@ class SymbolCheck:
         if exports is None:
             return True  # not known: no failure is made of it; `Unreadable` says so
         try:
-            return exports.defines(want.name, want.version)
+            return exports.defines(want.name, want.version, hashed=hashed)
         except BinaryError:
+            self._exports[item.path] = None
             return True
 
 

@@ -21,6 +21,7 @@ _HIDDEN = 0x8000
 _MOST = 1 << 22
 _LARGEST_STRINGS = 256 << 20
 _BUDGET = 4 << 20
+_LONGEST_CHAIN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ def wanted(data: Data, elf: Elf) -> Iterator[Wanted]:
     strings = strings_of(data, layout, tables, _BUDGET)
     versions = {item.index: item for item in needed_versions(data, layout, tables, strings)}
     names = table.names()
+    left = 8 * len(names) + (1 << 20)
     rows = _SYMBOL.iter_unpack(take(data, table.symbols, table.first * _SYMBOL.size, "the symbol table"))
     bound: tuple[int, ...] = (0,) * table.first
     if table.versions is not None:
@@ -55,7 +57,11 @@ def wanted(data: Data, elf: Elf) -> Iterator[Wanted]:
     for (name, info, _, section, _, _), index in zip(rows, bound, strict=True):
         if name and section == 0 and info >> 4 not in (_WEAK, _LOCAL):
             known = versions.get(index & 0x7FFF)
-            text = names[name : max(name, names.find(b"\0", name))].decode("utf-8", "surrogateescape")
+            end = names.find(b"\0", name)
+            left -= end - name + 1
+            if end < 0 or left < 0:
+                raise BinaryError("damaged: a symbol name has no end, or the names overlap beyond reason")
+            text = names[name:end].decode("utf-8", "surrogateescape")
             yield Wanted(text, known.name if known else None, known.file if known else None)
 
 
@@ -67,8 +73,13 @@ class Exports:
         self._table = _Hashed.of(data, elf)
         self._all: dict[str, list[str | None]] | None = None
 
-    def defines(self, name: str, version: str | None = None) -> bool:
+    def defines(self, name: str, version: str | None = None, *, hashed: int | None = None) -> bool:
         """Whether it does, as the loader sees it: a library without versions serves every version.
+
+        Args:
+            name: of the symbol.
+            version: that is wanted.
+            hashed: `gnu_hash` of the name, where it is known already.
 
         Raises:
             BinaryError: a table is damaged.
@@ -78,7 +89,8 @@ class Exports:
             if found is None:
                 return False
             return version is None or version in found or None in found
-        return self._table.defines(name.encode("utf-8", "surrogateescape"), version)
+        raw = name.encode("utf-8", "surrogateescape")
+        return self._table.defines(raw, version, gnu_hash(raw) if hashed is None else hashed)
 
     def _everything(self) -> dict[str, list[str | None]]:
         """All defined symbols, where there is no hash table to ask (NVIDIA's older libraries are small enough)."""
@@ -125,13 +137,14 @@ class _Hashed:
             raise BinaryError(f"hostile: a dynamic string table of {size} bytes")
         return take(self.data, self._strings, size, "the dynamic string table")
 
-    def defines(self, name: bytes, version: str | None) -> bool:
-        hashed = gnu_hash(name)
+    def defines(self, name: bytes, version: str | None, hashed: int) -> bool:
         word = self._bloom[(hashed >> 6) % len(self._bloom)]
         if not (word >> (hashed & 63)) & (word >> ((hashed >> self._shift) & 63)) & 1:
             return False
         index = self._heads[hashed % self._buckets]
-        while self.first <= index < _MOST:
+        if index < self.first:
+            return False
+        for _ in range(_LONGEST_CHAIN):
             chain = self._chains + (index - self.first) * 4
             (link,) = struct.unpack("<I", take(self.data, chain, 4, "the hash table"))
             if (link ^ hashed) >> 1 == 0 and self._is(index, name) and self._serves(index, version):
@@ -139,7 +152,7 @@ class _Hashed:
             if link & 1:
                 return False
             index += 1
-        return False
+        raise BinaryError("damaged: a chain of the hash table has no end")
 
     def _is(self, index: int, name: bytes) -> bool:
         where = self.symbols + index * _SYMBOL.size

@@ -42,7 +42,7 @@ class Seen:
 
 
 Look = Callable[[str], Seen]
-"""How a path is looked at; never an error."""
+"""How a path is looked at. What is wrong with a file is part of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,7 @@ class Process:
         for name in re.split("[ :]+", self.system.preload):
             found = self._bring(name, main) if name else None
             if isinstance(found, Loaded) and found not in queue:
+                found.via = "LD_PRELOAD"
                 queue.append(found)
         missing = self._map(queue)
         self.shared = tuple(queue)

@@ -19,6 +19,7 @@ from cuenv.world.files import why
 _HEADER = 64
 _MOST_FILES = 8192
 _MOST_OPEN = 200
+_MOST_LOOKS = 2_000_000
 _LITTLE = 1
 
 
@@ -33,6 +34,7 @@ class ElfFiles:
         self.machine = machine
         self.refused: dict[str, str] = {}
         """Paths that exist and could not be looked at, with the reason."""
+        self._left = _MOST_LOOKS
         self._seen: dict[str, Seen] = {}
         self._data: dict[tuple[int, int], _FileData] = {}
         self._elves: dict[tuple[int, int], Elf] = {}
@@ -49,7 +51,14 @@ class ElfFiles:
         return len(self._data)
 
     def look(self, path: str) -> Seen:
-        """What the loader would make of a path."""
+        """What the loader would make of a path.
+
+        Raises:
+            BinaryError: search paths without end have asked for more than anybody could want.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise BinaryError(f"hostile: the search paths name more than {_MOST_LOOKS} files")
         found = self._seen.get(path)
         if found is None:
             found = self._seen[path] = self._look(path)

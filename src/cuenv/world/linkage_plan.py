@@ -41,7 +41,7 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
     torch = _torch(Path(home), prefix) if home else None
     cuda = _cuda(Path(home)) if home else None
     roots = [root for folder in prefix.site_packages for root in _extensions(folder, look, cuda)]
-    roots += _compiled(prefix, environ, cuda)
+    roots += _compiled(prefix, environ, cuda) if torch else []
     roots += _libraries(prefix, stems)
     return Plan(python=_python(prefix), torch=torch, roots=tuple(dict.fromkeys(roots)))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from cuenv.binary.data import BinaryError
+from cuenv.binary.loader import Seen
 from cuenv.binary.process import Process
 from cuenv.checks import Check, judged, skipped
 from cuenv.facts import THIS_MACHINE
@@ -22,16 +24,27 @@ _MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
 
 def check(subject: Subject) -> Check:
     """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
-    prefix, facts = subject.prefix, subject.facts
-    machine = _MACHINES.get(facts.platform)
+    machine = _MACHINES.get(subject.facts.platform)
     if machine is None:
-        return skipped("linkage", f"nothing is known of the loader of {facts.platform}")
+        return skipped("linkage", f"nothing is known of the loader of {subject.facts.platform}")
+    try:
+        return _check(subject, machine)
+    except BinaryError as error:
+        text = f"the search for libraries was given up: {error.reason}"
+        found = Finding(code="CU237", severity="error", subject="files", message=text)
+        return judged("linkage", "not looked at to the end", [found])
+
+
+def _check(subject: Subject, machine: str) -> Check:
+    prefix, facts = subject.prefix, subject.facts
     packages = library_packages(prefix)
     with closing(ElfFiles(machine)) as files:
         plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
         if plan.torch is None and not plan.roots:
             return skipped("linkage", "no torch, no extension of it and no CUDA library is installed")
         python = files.look(plan.python) if plan.python else None
+        if python and python.kind == "other":
+            return judged("linkage", "not looked at: the environment is for another machine", [_other(python, machine)])
         interpreter = python.elf.interpreter if python and python.elf else None
         system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
         here = facts.label == THIS_MACHINE
@@ -55,6 +68,12 @@ def check(subject: Subject) -> Check:
             *_unread(files, notes),
         ]
         return judged("linkage", _says(openings, files, here), findings)
+
+
+def _other(python: Seen, machine: str) -> Finding:
+    text = f"{python.path} is {python.why}, the host is {machine}"
+    fix = "name the host that the environment is for: --platform, --host"
+    return Finding(code="CU231", severity="error", subject="python", message=text, fix=fix)
 
 
 def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
