@@ -6,8 +6,9 @@ in a process that has torch already. Python opens with RTLD_NOW: a symbol that n
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from packaging.version import Version
@@ -77,20 +78,18 @@ class Ground:
         conda: it is made by conda (else commands name pip).
         own: the libraries in the environment's folders of libraries: name to paths.
         packages: stem of a library to the package that brings it, as it is called here.
+        installed: the names of conda's packages.
         glibc: of the host that it is judged for; ``None`` when that is not known.
-        here: the host is this machine.
         driver: the host is this machine and has an NVIDIA driver.
-        library_path: the entries of LD_LIBRARY_PATH.
     """
 
     prefix: str
     conda: bool
     own: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, str]
+    installed: frozenset[str] = frozenset()
     glibc: Version | None = None
-    here: bool = True
     driver: bool = False
-    library_path: tuple[str, ...] = ()
 
     def inside(self, path: str) -> bool:
         """Whether a file belongs to the environment."""
@@ -125,7 +124,20 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
         yield from _torch(process, plan.torch)
     for root in plan.roots:
         own = process.copy()
-        yield Opening(root=root, opened=own.open(root.path), process=own)
+        yield Opening(root=root, opened=_with_neighbours(own, root.path), process=own)
+
+
+def _with_neighbours(process: Process, path: str) -> Opened:
+    """Open a file; where it misses what lies beside it, that is opened first, as packages do for their own libraries."""
+    opened = process.open(path)
+    beside = [f"{posixpath.dirname(path)}/{item.name}" for item in opened.missing if "/" not in item.name]
+    there = [other for other in beside if process.look(other).kind == "elf"]
+    if not there:
+        return opened
+    firsts = [process.open(other) for other in there]
+    opened = process.open(path)
+    new = tuple(dict.fromkeys(item for part in (*firsts, opened) for item in part.new))
+    return replace(opened, new=new, missing=(*opened.missing, *(item for part in firsts for item in part.missing)))
 
 
 def _torch(process: Process, plan: TorchPlan) -> Iterator[Opening]:

@@ -11,7 +11,7 @@ from packaging.version import Version
 from cuenv.binary.loader import Loaded
 from cuenv.binary.process import Missing
 from cuenv.linkage import Ground, Opening, Root, is_driver, stem_of
-from cuenv.linkage_search import copies, elsewhere, looked
+from cuenv.linkage_search import copies, elsewhere, looked, other_releases
 from cuenv.linkage_symbols import Failure, NoSymbol, NoVersion, Unreadable, is_torch, readable
 from cuenv.report import Finding, Severity
 
@@ -51,17 +51,21 @@ def _missing(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) ->
             evidence=looked(opening, item),
             fix=f"reinstall what brings {_short(item.broken.path, ground)}",
         )
-    lying = elsewhere(name, ground)
-    known = f"; {_short(lying[0], ground)} lies where nothing looks" if lying else ""
+    lying, others = elsewhere(name, ground), other_releases(name, ground)
+    known, fix = "", _install(name, ground)
+    if lying:
+        known = f"; {_short(lying[0], ground)} lies where nothing looks"
+        fix = f"put its folder into the search: LD_LIBRARY_PATH={lying[0].rsplit('/', 1)[0]}"
+    elif others and opening.root.kind == "extension":
+        known = f"; here is {others[0]}: it was built for another one"
+        fix = _again(opening.root.owner, ground)
     return Finding(
         code="CU230",
         severity=severity,
         subject=name,
         message=f"{name} is missing: {needed}, so {_fails(opening.root)}{known}",
         evidence=looked(opening, item),
-        fix=f"put its folder into the search: LD_LIBRARY_PATH={lying[0].rsplit('/', 1)[0]}"
-        if lying
-        else _install(name, ground),
+        fix=fix,
     )
 
 
@@ -69,7 +73,13 @@ def _no_root(opening: Opening, ground: Ground) -> Finding:
     seen = opening.opened.seen
     text = f"{_short(seen.path, ground)} cannot be loaded ({seen.why or 'no such file'}), so {_fails(opening.root)}"
     severity: Severity = "error" if opening.root.needed else "warning"
-    return Finding(code="CU231", severity=severity, subject=opening.root.label, message=text, fix=_again(opening.root))
+    return Finding(
+        code="CU231",
+        severity=severity,
+        subject=opening.root.label,
+        message=text,
+        fix=_again(opening.root.owner, ground),
+    )
 
 
 def _no_driver(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) -> Finding:
@@ -193,8 +203,7 @@ def _other_torch(cases: list[NoSymbol], ground: Ground) -> Finding:
         subject=path,
         message=text,
         evidence=tuple(f"undefined symbol: {name}" for name in names[:_SHOWN]),
-        fix=f"build it again: python -m pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir "
-        f"{_distribution(path)}",
+        fix=_again(_distribution(path), ground),
     )
 
 
@@ -257,8 +266,13 @@ def _distribution(path: str) -> str:
     return path.split("/", 1)[0].split(".", 1)[0].replace("_", "-")
 
 
-def _again(root: Root) -> str | None:
-    return f"python -m pip install --force-reinstall --no-deps {root.owner}" if root.owner else None
+def _again(owner: str, ground: Ground) -> str | None:
+    """What brings a build of a distribution for the torch that is here."""
+    if not owner:
+        return None
+    if owner in ground.installed:
+        return f"conda install -p {ground.prefix} --force-reinstall {owner}"
+    return f"python -m pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir {owner}"
 
 
 def _install(name: str, ground: Ground) -> str | None:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from cuenv.binary.loader import Loaded, candidates
 from cuenv.binary.process import Missing
-from cuenv.linkage import Ground, Opening
+from cuenv.linkage import Ground, Opening, stem_of
 
 _FOLDERS = 4
 _COPIES = 6
@@ -29,6 +29,12 @@ def looked(opening: Opening, item: Missing) -> tuple[str, ...]:
 def elsewhere(name: str, ground: Ground) -> tuple[str, ...]:
     """Copies in the environment of a library that the search does not find."""
     return ground.own.get(name, ())
+
+
+def other_releases(name: str, ground: Ground) -> tuple[str, ...]:
+    """Libraries of the environment that differ in the number of their name alone: ``libcudart.so.12``."""
+    start = f"{stem_of(name)}.so."
+    return tuple(sorted(other for other in ground.own if other.startswith(start) and other != name))
 
 
 def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: Ground) -> tuple[str, ...]:

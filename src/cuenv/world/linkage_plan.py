@@ -19,7 +19,7 @@ _MOST_ENTRIES = 200_000
 _DEPTH = 6
 _SKIP = {"__pycache__", "include", "test", "tests", "share", "nvidia", "torch", "cmake"}
 _TORCH_LIBRARIES = re.compile(r"lib(?:c10|torch|torch_cpu|torch_cuda|torch_python|c10_cuda)\.so")
-# What these need is on few machines, and what holds them works without.
+# What these need is on few machines, and what holds them chooses among them or works without.
 _OPTIONAL = re.compile(r"ffmpeg|sox|video_reader|rocm|hip|_xpu|_npu|tensorrt|mpi")
 _PAIR = r"[\"'](\w{2,40})[\"']\s*[,:]\s*[\"'](lib\w{1,40}\.so[\w.*\[\]-]{0,40})[\"']"
 _DIRECT = re.compile(r"_preload_cuda_(?:deps|lib)\(\s*" + _PAIR)
@@ -124,10 +124,11 @@ def _extensions(site: str, look: Look, cuda: str | None) -> Iterator[Root]:
             continue
         seen = look(path)
         needed = seen.elf.dynamic.needed if seen.elf and seen.elf.dynamic else ()
+        if _OPTIONAL.search(label):
+            continue
         if bnb or any(_TORCH_LIBRARIES.fullmatch(item) for item in needed):
             owner = label.split("/", 1)[0].split(".", 1)[0].replace("_", "-")
-            optional = _OPTIONAL.search(label) is not None
-            yield Root(path=path, label=label, kind="extension", owner=owner, needed=not optional)
+            yield Root(path=path, label=label, kind="extension", owner=owner)
 
 
 def _shared_objects(folder: str) -> Iterator[str]:

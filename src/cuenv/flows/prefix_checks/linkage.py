@@ -53,8 +53,8 @@ def _check(subject: Subject, machine: str) -> Check:
             conda=prefix.kind == "conda",
             own=own_libraries(prefix),
             packages=packages,
+            installed=frozenset(package.name for package in prefix.conda),
             glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
-            here=here,
             driver=here and facts.driver is not None,
         )
         openings = tuple(open_all(Process(system, files.look), plan))
