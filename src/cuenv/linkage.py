@@ -128,7 +128,7 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
 
 
 def _with_neighbours(process: Process, path: str) -> Opened:
-    """Open a file; where it misses what lies beside it, that is opened first, as packages do for their own libraries."""
+    """Open a file; what it misses and what lies beside it is opened first, as packages do for their own libraries."""
     opened = process.open(path)
     beside = [f"{posixpath.dirname(path)}/{item.name}" for item in opened.missing if "/" not in item.name]
     there = [other for other in beside if process.look(other).kind == "elf"]

@@ -11,7 +11,8 @@ from cuenv.checks import Check, judged, skipped
 from cuenv.facts import THIS_MACHINE
 from cuenv.flows.prefix_checks import Subject
 from cuenv.linkage import Ground, Opening, open_all
-from cuenv.linkage_findings import foreign_findings, glibc_findings, missing_findings, symbol_findings
+from cuenv.linkage_findings import foreign_findings, glibc_findings, missing_findings
+from cuenv.linkage_symbol_findings import symbol_findings
 from cuenv.linkage_symbols import SymbolCheck
 from cuenv.report import Finding
 from cuenv.world.elf_files import ElfFiles
