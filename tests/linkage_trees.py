@@ -32,6 +32,7 @@ def compile_library(
     rpath: str | None = None,
     runpath: str | None = None,
     versions: str | None = None,
+    more: Sequence[str] = (),
     executable: bool = False,
 ) -> Path:
     """Build a library with gcc; ``needs`` are linked against."""
@@ -50,7 +51,7 @@ def compile_library(
         command.append(f"-Wl,--disable-new-dtags,-rpath,{rpath}")
     if runpath is not None:
         command.append(f"-Wl,--enable-new-dtags,-rpath,{runpath}")
-    command += [str(item) for item in needs]
+    command += [*more, *(str(item) for item in needs)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     code.unlink()
     return path
