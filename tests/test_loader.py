@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from cuenv.binary.process import Process
 from cuenv.world.elf_files import ElfFiles
 from cuenv.world.loader_facts import loader_facts
-from linkage_trees import Linker, Tree, needs_loader, random_tree, traced
+from linkage_trees import Linker, Tree, compile_library, needs_gcc, needs_loader, random_tree, traced
 
 
 @contextmanager
@@ -50,3 +52,156 @@ def test_many_random_trees_are_mapped_as_the_machines_loader_does(tmp_path: Path
     linker = Linker(tmp_path)
     for seed in range(1000, 1200):
         same(random_tree(tmp_path / str(seed), linker, seed))
+
+
+Paths = tuple[str, str] | None
+Row = tuple[str, str | None, list[str], Paths]
+
+RULES: dict[str, tuple[list[Row], Paths, dict[str, str], dict[str, str | None]]] = {
+    "the RPATH of the executable serves what its libraries need": (
+        [("a/liba.so", "liba.so", ["libb.so"], None), ("b/libb.so", "libb.so", [], None)],
+        ("rpath", "$ORIGIN/../a:$ORIGIN/../b"),
+        {},
+        {"libb.so": "b/libb.so"},
+    ),
+    "its RUNPATH does not": (
+        [("a/liba.so", "liba.so", ["libb.so"], None), ("b/libb.so", "libb.so", [], None)],
+        ("runpath", "$ORIGIN/../a:$ORIGIN/../b"),
+        {},
+        {"libb.so": None},
+    ),
+    "the RPATH of a loader in between serves too": (
+        [
+            ("a/liba.so", "liba.so", ["libb.so"], ("rpath", "$ORIGIN/../b:$ORIGIN/../c")),
+            ("b/libb.so", "libb.so", ["libc1.so"], None),
+            ("c/libc1.so", "libc1.so", [], None),
+        ],
+        ("rpath", "$ORIGIN/../a"),
+        {},
+        {"libc1.so": "c/libc1.so"},
+    ),
+    "RUNPATH of the asker switches every RPATH off": (
+        [
+            ("a/liba.so", "liba.so", ["libb.so"], ("runpath", "$ORIGIN/../nowhere")),
+            ("b/libb.so", "libb.so", [], None),
+        ],
+        ("rpath", "$ORIGIN/../a:$ORIGIN/../b"),
+        {},
+        {"libb.so": None},
+    ),
+    "RUNPATH of a loader in between switches only its own RPATH off": (
+        [
+            ("a/liba.so", "liba.so", ["libb.so"], ("runpath", "$ORIGIN/../b")),
+            ("b/libb.so", "libb.so", ["libc1.so"], None),
+            ("c/libc1.so", "libc1.so", [], None),
+        ],
+        ("rpath", "$ORIGIN/../a:$ORIGIN/../c"),
+        {},
+        {"libc1.so": "c/libc1.so"},
+    ),
+    "RPATH goes before LD_LIBRARY_PATH": (
+        [("a/liba.so", "liba.so", [], None), ("b/liba.so", "liba.so", [], None)],
+        ("rpath", "$ORIGIN/../a"),
+        {"LD_LIBRARY_PATH": "{}/b"},
+        {"liba.so": "a/liba.so"},
+    ),
+    "LD_LIBRARY_PATH goes before RUNPATH": (
+        [("a/liba.so", "liba.so", [], None), ("b/liba.so", "liba.so", [], None)],
+        ("runpath", "$ORIGIN/../a"),
+        {"LD_LIBRARY_PATH": "{}/b"},
+        {"liba.so": "b/liba.so"},
+    ),
+    "a SONAME that is loaded wins over a search": (
+        [
+            ("a/liba.so", "libb.so", [], None),
+            ("a/libc1.so", "libc1.so", ["libb.so"], None),
+            ("a/libb.so", "libb.so", [], None),
+        ],
+        ("rpath", "$ORIGIN/../a"),
+        {},
+        {"libb.so": "a/liba.so"},
+    ),
+    "LD_PRELOAD comes first": (
+        [("a/liba.so", "liba.so", [], None), ("p/other.so", "liba.so", [], None)],
+        ("rpath", "$ORIGIN/../a"),
+        {"LD_PRELOAD": "{}/p/other.so"},
+        {"liba.so": "p/other.so"},
+    ),
+    "$ORIGIN in LD_LIBRARY_PATH is the executable's folder, and a semicolon separates": (
+        [("bin/liba.so", "liba.so", [], None)],
+        None,
+        {"LD_LIBRARY_PATH": "/nowhere;${{ORIGIN}}"},
+        {"liba.so": "bin/liba.so"},
+    ),
+}
+
+
+@needs_loader
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_of_the_search_holds_here_and_there(rule: str, tmp_path: Path) -> None:
+    libraries, own, environ, expected = RULES[rule]
+    linker, root = Linker(tmp_path / "work"), tmp_path / "tree"
+    for place, soname, needs, paths in libraries:
+        linker.library(root / place, soname=soname, needs=needs, paths=paths)
+    asked = dict.fromkeys(Path(place).name for place, *_ in libraries)
+    needs = [name for name in ("liba.so", "libc1.so") if name in asked and (name == "liba.so" or "SONAME" in rule)]
+    program = root / "bin/program"
+    linker.program(program, needs=needs, paths=own)
+    tree = Tree(root=root, program=program, environ={name: text.format(root) for name, text in environ.items()})
+    same(tree)
+    with process(tree) as model:
+        model.start(str(program))
+        for name, place in expected.items():
+            became = {became for item in model.objects for asked, became in item.needed if asked == name}
+            paths = {Path(item.path).resolve() if item else None for item in became}
+            assert paths == {root / place if place else None}
+
+
+@needs_loader
+def test_one_file_under_two_names_is_loaded_once(tmp_path: Path) -> None:
+    linker, root = Linker(tmp_path / "work"), tmp_path / "tree"
+    linker.library(root / "a/liba.so", soname=None, needs=(), paths=None)
+    (root / "a/libb.so").symlink_to("liba.so")
+    linker.program(root / "bin/program", needs=["liba.so", "libb.so"], paths=("rpath", "$ORIGIN/../a"))
+    tree = Tree(root=root, program=root / "bin/program")
+    same(tree)
+    with process(tree) as model:
+        model.start(str(tree.program))
+        assert model.by_name("libb.so") is model.by_name("liba.so") is not None
+
+
+MAPS = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]; print(open('/proc/self/maps').read())"
+
+
+@needs_gcc
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc here")
+def test_opening_by_path_maps_what_python_maps(tmp_path: Path) -> None:
+    inner = compile_library(tmp_path / "b/libinner.so.1", "int in(void) { return 1; }", soname="libinner.so.1")
+    other = compile_library(tmp_path / "c/libinner.so.1", "int in(void) { return 2; }", soname="libinner.so.1")
+    one = compile_library(tmp_path / "a/libone.so", soname="libone.so", needs=[inner], rpath="$ORIGIN/../b")
+    two = compile_library(tmp_path / "a/libtwo.so", soname="libtwo.so", needs=[other], rpath="$ORIGIN/../c")
+    for order in ((one, two), (two, one)):
+        done = subprocess.run(
+            [sys.executable, "-c", MAPS, *map(str, order)], env={}, capture_output=True, text=True, check=True
+        )
+        real = {word for word in done.stdout.split() if word.startswith(str(tmp_path))}
+        with process(Tree(root=tmp_path, program=Path(sys.executable).resolve())) as model:
+            assert model.start(str(Path(sys.executable).resolve())).missing == ()
+            for path in order:
+                assert model.open(str(path)).missing == ()
+            mapped = {str(Path(item.path).resolve()) for item in model.objects if str(tmp_path) in item.path}
+        assert mapped == real
+        assert len(mapped) == 3
+
+
+@needs_gcc
+def test_what_fails_to_open_leaves_nothing_behind(tmp_path: Path) -> None:
+    gone = compile_library(tmp_path / "gone/libgone.so", soname="libgone.so")
+    fine = compile_library(tmp_path / "libfine.so", soname="libfine.so")
+    bad = compile_library(tmp_path / "libbad.so", needs=[fine, gone], rpath="$ORIGIN")
+    gone.unlink()
+    with process(Tree(root=tmp_path, program=bad)) as model:
+        opened = model.open(str(bad))
+        assert [item.name for item in opened.missing] == ["libgone.so"]
+        assert model.objects == ()
+        assert model.open(str(tmp_path / "absent.so")).root is None
