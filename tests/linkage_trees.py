@@ -103,10 +103,12 @@ class Linker:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._run([*self._common(path, needs, paths), "-shared", *(["-soname", soname] if soname else [])])
 
-    def program(self, path: Path, *, needs: Sequence[str], paths: tuple[str, str] | None) -> None:
+    def program(
+        self, path: Path, *, needs: Sequence[str], paths: tuple[str, str] | None, more: Sequence[str] = ()
+    ) -> None:
         """A program that is never run, only traced."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._run([*self._common(path, needs, paths), "-dynamic-linker", LOADER or "", "-e", "0"])
+        self._run([*self._common(path, needs, paths), "-dynamic-linker", LOADER or "", "-e", "0", *more])
 
     def _common(self, path: Path, needs: Sequence[str], paths: tuple[str, str] | None) -> list[str]:
         arguments = ["-o", str(path), str(self.empty), "--no-as-needed", "--allow-shlib-undefined"]
@@ -122,50 +124,61 @@ class Linker:
 NAMES = ("liba.so.1", "libb.so.1", "libd.so.1", "libe.so.1", "libf.so.1", "libg.so.1")
 
 
+class Chance:
+    """Draws search paths and libraries for a random tree."""
+
+    def __init__(self, root: Path, linker: Linker, seed: int) -> None:
+        self.random, self.linker = random.Random(seed), linker
+        self.folders = [root / name for name in ("p", "q", "q/lib", "r", "s/glibc-hwcaps/x86-64-v2", "s")]
+
+    def place(self, owner: Path) -> str:
+        """An entry of a search path: absolute, empty, or from ``$ORIGIN`` on."""
+        folder, form = self.random.choice(self.folders), self.random.randrange(6)
+        if form < 2:
+            return str(folder) if form else ""
+        return f"{self.random.choice(('$ORIGIN', '${ORIGIN}'))}/{os.path.relpath(folder, owner.parent)}"
+
+    def paths(self, owner: Path) -> tuple[str, str] | None:
+        """A search path for a library, or none."""
+        kind = self.random.choice(("rpath", "runpath", None, None))
+        return (kind, ":".join(self.place(owner) for _ in range(self.random.randint(1, 2)))) if kind else None
+
+    def put(self, path: Path, number: int) -> None:
+        """A library, a link to another folder's, one for another machine, or nothing."""
+        name, fate = path.name, self.random.randrange(11)
+        if fate < 6:
+            needs = self.random.sample(NAMES, self.random.randint(1, 3))
+            soname = self.random.choice((name, name, name, None, NAMES[number - 1]))
+            self.linker.library(path, soname=soname, needs=needs, paths=self.paths(path))
+        elif fate == 6:
+            other = [item for item in self.folders if (item / name).is_file()]
+            if other:
+                path.symlink_to(self.random.choice(other) / name)
+        elif fate == 7:
+            data = bytearray(self.linker.stub(name).read_bytes())
+            data[18] = 183  # for another machine: passed over
+            path.write_bytes(data)
+
+    def environ(self, program: Path) -> dict[str, str]:
+        """LD_LIBRARY_PATH and LD_PRELOAD, or neither."""
+        found = {}
+        if self.random.random() < 0.6:
+            entries = [self.place(program) for _ in range(self.random.randint(1, 3))]
+            found["LD_LIBRARY_PATH"] = self.random.choice((":", ";")).join(entries)
+        if self.random.random() < 0.3:
+            listed = (NAMES[0], str(self.folders[0] / NAMES[1]), f"{NAMES[2]}:{NAMES[3]}")
+            found["LD_PRELOAD"] = self.random.choice(listed)
+        return found
+
+
 def random_tree(root: Path, linker: Linker, seed: int) -> Tree:
     """Folders that hold copies of the same names with other search paths in them, and an odd one here and there."""
-    chance = random.Random(seed)
-    folders = [root / name for name in ("p", "q", "q/lib", "r", "s/glibc-hwcaps/x86-64-v2", "s")]
-
-    def place(owner: Path) -> str:
-        folder = chance.choice(folders)
-        form = chance.randrange(6)
-        relative = os.path.relpath(folder, owner.parent)
-        if form == 0:
-            return str(folder)
-        if form == 1:
-            return ""
-        return f"{chance.choice(('$ORIGIN', '${ORIGIN}'))}/{relative}"
-
-    def paths(owner: Path) -> tuple[str, str] | None:
-        kind = chance.choice(("rpath", "runpath", None, None))
-        return (kind, ":".join(place(owner) for _ in range(chance.randint(1, 2)))) if kind else None
-
-    for folder in folders:
+    chance = Chance(root, linker, seed)
+    for folder in chance.folders:
         folder.mkdir(parents=True, exist_ok=True)
         for number, name in enumerate(NAMES):
-            fate = chance.randrange(11)
-            path = folder / name
-            if fate < 6:
-                needs = chance.sample(NAMES, chance.randint(1, 3))
-                soname = chance.choice((name, name, name, None, NAMES[number - 1]))
-                linker.library(path, soname=soname, needs=needs, paths=paths(path))
-            elif fate == 6:
-                other = [item for item in folders if (item / name).is_file()]
-                if other:
-                    path.symlink_to(chance.choice(other) / name)
-            elif fate == 7:
-                data = bytearray(linker.stub(name).read_bytes())
-                data[18] = 183  # for another machine: passed over
-                path.write_bytes(data)
+            chance.put(folder / name, number)
     program = root / "bin" / "program"
-    kind = chance.choice(("rpath", "rpath", "runpath"))
-    own = (kind, ":".join(place(program) for _ in range(2)))
-    linker.program(program, needs=chance.sample(NAMES, chance.randint(2, 4)), paths=own)
-    environ = {}
-    if chance.random() < 0.6:
-        entries = [place(program) for _ in range(chance.randint(1, 3))]
-        environ["LD_LIBRARY_PATH"] = chance.choice((":", ";")).join(entries)
-    if chance.random() < 0.3:
-        environ["LD_PRELOAD"] = chance.choice((NAMES[0], str(folders[0] / NAMES[1]), f"{NAMES[2]}:{NAMES[3]}"))
-    return Tree(root=root, program=program, environ=environ)
+    own = (chance.random.choice(("rpath", "rpath", "runpath")), ":".join(chance.place(program) for _ in range(2)))
+    linker.program(program, needs=chance.random.sample(NAMES, chance.random.randint(2, 4)), paths=own)
+    return Tree(root=root, program=program, environ=chance.environ(program))

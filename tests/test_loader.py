@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cuenv.binary.elf import Dynamic, Elf, Tables
+from cuenv.binary.loader import Loaded, System, candidates
 from cuenv.binary.process import Process
 from cuenv.world.elf_files import ElfFiles
 from cuenv.world.loader_facts import loader_facts
@@ -41,7 +43,7 @@ def same(tree: Tree) -> None:
 
 
 @needs_loader
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_trees_are_mapped_as_the_machines_loader_does(seed: int, tmp_path: Path) -> None:
     same(random_tree(tmp_path / "tree", Linker(tmp_path), seed))
 
@@ -151,10 +153,10 @@ def test_each_rule_of_the_search_holds_here_and_there(rule: str, tmp_path: Path)
     same(tree)
     with process(tree) as model:
         model.start(str(program))
-        for name, place in expected.items():
-            became = {became for item in model.objects for asked, became in item.needed if asked == name}
-            paths = {Path(item.path).resolve() if item else None for item in became}
-            assert paths == {root / place if place else None}
+        for name, expects in expected.items():
+            became = {became for item in model.objects for wish, became in item.needed if wish == name}
+            found = {Path(item.path).resolve() if item else None for item in became}
+            assert found == {root / expects if expects else None}
 
 
 @needs_loader
@@ -205,3 +207,68 @@ def test_what_fails_to_open_leaves_nothing_behind(tmp_path: Path) -> None:
         assert [item.name for item in opened.missing] == ["libgone.so"]
         assert model.objects == ()
         assert model.open(str(tmp_path / "absent.so")).root is None
+
+
+OPENS = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **names) {
+  for (int i = 1; i < count; i++) if (!dlopen(names[i], RTLD_NOW)) puts(dlerror());
+  FILE *maps = fopen("/proc/self/maps", "r");
+  for (int c; (c = fgetc(maps)) != EOF;) putchar(c);
+  return 0;
+}
+"""
+
+
+@needs_loader
+@pytest.mark.parametrize("kind", ["rpath", "runpath"])
+def test_the_executables_rpath_serves_what_is_opened_later(kind: str, tmp_path: Path) -> None:
+    """As conda's Python, whose RPATH is ``$ORIGIN/../lib``."""
+    inner = compile_library(tmp_path / "lib/libinner.so.1", "int in(void) { return 1; }", soname="libinner.so.1")
+    outer = compile_library(tmp_path / "site/ext.so", needs=[inner])
+    rpath, runpath = ("$ORIGIN/../lib", None) if kind == "rpath" else (None, "$ORIGIN/../lib")
+    program = compile_library(tmp_path / "bin/opens", OPENS, executable=True, rpath=rpath, runpath=runpath)
+    done = subprocess.run([program, outer], env={}, capture_output=True, text=True, check=True)
+    with process(Tree(root=tmp_path, program=program)) as model:
+        model.start(str(program))
+        opened = model.open(str(outer))
+    assert (opened.missing == ()) == (str(inner) in done.stdout) == (kind == "rpath")
+
+
+@needs_loader
+def test_a_program_that_wants_no_default_folder_gets_none(tmp_path: Path) -> None:
+    linker = Linker(tmp_path / "work")
+    for number, more in enumerate(((), ("-z", "nodefaultlib"))):
+        program = tmp_path / f"program{number}"
+        linker.program(program, needs=["libm.so.6"], paths=None, more=more)
+        tree = Tree(root=tmp_path, program=program)
+        same(tree)
+        assert predicted(tree)[0][1] is None or number == 0
+
+
+def test_rpath_does_not_count_beside_runpath_nor_when_it_is_empty() -> None:
+    def loaded(rpath: tuple[str, ...] | None, runpath: tuple[str, ...] | None) -> Loaded:
+        dynamic = Dynamic(
+            soname=None, needed=(), rpath=rpath, runpath=runpath, needs=(), defines=(), flags=0, flags_1=0,
+            tables=Tables(),
+        )  # fmt: skip
+        elf = Elf(machine="x86_64", kind="shared", sections=(), segments=(), interpreter=None, dynamic=dynamic)
+        return Loaded(path="/a/b.so", elf=elf)
+
+    assert loaded(("/x",), None).rpath == ("/x",)
+    assert loaded(("/x",), ("/y",)).rpath == ()
+    assert loaded(("",), None).rpath == ()
+    empty = loaded(None, ("",))
+    system = System(library_path="", defaults=())
+    main = loaded(("/main",), None)
+    assert [item.path for item in candidates("l.so", empty, main, system)] == []
+    assert [item.path for item in candidates("l.so", loaded(None, None), main, system)] == ["/main/l.so"]
+
+
+def test_tokens_and_relative_entries() -> None:
+    system = System(library_path=":rel:/abs/$LIB:${PLATFORM}x", defaults=("/lib",), lib="lib64", platform="p", cwd="/w")
+    assert [item.path for item in candidates("l.so", None, None, system)] == [
+        *("/w/l.so", "/w/rel/l.so", "/abs/lib64/l.so", "/w/px/l.so", "/lib/l.so")
+    ]
+    assert [item.path for item in candidates("./l.so", None, None, system)] == ["/w/./l.so"]
