@@ -127,7 +127,12 @@ def glibc_findings(openings: Iterable[Opening], ground: Ground) -> Iterator[Find
     if ground.glibc is None:
         return
     lowest: dict[str, Version] = {}
-    items = dict.fromkeys(item for opening in openings for item in opening.opened.new if ground.inside(item.path))
+    items = dict.fromkeys(
+        item
+        for opening in openings
+        for item in opening.opened.new
+        if ground.inside(item.path) or (item is opening.opened.root and opening.root.kind != "python")
+    )
     for item in items:
         versions = [
             Version(found[1])

@@ -81,7 +81,7 @@ class SymbolCheck:
             self._done.add(key)
             lacking = list(self._versions(item, opening))
             yield from lacking
-            if self._ground.inside(item.path):
+            if self._ground.inside(item.path) or item is opening.opened.root:
                 yield from self._symbols(item, scope, opening, {failure.version for failure in lacking})
 
     def _versions(self, item: Loaded, opening: Opening) -> Iterator[NoVersion]:

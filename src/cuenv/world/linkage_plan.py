@@ -148,7 +148,7 @@ def _shared_objects(folder: str) -> Iterator[str]:
             if entry.is_dir(follow_symlinks=False):
                 if depth < _DEPTH and entry.name not in _SKIP and not entry.name.endswith((".dist-info", ".libs")):
                     stack.append((entry.path, depth + 1))
-            elif entry.name.endswith(".so") and entry.is_file():
+            elif entry.name.endswith(".so") and is_file(entry.path):
                 yield entry.path
 
 
