@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from cuenv.binary.process import Process
 from cuenv.checks import Check
 from cuenv.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
 from cuenv.flows.prefix_checks import Subject
 from cuenv.flows.prefix_checks.linkage import check
+from cuenv.linkage import open_all
 from cuenv.linkage_symbols import is_torch, readable
 from cuenv.report import Finding
+from cuenv.world.elf_files import ElfFiles
+from cuenv.world.library_names import library_packages
+from cuenv.world.linkage_plan import linkage_plan
+from cuenv.world.loader_facts import loader_facts
 from cuenv.world.prefix import find_prefix
 from given import base
 from linkage_trees import compile_library, needs_gcc
@@ -39,11 +47,11 @@ class Env:
 
     def opens(self, *paths: Path, **environ: str) -> str:
         """What its Python says when it opens the files one after the other; empty when all is well."""
-        command = [self.path / "bin/python3", "-c", OPEN, *paths]
+        command: list[str | Path] = [self.path / "bin/python3", "-c", OPEN, *paths]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         return done.stderr.strip().rsplit("\n", 1)[-1]
 
-    def check(self, facts: HostFacts | None = None, **environ: str) -> Check:
+    def check(self, facts: HostFacts | None = None, /, **environ: str) -> Check:
         host = facts or HostFacts(label=THIS_MACHINE, platform="linux-64")
         return check(Subject(prefix=find_prefix(self.path), facts=host, knowledge=base(), environ=environ))
 
@@ -182,6 +190,51 @@ def test_what_torch_opens_by_path_when_its_own_start_fails_is_followed(env: Env)
     assert env.check().status == "ok"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'cuda_libs = {"cublas": "libcublas.so.*[0-9]", "cuda_runtime": "libcudart.so.*[0-9]"}\n',
+        'cuda_libs = [("cublas", "libcublas.so.*[0-9]"), ("cuda_runtime", "libcudart.so.*[0-9]")]\n',
+    ],
+)
+def test_a_library_that_torch_opens_by_path_and_that_is_not_there_is_named(env: Env, text: str) -> None:
+    cudart = wheel(env, "cuda_runtime", "libcudart.so.12")
+    compile_library(env.site / "torch/lib/libtorch_global_deps.so", needs=[cudart])
+    (env.site / "torch/__init__.py").write_text(text)
+    found = env.only()
+    assert (found.code, found.subject) == ("CU230", "libcublas.so.*[0-9]")
+    wheel(env, "cu13", "libcublas.so.13")
+    assert env.check().status == "ok"
+
+
+def test_what_torch_opens_by_path_after_its_start_wins_over_the_search(env: Env, tmp_path: Path) -> None:
+    """As torch >= 2.7 does against a CUDA toolkit in LD_LIBRARY_PATH."""
+    cudart = wheel(env, "cuda_runtime", "libcudart.so.12")
+    link = wheel(env, "nvjitlink", "libnvJitLink.so.12", defines("new"))
+    other = compile_library(tmp_path / "usr/libnvJitLink.so.12", defines("old"), soname=link.name)
+    lib = env.site / "torch/lib"
+    compile_library(lib / "libtorch_global_deps.so", needs=[cudart], rpath="$ORIGIN/../../nvidia/cuda_runtime/lib")
+    path = f"$ORIGIN/lib:$ORIGIN/{os.path.relpath(link.parent, env.site / 'torch')}"
+    compile_library(env.site / "torch/_C.so", calls("new"), needs=[lib / "libc10.so", link], runpath=path)
+    place = {"LD_LIBRARY_PATH": str(other.parent)}
+    assert {item.code for item in env.check(**place).findings} == {"CU232", "CU233"}
+    (env.site / "torch/__init__.py").write_text(
+        'cuda_libs = [("nvjitlink", "libnvJitLink.so.*[0-9]")]\n_preload_cuda_deps()\n'
+    )
+    assert env.check(**place).status == "ok"
+    (env.site / "torch/__init__.py").write_text('_preload_cuda_deps("nvjitlink", "libnvJitLink.so.*[0-9]")\n')
+    assert env.check(**place).status == "ok"
+
+
+def test_in_a_conda_environment_the_command_is_condas(env: Env) -> None:
+    (env.path / "conda-meta").mkdir()
+    cusparse = compile_library(env.path / "lib/libcusparse.so.12", soname="libcusparse.so.12")
+    compile_library(env.site / "torch/_C.so", needs=[cusparse], runpath="$ORIGIN/../../../..")
+    cusparse.rename(cusparse.with_name("libcusparse.so.11"))
+    found = env.only()
+    assert found.fix == f"conda install -p {env.path} libcusparse"
+
+
 def test_an_extension_built_for_another_torch_is_named(env: Env) -> None:
     c10 = env.site / "torch/lib/libc10.so"
     extension = compile_library(env.site / "flash_attn_2_cuda.so", calls(C10, OLD_C10), needs=[c10])
@@ -241,8 +294,7 @@ def test_a_later_glibc_than_the_hosts_is_named_for_the_host_that_is_asked_about(
     if libc is None:
         pytest.skip("no glibc here")
     compile_library(env.site / "torch/_C.so", "extern void *memcpy(); void *p = memcpy;", needs=[libc])
-    needs = {"libc": glibc("2.2"), "label": "old", "platform": "linux-64"}
-    (found,) = env.check(HostFacts(**needs)).findings  # type: ignore[arg-type]  # a mapping of its arguments
+    (found,) = env.check(HostFacts(label="old", platform="linux-64", libc=glibc("2.2"))).findings
     assert (found.code, found.subject) == ("CU234", "glibc")
     assert "torch/_C.so needs glibc 2." in found.message
     assert found.message.endswith("the host has 2.2")
@@ -308,3 +360,73 @@ def test_a_file_without_permission_is_passed_over_as_the_loader_does(env: Env) -
 def test_mangled_names(name: str, ours: bool, text: str) -> None:
     assert readable(name) == text
     assert is_torch(name) == ours or name.startswith("_ZN3c10999")
+
+
+def _wheels(env: Env, *wanted: str) -> None:
+    """Install wheels from the Python index, or skip where it is not reachable."""
+    uv = pytest.importorskip("uv").find_uv_bin()
+    command = [uv, "pip", "install", "-q", "--no-deps", "--target", env.site, "--python", sys.executable, *wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    if done.returncode:
+        pytest.skip(f"the Python index is not reachable: {done.stderr.strip()[-200:]}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("nvjitlink", "fits"), [("12.1.105", False), ("12.4.127", True)])
+def test_the_symbol_failure_of_nvidias_wheels_is_foretold(env: Env, nvjitlink: str, fits: bool) -> None:
+    """A famous one: cuSPARSE of CUDA 12.4 beside the nvJitLink of 12.1."""
+    _wheels(env, f"nvidia-nvjitlink-cu12=={nvjitlink}", "nvidia-cusparse-cu12==12.3.1.170")
+    found = env.check()
+    said = env.opens(env.site / "nvidia/cusparse/lib/libcusparse.so.12")
+    if fits:
+        assert (found.status, said) == ("ok", "")
+        return
+    (finding,) = found.findings
+    assert (finding.code, finding.severity) == ("CU233", "error")
+    symbol = "__nvJitLinkComplete_12_4, version libnvJitLink.so.12"
+    assert f"undefined symbol: {symbol}" in finding.message
+    assert f"undefined symbol: {symbol}" in said
+    assert finding.fix == "python -m pip install --force-reinstall --no-deps --upgrade nvidia-nvjitlink-cu12"
+
+
+@pytest.mark.slow
+def test_a_real_torch_maps_what_is_foretold_and_an_old_extension_fails_as_foretold(env: Env) -> None:
+    """2.6 GB of wheels; those of xformers 0.0.23 were built for torch 2.1."""
+    shutil.rmtree(env.site)
+    env.site.mkdir()
+    _wheels(env, "torch==2.5.1", "xformers==0.0.23", "typing-extensions", "sympy", "networkx", "filelock", "fsspec")
+    _wheels(env, "jinja2", "mpmath", "numpy<2.3", "markupsafe", *NVIDIA)
+    found = env.check()
+    assert {item.code for item in found.findings} == {"CU236"}
+    assert {item.subject.split("/")[0] for item in found.findings} == {"xformers"}
+    code = "import torch; print(open('/proc/self/maps').read()); torch.ops.load_library(__import__('sys').argv[1])"
+    command: list[str | Path] = [env.path / "bin/python3", "-c", code, env.site / "xformers/_C.so"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={})
+    real = {word for word in done.stdout.split() if word.startswith(str(env.site)) and ".so" in word}
+    mapped = {path for path in real if "/torch/_C." in path or "/torch/lib/" in path or "/nvidia/" in path}
+    with closing(ElfFiles("x86_64")) as files:
+        prefix = find_prefix(env.path)
+        plan = linkage_plan(prefix, {}, files.look, frozenset(library_packages(prefix)))
+        model = Process(loader_facts({}, "x86_64")[0], files.look)
+        list(open_all(model, replace(plan, roots=())))
+        foretold = {str(Path(item.path).resolve()) for item in model.objects}
+    assert {path for path in foretold if path.startswith(str(env.site))} <= mapped
+    assert len(mapped) > 15
+    first = next(item for item in found.findings if item.subject == "xformers/_C.so").evidence[0]
+    assert first in done.stderr
+
+
+NVIDIA = (
+    "nvidia-cublas-cu12==12.4.5.8",
+    "nvidia-cuda-cupti-cu12==12.4.127",
+    "nvidia-cuda-nvrtc-cu12==12.4.127",
+    "nvidia-cuda-runtime-cu12==12.4.127",
+    "nvidia-cudnn-cu12==9.1.0.70",
+    "nvidia-cufft-cu12==11.2.1.3",
+    "nvidia-curand-cu12==10.3.5.147",
+    "nvidia-cusolver-cu12==11.6.1.9",
+    "nvidia-cusparse-cu12==12.3.1.170",
+    "nvidia-nccl-cu12==2.21.5",
+    "nvidia-nvjitlink-cu12==12.4.127",
+    "nvidia-nvtx-cu12==12.4.127",
+)

@@ -14,7 +14,7 @@ from typing import Literal
 from packaging.version import Version
 
 from cuenv.binary.loader import Loaded
-from cuenv.binary.process import Opened, Process
+from cuenv.binary.process import Missing, Opened, Process
 
 RootKind = Literal["python", "torch", "extension", "library"]
 
@@ -38,19 +38,32 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preload:
+    """A library that torch opens by path.
+
+    Attributes:
+        pattern: as torch writes it: ``libcudart.so.*[0-9]``.
+        path: the file that fits; ``None`` when none does, which ends what torch is about, unless it is optional.
+    """
+
+    pattern: str
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TorchPlan:
     """How torch begins, read from ``torch/__init__.py``.
 
     Attributes:
         first: ``libtorch_global_deps.so``, which is opened for everybody.
-        rescue: when that misses one of these libraries (stems), each is opened by path and ``first`` again.
-        after: opened by path after ``first``.
+        rescue: when that misses one of these libraries, all are opened by path and ``first`` again.
+        after: opened by path after ``first``, where that has brought libcudart; errors are passed over.
         then: the extension, and what torch opens when it is used.
     """
 
     first: Root | None
-    rescue: tuple[tuple[str, str], ...] = ()
-    after: tuple[str, ...] = ()
+    rescue: tuple[Preload, ...] = ()
+    after: tuple[Preload, ...] = ()
     then: tuple[Root, ...] = ()
 
 
@@ -143,18 +156,39 @@ def _with_neighbours(process: Process, path: str) -> Opened:
 def _torch(process: Process, plan: TorchPlan) -> Iterator[Opening]:
     if plan.first:
         opened = process.open(plan.first.path, everybody=True)
-        stems = {stem for stem, _ in plan.rescue}
+        stems = {stem_of(item.pattern) for item in plan.rescue}
         if any(stem_of(item.name) in stems for item in opened.missing):
-            for _, path in plan.rescue:
-                root = Root(path=path, label=plan.first.label, kind="torch", owner=plan.first.owner)
-                yield Opening(root=root, opened=process.open(path), process=process)
-            opened = process.open(plan.first.path, everybody=True)
-        yield Opening(root=plan.first, opened=opened, process=process)
-        for path in plan.after:
-            process.open(path)  # torch goes on when one of these fails
+            yield from _rescued(process, plan, plan.first, opened)
+        else:
+            yield Opening(root=plan.first, opened=opened, process=process)
+            _preload(process, plan.after)
     for number, root in enumerate(plan.then):
         own = process if number == 0 else process.copy()
         yield Opening(root=root, opened=own.open(root.path), process=own)
+
+
+def _rescued(process: Process, plan: TorchPlan, first: Root, opened: Opened) -> Iterator[Opening]:
+    """Torch opens each of its libraries by path and begins again; one that is not there ends it."""
+    for item in plan.rescue:
+        if item.path is None:
+            asker = opened.missing[0].asker
+            opened = replace(opened, missing=(Missing(name=item.pattern, asker=asker),))
+            yield Opening(root=first, opened=opened, process=process)
+            return
+        brought = process.open(item.path)
+        root = Root(path=item.path, label=first.label, kind="torch", owner=first.owner)
+        yield Opening(root=root, opened=brought, process=process)
+        if brought.missing:
+            return
+    yield Opening(root=first, opened=process.open(first.path, everybody=True), process=process)
+
+
+def _preload(process: Process, items: tuple[Preload, ...]) -> None:
+    if not any(posixpath.basename(item.path).startswith("libcudart.so") for item in process.objects):
+        return
+    for item in items:
+        if item.path is None or process.open(item.path).missing:
+            return
 
 
 def stem_of(name: str) -> str:

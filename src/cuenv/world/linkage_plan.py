@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from cuenv.binary.loader import Seen
-from cuenv.linkage import Plan, Root, TorchPlan, stem_of
+from cuenv.linkage import Plan, Preload, Root, TorchPlan, stem_of
 from cuenv.prefix import Prefix
 from cuenv.world.files import is_file, names_in
 from cuenv.world.system import read
@@ -23,6 +23,7 @@ _TORCH_LIBRARIES = re.compile(r"lib(?:c10|torch|torch_cpu|torch_cuda|torch_pytho
 _OPTIONAL = re.compile(r"ffmpeg|sox|video_reader|rocm|hip|_xpu|_npu|tensorrt|mpi")
 _PAIR = r"[\"'](\w{2,40})[\"']\s*[,:]\s*[\"'](lib\w{1,40}\.so[\w.*\[\]-]{0,40})[\"']"
 _DIRECT = re.compile(r"_preload_cuda_(?:deps|lib)\(\s*" + _PAIR)
+_SPARE = {"nvtx"}  # torch goes on without it
 _BNB = re.compile(r"libbitsandbytes_cuda(\d+)[^/]*\.so")
 
 Look = Callable[[str], Seen]
@@ -78,7 +79,7 @@ def _torch(site: Path, prefix: Prefix) -> TorchPlan:
     text = read(site, "torch/__init__.py").text
     direct = _DIRECT.findall(text)
     pairs = [pair for pair in re.findall(_PAIR, text) if pair not in direct]
-    after = direct or (pairs if "_preload_cuda_deps()" in text else [])
+    after = [*(pairs if "_preload_cuda_deps()" in text else []), *(pair for pair in direct if pair[0] not in _SPARE)]
     then = [
         Root(path=str(folder / name), label=f"torch/{name}", kind="torch", owner="torch")
         for name in names_in(folder)
@@ -93,25 +94,26 @@ def _torch(site: Path, prefix: Prefix) -> TorchPlan:
         if is_file(first)
         else None,
         rescue=tuple(_preloads(pairs, prefix)),
-        after=tuple(path for _, path in _preloads(after, prefix)),
+        after=tuple(_preloads(after, prefix)),
         then=tuple(then),
     )
 
 
-def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[tuple[str, str]]:
-    """The stem and the path of each library that torch opens by path, where it is there."""
+def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[Preload]:
+    """The file for each library that torch opens by path: below ``nvidia/FOLDER``, or ``nvidia/cu13`` since CUDA 13."""
     for folder, pattern in pairs:
-        for site in prefix.site_packages:
-            places = (folder, *sorted(name for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)))
-            names = [
-                f"{site}/nvidia/{place}/lib/{name}"
-                for place in places
-                for name in names_in(f"{site}/nvidia/{place}/lib")
-                if fnmatch(name, pattern)
-            ]
-            if names:
-                yield stem_of(pattern), names[0]
-                break
+        found = (
+            f"{site}/{place}/lib/{name}"
+            for site in prefix.site_packages
+            for place in (f"nvidia/{folder}", *_majors(site), folder)
+            for name in names_in(f"{site}/{place}/lib")
+            if fnmatch(name, pattern)
+        )
+        yield Preload(pattern=pattern, path=next(found, None))
+
+
+def _majors(site: str) -> list[str]:
+    return [f"nvidia/{name}" for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)]
 
 
 def _extensions(site: str, look: Look, cuda: str | None) -> Iterator[Root]:
