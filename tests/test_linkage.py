@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cuenv.binary.process import Process
 from cuenv.checks import Check
@@ -334,6 +336,30 @@ def test_odd_files_are_said_and_never_waited_for(env: Env) -> None:
     deps.unlink()
     deps.symlink_to(deps.name)
     assert env.check().status == "ok"  # a torch without it opens its extension at once
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(st.data())
+def test_damaged_libraries_are_judged_and_said_in_printable_words(env: Env, data: st.DataObject) -> None:
+    place = env.site / data.draw(st.sampled_from(("torch/lib/libc10.so", "torch/_C.so")))
+    good = place.read_bytes()
+    raw = bytearray(good[: data.draw(st.sampled_from((len(good), len(good), 0x80, 0x300)))])
+    for _ in range(data.draw(st.integers(1, 5))):
+        raw[data.draw(st.integers(0x40, min(len(raw), 0x800) - 1))] = data.draw(st.integers(0, 255))
+    place.write_bytes(raw)
+    try:
+        for finding in env.check().findings:
+            assert finding.code.startswith("CU23")
+            assert all(text.isprintable() for text in (finding.subject, finding.message, *finding.evidence))
+    finally:
+        place.write_bytes(good)
+
+
+def test_search_paths_without_end_are_given_up(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuenv.world.elf_files._MOST_LOOKS", 20)
+    found = env.only()
+    assert (found.code, found.severity) == ("CU237", "error")
+    assert "given up" in found.message
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

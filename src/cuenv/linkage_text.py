@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
+from dataclasses import replace as changed
 
 from cuenv.binary.loader import Loaded
 from cuenv.linkage import Ground, stem_of
+from cuenv.report import Finding
 
 
 def short(path: str, ground: Ground) -> str:
@@ -38,8 +41,9 @@ def again(owner: str, ground: Ground) -> str | None:
     if not owner:
         return None
     if owner in ground.installed:
-        return f"conda install -p {ground.prefix} --force-reinstall {owner}"
-    return f"python -m pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir {owner}"
+        return f"conda install -p {shlex.quote(ground.prefix)} --force-reinstall {owner}"
+    built = "--force-reinstall --no-deps --no-build-isolation --no-cache-dir"
+    return f"python -m pip install {built} {shlex.quote(owner)}"
 
 
 def install(name: str, ground: Ground) -> str | None:
@@ -48,7 +52,7 @@ def install(name: str, ground: Ground) -> str | None:
     if not package:
         return None
     if ground.conda:
-        return f"conda install -p {ground.prefix} {package}"
+        return f"conda install -p {shlex.quote(ground.prefix)} {package}"
     return f"python -m pip install --force-reinstall --no-deps --upgrade {package}"
 
 
@@ -62,3 +66,20 @@ def unset(via: str, winner: Loaded) -> str | None:
     if via == "LD_LIBRARY_PATH":
         return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
     return "unset LD_PRELOAD" if via == "LD_PRELOAD" else None
+
+
+def printable(finding: Finding) -> Finding:
+    """The finding with what does not print escaped: names in a binary or a folder can hold anything."""
+    return changed(
+        finding,
+        subject=_escaped(finding.subject),
+        message=_escaped(finding.message),
+        evidence=tuple(map(_escaped, finding.evidence)),
+        fix=_escaped(finding.fix) if finding.fix else None,
+    )
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

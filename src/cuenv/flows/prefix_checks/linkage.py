@@ -14,6 +14,7 @@ from cuenv.linkage import Ground, Opening, open_all
 from cuenv.linkage_findings import foreign_findings, glibc_findings, missing_findings
 from cuenv.linkage_symbol_findings import symbol_findings
 from cuenv.linkage_symbols import SymbolCheck
+from cuenv.linkage_text import printable
 from cuenv.report import Finding
 from cuenv.world.elf_files import ElfFiles
 from cuenv.world.library_names import library_packages
@@ -68,7 +69,7 @@ def _check(subject: Subject, machine: str) -> Check:
             *symbol_findings(failures, ground),
             *_unread(files, notes),
         ]
-        return judged("linkage", _says(openings, files, here), findings)
+        return judged("linkage", _says(openings, files, here), map(printable, findings))
 
 
 def _other(python: Seen, machine: str) -> Finding:
