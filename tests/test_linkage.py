@@ -366,8 +366,10 @@ def test_search_paths_without_end_are_given_up(env: Env, monkeypatch: pytest.Mon
 def test_a_file_without_permission_is_passed_over_as_the_loader_does(env: Env) -> None:
     c10 = env.site / "torch/lib/libc10.so"
     c10.chmod(0)
-    codes = {item.code for item in env.check().findings}
-    assert codes == {"CU230", "CU237"}
+    codes = {item.code: item for item in env.check().findings}
+    assert set(codes) == {"CU230", "CU237"}
+    assert "may not be read" in codes["CU230"].message
+    assert codes["CU230"].fix == f"chmod a+r {c10}"
     assert "libc10.so" in env.opens(env.site / "torch/_C.so")
 
 

@@ -131,7 +131,7 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
         plan: what to open.
     """
     if plan.python:
-        root = Root(path=plan.python, label="python", kind="python")
+        root = Root(path=plan.python, label="python", kind="python", needed=False)  # a script may start it
         yield Opening(root=root, opened=process.start(plan.python), process=process)
     if plan.torch:
         yield from _torch(process, plan.torch)

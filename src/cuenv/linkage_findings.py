@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
@@ -10,7 +11,7 @@ from packaging.version import Version
 from cuenv.binary.loader import Loaded
 from cuenv.binary.process import Missing
 from cuenv.linkage import Ground, Opening, Root, is_driver, stem_of
-from cuenv.linkage_search import copies, elsewhere, looked, other_releases
+from cuenv.linkage_search import copies, elsewhere, forbidden, looked, other_releases
 from cuenv.linkage_text import again, install, more, short, unset
 from cuenv.report import Finding, Severity
 
@@ -51,9 +52,13 @@ def _missing(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) ->
         )
     lying, others = elsewhere(name, ground), other_releases(name, ground)
     known, fix = "", install(name, ground)
-    if lying:
+    barred = forbidden(opening, item)
+    if barred:
+        known = f"; {short(barred, ground)} may not be read"
+        fix = f"chmod a+r {shlex.quote(barred)}"
+    elif lying:
         known = f"; {short(lying[0], ground)} lies where nothing looks"
-        fix = f"put its folder into the search: LD_LIBRARY_PATH={lying[0].rsplit('/', 1)[0]}"
+        fix = f"export LD_LIBRARY_PATH={shlex.quote(lying[0].rsplit('/', 1)[0])}"
     elif others and opening.root.kind == "extension":
         known = f"; here is {others[0]}: it was built for another one"
         fix = again(opening.root.owner, ground)

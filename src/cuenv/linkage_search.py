@@ -26,6 +26,14 @@ def looked(opening: Opening, item: Missing) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def forbidden(opening: Opening, item: Missing) -> str | None:
+    """A file that the search comes upon and may not read, which the loader passes over."""
+    process = opening.process
+    tried = candidates(item.name, item.asker, process.main, process.system)
+    seen = (process.look(candidate.path) for candidate in tried)
+    return next((found.path for found in seen if found.kind == "denied" and found.identity != (0, 0)), None)
+
+
 def elsewhere(name: str, ground: Ground) -> tuple[str, ...]:
     """Copies in the environment of a library that the search does not find."""
     return ground.own.get(name, ())

@@ -85,7 +85,7 @@ class ElfFiles:
             try:
                 self._descriptor(path)
             except OSError as error:
-                return self._refuse(path, why(error))
+                return self._refuse(path, why(error), identity)
             self._data[identity] = _FileData(path, told.st_size, self._descriptor)
         return self._judge(path, identity)
 
@@ -110,9 +110,9 @@ class ElfFiles:
             return Seen(path=path, kind="broken", why=f"an ELF file of kind {elf.kind}", identity=identity)
         return Seen(path=path, kind="elf", identity=identity, elf=elf)
 
-    def _refuse(self, path: str, reason: str) -> Seen:
+    def _refuse(self, path: str, reason: str, identity: tuple[int, int] = (0, 0)) -> Seen:
         self.refused[path] = reason
-        return Seen(path=path, kind="denied", why=reason)
+        return Seen(path=path, kind="denied", why=reason, identity=identity)
 
     def _descriptor(self, path: str) -> int:
         """The open file; few are open at a time. Opening never waits, as a FIFO in its place would make it."""
