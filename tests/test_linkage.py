@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import cuenv
 from cuenv.binary.process import Process
 from cuenv.checks import Check
 from cuenv.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
@@ -388,6 +391,18 @@ def test_a_file_without_permission_is_passed_over_as_the_loader_does(env: Env) -
 def test_mangled_names(name: str, ours: bool, text: str) -> None:
     assert readable(name) == text
     assert is_torch(name) == ours or name.startswith("_ZN3c10999")
+
+
+@pytest.mark.records
+def test_the_table_of_libraries_is_in_order_and_names_real_packages(records: Path) -> None:
+    path = Path(cuenv.__file__).parent / "data/linkage/libraries.json"
+    table = json.loads(path.read_bytes())
+    rows = table["libraries"]
+    assert list(rows) == sorted(rows)
+    assert table["source"]
+    repodata = (records / "conda-forge/linux-64/repodata.json").read_bytes()
+    for row in rows.values():
+        assert re.search(rb'"name": ?"%s"' % row["conda"].encode(), repodata), row
 
 
 def _wheels(env: Env, *wanted: str) -> None:
