@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from contextlib import closing
@@ -227,6 +228,10 @@ def test_what_torch_opens_by_path_after_its_start_wins_over_the_search(env: Env,
         'cuda_libs = [("nvjitlink", "libnvJitLink.so.*[0-9]")]\n_preload_cuda_deps()\n'
     )
     assert env.check(**place).status == "ok"
+    deps = (lib / "libtorch_global_deps.so").read_bytes()
+    compile_library(lib / "libtorch_global_deps.so")
+    assert env.check(**place).status == "fail"  # without libcudart torch does not care
+    (lib / "libtorch_global_deps.so").write_bytes(deps)
     (env.site / "torch/__init__.py").write_text('_preload_cuda_deps("nvjitlink", "libnvJitLink.so.*[0-9]")\n')
     assert env.check(**place).status == "ok"
 
@@ -292,6 +297,40 @@ def test_a_version_that_the_winner_does_not_define_is_foretold(env: Env, tmp_pat
     assert set(codes) == {"CU232", "CU235"}
     assert "it does not define GLIBCXX_3.4.99, which torch/_C.so needs" in codes["CU235"].message
     assert "version `GLIBCXX_3.4.99' not found" in env.opens(extension, **place)
+
+
+def test_a_version_that_only_weak_symbols_need_is_no_failure(env: Env, tmp_path: Path) -> None:
+    script = "V1 { global: old; };\nV2 { global: new; } V1;\n"
+    own = compile_library(
+        env.path / "lib/libv.so.1",
+        "int old(void) { return 1; } int new(void) { return 2; }",
+        soname="libv.so.1",
+        versions=script,
+    )
+    source = "int new(void) __attribute__((weak)); int old(void); int run(void) { return old() + (new ? new() : 0); }"
+    extension = compile_library(env.site / "torch/_C.so", source, needs=[own])
+    compile_library(
+        tmp_path / "usr/libv.so.1", "int old(void) { return 1; }", soname="libv.so.1", versions="V1 { *; };\n"
+    )
+    place = {"LD_LIBRARY_PATH": str(tmp_path / "usr")}
+    assert [item.code for item in env.check(**place).findings] == ["CU233"]
+    assert "OSError" in env.opens(extension, **place)
+    need = struct.pack("<IHH", 0x592, 0, 2)  # hash of V2, no flags, index 2: GNU ld never says weak, others do
+    assert extension.read_bytes().count(need) == 1
+    extension.write_bytes(extension.read_bytes().replace(need, struct.pack("<IHH", 0x592, 2, 2)))
+    assert env.check(**place).status == "ok"
+    assert "OSError" not in env.opens(extension, **place)
+
+
+def test_what_torch_opens_for_everybody_serves_extensions_that_do_not_name_it(env: Env) -> None:
+    cudart = wheel(env, "cuda_runtime", "libcudart.so.12", defines("cudaNew"))
+    path = "$ORIGIN/../../nvidia/cuda_runtime/lib"
+    deps = compile_library(env.site / "torch/lib/libtorch_global_deps.so", needs=[cudart], rpath=path)
+    extension = compile_library(env.site / "ext/_C.so", calls("cudaNew"), needs=[env.site / "torch/lib/libc10.so"])
+    assert env.check().status == "ok"
+    assert env.opens(deps, env.site / "torch/_C.so", extension) == ""
+    compile_library(deps)
+    assert [item.code for item in env.check().findings] == ["CU233"]
 
 
 def test_a_later_glibc_than_the_hosts_is_named_for_the_host_that_is_asked_about(env: Env) -> None:
