@@ -44,6 +44,21 @@ class Erratum(Row):
     codes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeepSpeedKeys(Row):
+    """What DeepSpeed reads in one section of its configuration.
+
+    Attributes:
+        section: its path, such as ``zero_optimization.offload_param``; ``top`` for the file itself.
+        keys: their names.
+        strict: further keys are refused; elsewhere they are ignored.
+    """
+
+    section: str
+    keys: tuple[str, ...]
+    strict: bool
+
+
 _ERRATUM = (
     Column("id", columns.shaped(r"E[0-9]{2,3}", "an id such as E03"), columns.same),
     Column("topic", columns.shaped(r"[a-z0-9]+(-[a-z0-9]+)*", "a topic such as ld-library-path"), columns.same),
@@ -54,9 +69,18 @@ _ERRATUM = (
     Column("codes", columns.several(columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")), list, absent=()),
 )
 
+_DEEPSPEED_KEYS = (
+    Column(
+        "section", columns.shaped(r"[a-z0-9_]+(\.[a-z0-9_]+)*", "a section such as zero_optimization"), columns.same
+    ),
+    Column("keys", columns.several(columns.text), list),
+    Column("strict", columns.flag, columns.same, absent=False),
+)
+
 TABLES: Mapping[str, Table] = {
     "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
     "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
+    "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
 }
 """Every table of guidance, sources first."""
 
@@ -67,6 +91,7 @@ class Guidance:
 
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
+    ds_keys: tuple[DeepSpeedKeys, ...]
 
     @property
     def topics(self) -> tuple[str, ...]:
