@@ -73,18 +73,19 @@ def error_json(code: str, message: str, hint: str | None) -> str:
 
 def report_lines(report: Report, *, verbose: bool = False) -> list[str]:
     """A report as lines: one for each finding, its evidence when asked, its fix."""
-    lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
+    lines = [printable(f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title)]
     for finding in report.findings:
-        lines.append(f"{styled(finding.severity, finding.severity, sys.stdout)} {finding.code} {finding.message}")
+        severity = styled(finding.severity, finding.severity, sys.stdout)
+        lines.append(f"{severity} {finding.code} {printable(finding.message)}")
         if verbose:
-            lines += [f"        - {item}" for item in finding.evidence]
+            lines += [f"        - {printable(item)}" for item in finding.evidence]
         if finding.fix:
-            lines.append(f"        fix: {finding.fix}")
+            lines.append(f"        fix: {printable(finding.fix)}")
     counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
     verdict = "fine" if not counts["error"] else f"{counts['error']} error(s)"
     also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
     lines.append(f"{styled(verdict, 'error' if counts['error'] else 'ok', sys.stdout)}{also}")
-    return [printable(line) if "\x1b" not in line else line for line in lines]
+    return lines
 
 
 def report_json(report: Report, **more: Any) -> dict[str, Any]:
