@@ -84,10 +84,13 @@ def _labelled(things: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
 
 def _is_tensor(thing: Any) -> bool:
     # Arrays of other libraries have a device as well, but do not take part in autograd.
-    return hasattr(thing, "device") and hasattr(thing, "requires_grad") and not _is_module(thing)
+    whole = not isinstance(thing, type) and not _is_module(thing)
+    return whole and hasattr(thing, "device") and hasattr(thing, "requires_grad")
 
 
 def _is_module(thing: Any) -> bool:
+    if isinstance(thing, type):
+        return False
     return callable(getattr(thing, "named_parameters", None)) and callable(getattr(thing, "named_buffers", None))
 
 

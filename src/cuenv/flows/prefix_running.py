@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from cuenv.checks import Check, skipped
+from cuenv.flows.hosts import this_machine
+from cuenv.flows.prefix_checking import PrefixChecked
+from cuenv.knowledge import Knowledge
 from cuenv.prefix import Prefix
 from cuenv.probing import PROBES, Around, Outcome, check_of
+from cuenv.report import report
 from cuenv.world.python_probe import ask, bench
 
-TIMEOUT = 300.0
-"""Seconds for one probe: a build with nvcc on a slow machine takes one or two minutes."""
+
+def with_runs(
+    checked: PrefixChecked,
+    environ: Mapping[str, str],
+    knowledge: Knowledge,
+    *,
+    limit: float,
+    say: Callable[[str], None] | None = None,
+) -> PrefixChecked:
+    """What was found without running the environment, and what running it on this machine adds.
+
+    Args:
+        checked: the first; it may have been judged for another host.
+        environ: the variables of this process.
+        knowledge: the tables.
+        limit: seconds for each probe.
+        say: told what runs at the moment.
+
+    Raises:
+        OutsideError: no folder can be made for what the probes build.
+    """
+    here = checked.facts if checked.facts.detected else this_machine(environ, knowledge)
+    ran = run_checks(checked.prefix, len(here.gpus), environ, timeout=limit, say=say)
+    findings = (*checked.report.findings, *(finding for check in ran for finding in check.findings))
+    told = report(checked.report.title, findings, checked.report.looked_at)
+    return replace(checked, checks=(*checked.checks, *ran), report=told)
 
 
 def run_checks(
@@ -18,7 +47,7 @@ def run_checks(
     gpus: int,
     environ: Mapping[str, str],
     *,
-    timeout: float = TIMEOUT,
+    timeout: float,
     say: Callable[[str], None] | None = None,
 ) -> tuple[Check, ...]:
     """What the environment does when it runs; nothing of it is changed.

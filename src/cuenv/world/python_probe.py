@@ -39,6 +39,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _UNSET = "***unset***"
 """What conda writes for a variable that it takes away."""
 
+_CRASH, _THREAD = "Fatal Python error", ("Thread 0x", "Current thread 0x")
+"""How Python's faulthandler begins."""
+
 _LINES, _WIDTH = 12, 300
 
 
@@ -113,7 +116,7 @@ def ask(name: str, place: Bench, timeout: float) -> Outcome:
     file = str(_PROBES / f"probe_{name}.py")
     begun = time.monotonic()
     done = run(
-        [*place.shell, place.python, "-B", "-X", "faulthandler", file],
+        [*place.shell, place.python, "-B", "-X", "faulthandler", file, f"{timeout:g}"],
         timeout,
         place.environ,
         more=place.more,
@@ -124,7 +127,7 @@ def ask(name: str, place: Bench, timeout: float) -> Outcome:
         reason=done.reason,
         signal=_signal(done),
         late=done.late,
-        last=_last(done.err),
+        last=_last(done),
         seconds=time.monotonic() - begun,
     )
 
@@ -171,9 +174,11 @@ def _signal(done: Completed) -> str | None:
         return f"signal {-done.code}"
 
 
-def _last(err: str) -> tuple[str, ...]:
-    """What was said last; of a crash, from where Python begins to tell of it."""
-    lines = [line.rstrip() for line in err.splitlines() if line.strip()]
-    begun = next((number for number, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
-    chosen = lines[-_LINES:] if begun is None else lines[begun : begun + _LINES]
+def _last(done: Completed) -> tuple[str, ...]:
+    """What was said last; of a crash or a hang, from where Python begins to tell of it."""
+    lines = [line.rstrip() for line in done.err.splitlines() if line.strip()]
+    told = [number for number, line in enumerate(lines) if line.startswith(_CRASH)]
+    threads = [number for number, line in enumerate(lines) if line.startswith(_THREAD)]
+    begun = threads[-1:] if done.late else told[:1]  # the main thread is told last
+    chosen = lines[begun[0] :][:_LINES] if begun else lines[-_LINES:]
     return tuple(printable(line[:_WIDTH]) for line in chosen)

@@ -7,6 +7,7 @@ than Python 3.8.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import importlib.util
 import json
@@ -15,6 +16,9 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
+
+if len(sys.argv) == 2:  # the time limit: shortly before it, say on standard error where it hangs
+    faulthandler.dump_traceback_later(float(sys.argv[1]) * 0.9)
 
 MARK = "cuenv-probe:"
 TEXT = 4000
@@ -53,6 +57,7 @@ def answer(look: Callable[[Told], None]) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # a library replaced or closed it; the answer goes past it
             stream.flush()
+    faulthandler.cancel_dump_traceback_later()
     data = ("\n" + MARK + json.dumps(vars(told)) + "\n").encode()
     while data:
         data = data[os.write(1, data) :]

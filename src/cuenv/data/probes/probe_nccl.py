@@ -48,7 +48,7 @@ def together(world: int, folder: Path) -> list[tuple[int, int | None, str]]:
         if None not in codes:
             break
         if any(codes):
-            deadline = min(deadline, time.monotonic() + 2)  # the others may have something to say as well
+            deadline = min(deadline, time.monotonic() + 1)  # the others may have something to say as well
         time.sleep(0.05)
     codes = [process.poll() for process in ranks]
     for process in ranks:
@@ -89,7 +89,7 @@ def one(rank: int, world: int, meet: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 4:
         one(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
     else:
         answer(look)
