@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +10,8 @@ from cuenv.lockfile import LockedPackage, PipLocked, Solution
 from cuenv.prefix import Prefix, Wheel
 from cuenv.report import Finding, Severity
 
+_NAME, _URL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), re.compile(r"(?:https?|file)://")
+"""What may stand in a command: a name that a record made up could be an option."""
 _AGAIN = "make the environment again from its lock"
 
 
@@ -29,7 +32,8 @@ def installed_findings(
         mine, asked = have.get(name), locked.get(name)
         if asked is None and mine is not None:
             text = f"{name} {mine.version} is installed and not in the lock"
-            fix = shlex.join(["conda", "remove", "--force", "-p", at, name]) if at else _AGAIN
+            safe = _NAME.fullmatch(name)
+            fix = shlex.join(["conda", "remove", "-y", "--force", "-p", at, name]) if at and safe else _AGAIN
             found.append(_finding("CU203", name, text, fix))
         elif mine is None and asked is not None:
             text = f"{name} {asked.version} is in the lock and not installed"
@@ -108,7 +112,10 @@ def as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
 
 def put_back(package: LockedPackage, at: str | None) -> str:
     """The command that puts exactly one conda package into an environment: a URL is never solved for."""
-    return shlex.join(["conda", "install", "-y", "--force-reinstall", "-p", at, package.url]) if at else _AGAIN
+    there = _URL.match(package.url)
+    return (
+        shlex.join(["conda", "install", "-y", "--force-reinstall", "-p", at, package.url]) if at and there else _AGAIN
+    )
 
 
 def pip_command(prefix: Prefix, *words: str) -> str:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from cuenv.installed import pip_command
+from cuenv.installed import pip_command, put_back
 from cuenv.knowledge import Knowledge
 from cuenv.pip_part import normalise
 from cuenv.prefix import Prefix, Site, Wheel
@@ -15,7 +15,7 @@ from cuenv.report import Finding, Severity
 _GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 """Where a second copy breaks what was compiled against the first one."""
 _SHOWN = 5
-_RECORD = re.compile(r"(.+)-([^-]+)-([^-]+)\.json")
+_RECORD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
 """How conda-meta names its records: name, version, build."""
 
 
@@ -71,7 +71,6 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
         seen.add(wheel.name)
         how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
         grave = wheel.name in _GRAVE or knowledge.twin(package.name, package.channel_name) is not None
-        mend = shlex.join(["conda", "install", "-y", "--force-reinstall", "-p", prefix.path, package.url])
         yield Finding(
             code="CU204",
             severity="error" if grave else "warning",
@@ -79,7 +78,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
             message=f"{_who(wheel)} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
             f"{package.build} and {how}",
             evidence=(f"{wheel.folder}/{wheel.info}", f"conda-meta says {package.url}"),
-            fix=f"{pip_command(prefix, 'uninstall', '-y', wheel.name)} && {mend}",
+            fix=f"{pip_command(prefix, 'uninstall', '-y', wheel.name)} && {put_back(package, prefix.path)}",
         )
     for wheel in prefix.gone:
         package = prefix.package(wheel.conda or "")
@@ -91,7 +90,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
                 message=f"conda-meta says that {package.name} {package.version} is installed, and its "
                 f"{wheel.info} is gone",
                 evidence=(f"{wheel.folder}/{wheel.info}",),
-                fix=shlex.join(["conda", "install", "-y", "--force-reinstall", "-p", prefix.path, package.url]),
+                fix=put_back(package, prefix.path),
             )
 
 
@@ -124,14 +123,15 @@ def _damaged(prefix: Prefix) -> Iterator[Finding]:
         record = _RECORD.fullmatch(name) if "/conda-meta/" in path else None
         quoted = shlex.quote(path)
         again = ["conda", "install", "-y", "--force-reinstall", "-p", prefix.path]
+        mend = f"rm -r {quoted}"
+        if record:
+            mend = f"mv {quoted} {shlex.quote(path + '.bad')} && {shlex.join([*again, '='.join(record.groups())])}"
         yield Finding(
             code="CU207",
             severity="error" if "/conda-meta/" in path else "warning",
             subject=name,
             message=f"a record of the environment is damaged: {reason}",
-            fix=f"mv {quoted} {shlex.quote(path + '.bad')} && {shlex.join([*again, '='.join(record.groups())])}"
-            if record
-            else f"rm -r {quoted}",
+            fix=mend if path.isprintable() else None,
         )
 
 

@@ -11,6 +11,8 @@ from cuenv.cli.output import emit, emit_json, layer_plain, report_json, report_l
 from cuenv.errors import ExitCode
 from cuenv.urls import printable
 
+_MOST = 8
+"""Findings of one code that are shown of an environment, which may lack a hundred packages of its lock."""
 _STATUS = {"ok": "ok", "warn": "warning", "fail": "error", "skip": "info"}
 
 
@@ -42,7 +44,8 @@ def show(reports: Sequence[Checked], values: dict[str, Any]) -> int:
 
 
 def _lines(told: Checked, *, strict: bool, verbose: bool) -> Iterator[str]:
-    head, *findings, verdict = report_lines(told.report, verbose=verbose, strict=strict)
+    most = _MOST if told.checks and not verbose else None
+    head, *findings, verdict = report_lines(told.report, verbose=verbose, strict=strict, most=most)
     yield head
     width = max((len(check.name) for check in told.checks), default=0)
     yield from (_check_line(check, width) for check in told.checks)
