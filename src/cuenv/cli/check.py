@@ -23,7 +23,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 @click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
 @click.option("--timeout", type=click.IntRange(1, 86400), metavar="SECONDS", help="With --run: for each probe (300).")
 @host_options
-@click.option("--strict", is_flag=True, help="Exit code 1 on warnings as well.")
+@click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
