@@ -109,7 +109,7 @@ def check_of(probe: Probe, outcome: Outcome, around: Around) -> Check:
     """The check that one probe makes."""
     name, answer = f"run:{probe.name}", outcome.answer
     if answer is None:
-        return judged(name, f"no answer: {_ending(outcome)}", [_without_answer(probe, outcome, around)])
+        return judged(name, _ending(outcome), [_without_answer(probe, outcome, around)])
     findings = [_failed(probe, failure, around) for failure in answer.failed]
     findings += _of_facts(probe, answer, around)
     if outcome.reason:
@@ -143,7 +143,9 @@ def _told(probe: Probe, answer: Answer) -> Iterable[str]:
 
 
 def _ending(outcome: Outcome) -> str:
-    return f"killed by {outcome.signal}" if outcome.signal else outcome.reason or "it ended, and said nothing"
+    if outcome.signal:
+        return f"killed by {outcome.signal}"
+    return outcome.reason or "it ended, and told nothing that can be read"
 
 
 def _without_answer(probe: Probe, outcome: Outcome, around: Around) -> Finding:

@@ -83,7 +83,7 @@ def _checks(
             outcome = ask(probe.name, place, timeout)
             yield check_of(probe, outcome, around)
             if probe.name == "torch" and not _works(outcome):
-                without = "torch cannot be imported"
+                without = "torch does not run" if outcome.answer is None or outcome.answer.failed else "there is no torch"
             elif probe.name == "cuda" and outcome.answer is None:
                 without = "torch does not get past asking for GPUs"
 
