@@ -82,11 +82,14 @@ def _checks(
                 say(f"run:{probe.name}")
             outcome = ask(probe.name, place, timeout)
             yield check_of(probe, outcome, around)
-            if probe.name == "torch" and not _works(outcome):
-                without = "torch does not run" if outcome.answer is None or outcome.answer.failed else "there is no torch"
+            if probe.name == "torch":
+                without = _without_torch(outcome)
             elif probe.name == "cuda" and outcome.answer is None:
                 without = "torch does not get past asking for GPUs"
 
 
-def _works(outcome: Outcome) -> bool:
-    return outcome.answer is not None and bool(outcome.answer.done)
+def _without_torch(outcome: Outcome) -> str | None:
+    """Why nothing else can be tried; ``None`` when torch is there."""
+    if outcome.answer is None or outcome.answer.failed:
+        return "torch does not run"
+    return None if outcome.answer.done else "there is no torch"
