@@ -17,7 +17,13 @@ _FORMS = ["text", "json", "github", "markdown"]
 
 @click.command("check")
 @click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
-@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
+@click.option(
+    "-p",
+    "--prefix",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="DIR",
+    help="An environment, by its folder.",
+)
 @click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
 @click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
 @click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")

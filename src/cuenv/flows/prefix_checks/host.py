@@ -20,8 +20,10 @@ def check(subject: Subject) -> Check:
         return skipped("host", "this machine has no NVIDIA GPU: name the host with --host, or --gpu and --driver")
     solution = as_solution(subject.prefix, subject.cuda_files, facts.platform)
     candidate = candidate_of(solution, subject.knowledge)
+    # Of a torch from pip no row says what it holds: the check of device code reads it.
+    silent = ("CU111", "CU403") if subject.cuda_files.by_pip else ()
     findings = [
-        *host_findings(solution, facts, subject.knowledge),
+        *(item for item in host_findings(solution, facts, subject.knowledge) if item.code not in silent),
         *machine_findings(facts, candidate, subject.knowledge),
     ]
     cuda = f"CUDA {candidate.cuda}" if candidate and candidate.cuda else "no torch with CUDA"
