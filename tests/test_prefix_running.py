@@ -166,6 +166,9 @@ def test_a_host_with_gpus_that_torch_does_not_see(tmp_path: Path) -> None:
     hidden = probe(prefix, "cuda", gpus=2, environ={"CUDA_VISIBLE_DEVICES": ""})
     assert code(hidden) == "warning CU274"
     assert hidden.findings[0].fix == "unset CUDA_VISIBLE_DEVICES"
+    wrong = probe(prefix, "cuda", gpus=2, environ={"CUDA_VISIBLE_DEVICES": "7"})
+    assert code(wrong) == "error CU274"
+    assert wrong.findings[0].fix == "unset CUDA_VISIBLE_DEVICES"
 
 
 def test_a_build_without_cuda_says_so(tmp_path: Path) -> None:

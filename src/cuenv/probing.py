@@ -102,6 +102,9 @@ PROBES = (
 )
 """In the order in which they run; without torch the others are left out."""
 
+_NO_DEVICE = ("", "-1")
+"""Values of CUDA_VISIBLE_DEVICES that somebody sets who wants no GPU."""
+
 _MOST = 8
 
 
@@ -201,21 +204,25 @@ def _elsewhere(probe: Probe, path: str, around: Around) -> list[Finding]:
 
 def _unseen(probe: Probe, answer: Answer, around: Around) -> list[Finding]:
     count, visible = answer.facts.get("count"), around.environ.get("CUDA_VISIBLE_DEVICES")
-    hidden = f"CUDA_VISIBLE_DEVICES={visible}" if visible is not None else ""
-    if not isinstance(count, int) or count >= around.gpus or (count and hidden):
+    if not isinstance(count, int) or count >= around.gpus or (count and visible is not None):
         return []
     many = f"{around.gpus} GPU{'s' if around.gpus != 1 else ''}"
     if count:
         text = f"torch sees {count} of the {many} of this host"
         return [_finding("CU274", text, of=probe, evidence=_with(around), fix="cuenv inspect", severity="warning")]
     why = str(answer.facts.get("why") or "no reason given").splitlines()[0]
-    text = f"torch sees none of the {many} of this host: {hidden or why}"
-    evidence = (*((why,) if hidden else ()), *_with(around))
-    if hidden:
-        return [
-            _finding("CU274", text, of=probe, evidence=evidence, fix="unset CUDA_VISIBLE_DEVICES", severity="warning")
-        ]
-    return [_finding("CU274", text, of=probe, evidence=evidence, fix=f"cuenv check --prefix {quote(around.prefix)}")]
+    chosen = visible is not None and answer.facts.get("build") is not None
+    hidden = chosen and (visible or "").strip() in _NO_DEVICE
+    return [
+        _finding(
+            "CU274",
+            f"torch sees none of the {many} of this host: {f'CUDA_VISIBLE_DEVICES={visible}' if hidden else why}",
+            of=probe,
+            evidence=_with(around),
+            fix="unset CUDA_VISIBLE_DEVICES" if chosen else f"cuenv check --prefix {quote(around.prefix)}",
+            severity="warning" if hidden else "error",
+        )
+    ]
 
 
 def _by_hand(probe: Probe, around: Around) -> str:
