@@ -11,6 +11,7 @@ import click
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
 from cuenv.cli.output import progress, progress_done
 from cuenv.errors import UsageError
+from cuenv.profile import Profile
 
 _FORMS = ["text", "json", "github", "markdown"]
 
@@ -32,6 +33,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 @click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
+@click.option("--profile", metavar="NAME|FILE", help="Wishes from a profile.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(path: Path | None, **values: Any) -> int:
@@ -47,6 +49,7 @@ def command(path: Path | None, **values: Any) -> int:
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
     lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
     each layer (torch, cuDNN, NCCL, nvcc) serves each GPU; 'cuenv lock --repair' finds the smallest pins for a cut.
+    Of a --profile the memory and the disk count, which the machine should have.
 
     \b
     Examples:
@@ -63,7 +66,8 @@ def command(path: Path | None, **values: Any) -> int:
     limit = _limit(values)
     what = asked(path, os.environ, prefix=values["prefix"], name=values["name"], lock=values["lock"])
     show_progress = progress(quiet=values["quiet"])
-    reports = checked(what, host_from(values), knowledge_from(values), limit=limit, say=show_progress)
+    wish = _profile(values["profile"])
+    reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)
     progress_done(show_progress)
     if values["redact"]:
         from cuenv.world.redact import private, scrub_report  # noqa: PLC0415 - only when asked for
@@ -78,3 +82,12 @@ def _limit(values: dict[str, Any]) -> float | None:
     if values["timeout"] and not values["running"]:
         raise UsageError("--timeout is what --run gives to each probe", hint="cuenv check --run --timeout 60")
     return float(values["timeout"] or 300) if values["running"] else None
+
+
+def _profile(name: str | None) -> Profile | None:
+    if not name:
+        return None
+    from cuenv.cli.configured import configuration  # noqa: PLC0415 - only with a profile
+    from cuenv.world.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
+
+    return read_profile(name, configuration())

@@ -14,6 +14,7 @@ from cuenv.flows.lock_files import LOCK_NAME
 from cuenv.flows.prefix_checking import check_prefix
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
+from cuenv.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,7 @@ def checked(
     what: Asked,
     options: HostOptions,
     knowledge: Knowledge,
+    wish: Profile | None = None,
     *,
     limit: float | None = None,
     say: Callable[[str], None] | None = None,
@@ -104,9 +106,10 @@ def checked(
     """The reports, the lock's first.
 
     Args:
-        what: from `asked`.
+        what: the lock and the environment.
         options: the host.
         knowledge: the tables.
+        wish: the profile whose memory and disk the machine should have.
         limit: run the environment as well, with so many seconds for each probe.
         say: told what runs at the moment.
 
@@ -120,10 +123,10 @@ def checked(
         )
     found = []
     if what.lock:
-        one = check(what.lock, options, knowledge)
+        one = check(what.lock, options, knowledge, wish)
         found.append(Checked(report=one.report, host=host_line(one.facts), file=str(what.lock), layers=one.layers))
     if what.prefix:
-        other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=what.named)
+        other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=what.named, wish=wish)
         if limit is not None:
             from cuenv.flows.prefix_running import with_runs  # noqa: PLC0415 - only with --run
 
