@@ -199,6 +199,21 @@ def test_the_check_is_a_step_of_the_build_for_the_host_of_the_lock(way: str) -> 
         assert "--lock /opt/cuenv/conda-explicit.txt" in checks[0]
 
 
+def test_every_command_of_ours_in_the_build_is_one_with_these_options(tmp_path: Path) -> None:
+    typed = {
+        tuple(words.split()[:1] + sorted(set(re.findall(r"--[a-z-]+", words))))
+        for way in WAYS
+        for item in instructions(made(way), "RUN")
+        for words in re.findall(r"/opt/cuenv/venv/bin/cuenv (.*)", item.text.replace("$(python -c", ""))
+    }
+    assert {words[0] for words in typed} >= {"check"}
+    for command, *options in typed:
+        helped = run(command, "--help", folder=tmp_path)
+        assert helped.returncode == 0, command
+        for option in options:
+            assert option in helped.stdout, (command, option)
+
+
 def test_the_container_says_what_it_needs_of_the_driver() -> None:
     text = made("lock")
     variables = instructions(text, "ENV")[1].text

@@ -19,6 +19,7 @@ from cuenv.versions import version
 NVCC = ("cuda-nvcc", "cuda-toolkit")
 """Packages that bring nvcc whole, with the headers that it needs."""
 _HOST_COMPILERS = ("gxx_linux-*", "gxx")
+_NUMBERS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
 _GLIBC = re.compile(r"__glibc\s+.*?>=\s*([0-9]+(?:\.[0-9]+)*)")
 
 
@@ -46,7 +47,7 @@ def content_of_lock(
         torch=candidate.build.version if candidate else None,
         stack=candidate.build.stack if candidate else "",
         python=".".join(python.version.split(".")[:2]) if python else "",
-        glibc=max(_glibcs(packages), default=None),
+        glibc=max([*_glibcs(packages), *_remembered(lock)], default=None),
         nvcc=any(first.package(name) for name in NVCC),
         compiling=tuple(_compiling(first, knowledge)),
         driver=lock.metadata.get("cuenv_minimum_driver") or (floor.driver if floor else None),
@@ -109,6 +110,13 @@ def _libraries(solution: Solution) -> Iterator[tuple[str, str, frozenset[str]]]:
         yield package.name, package.version, frozenset({package.channel_name})
     for item in solution.pip:
         yield item.name, item.version, frozenset({"source" if item.from_source else "wheel"})
+
+
+def _remembered(lock: Lock) -> Iterator[Version]:
+    """The C library that the lock itself names: it knows that of wheels as well."""
+    text = lock.metadata.get("cuenv_minimum_glibc", "")
+    if _NUMBERS.fullmatch(text):
+        yield version(text)
 
 
 def _glibcs(packages: Iterable[LockedPackage]) -> Iterator[Version]:

@@ -95,7 +95,9 @@ def _head(recipe: Recipe) -> Iterator[str]:
         *(f"  {why}." for why in stages.why[1:]),
         *(
             []
-            if content.locked or stages.base == "pytorch"
+            if content.locked or (stages.base == "pytorch" and not content.pip)
+            else ["Not locked: the build takes what pip finds that day; write releases to hold it."]
+            if stages.base == "pytorch"
             else ["Not locked: the build solves environment.yml. For exact packages: cuenv lock, then export again."]
         ),
         *(f"Image {image.name}: {recipe.sources[image.name]}." for image in stages.images),

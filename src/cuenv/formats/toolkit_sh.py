@@ -22,6 +22,7 @@ VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
 _RESTORE = """\
 if [ -n "${_CUENV_SHELL_ON-}" ]; then
   for _cuenv_v in CUDA_HOME CUDA_PATH PATH LD_LIBRARY_PATH; do
+    _cuenv_at=
     eval "_cuenv_at=\\"\\${_CUENV_SHELL_$_cuenv_v-}\\""
     case "$_cuenv_at" in
       s*) eval "export $_cuenv_v=\\"\\${_cuenv_at#s}\\"" ;;
