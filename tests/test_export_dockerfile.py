@@ -345,6 +345,31 @@ def test_a_strange_folder_is_refused_before_anything_is_written(tmp_path: Path) 
     assert not (tmp_path / "Dockerfile").exists()
 
 
+@pytest.mark.parametrize("driver", ["525 brand=x", '5\\" RUN x', "5\\nUSER root", "new"])
+def test_what_a_lock_remembers_is_not_believed(driver: str, tmp_path: Path) -> None:
+    text = (LOCKS / "inference" / "conda-lock.yml").read_text()
+    old = '"cuenv_minimum_driver": "525.60.13"'
+    assert old in text
+    (tmp_path / "conda-lock.yml").write_text(text.replace(old, f'"cuenv_minimum_driver": "{driver}"'))
+    done = run("export", "dockerfile", folder=tmp_path)
+    assert done.returncode == ExitCode.INPUT
+    assert "custom_metadata" in done.stderr
+
+
+def test_settings_do_not_set_a_lock_aside(tmp_path: Path) -> None:
+    """What a project wishes for is in its lock already; only what is typed chooses anew."""
+    (tmp_path / "cuenv.toml").write_text('python = "3.11"\ngpus = ["A100"]\ndriver = "535.129.03"\n')
+    shutil.copy(LOCKS / "universal-dev" / "conda-lock.yml", tmp_path)
+    assert 'COPY ["conda-lock.yml"' in export(tmp_path)[0]
+    assert 'COPY ["conda-lock.yml"' in export(tmp_path, "conda-lock.yml")[0]
+    assert 'COPY ["environment.yml"' in export(tmp_path, "--python", "3.12")[0]
+
+
+def test_a_pip_part_that_is_not_locked_is_missed_aloud(tmp_path: Path) -> None:
+    assert "not in the image" in export(tmp_path, *WAYS["lock-with-pip"])[1]
+    assert "not in the image" in made("lock-with-pip").partition("FROM")[0].replace("\n#  ", "")
+
+
 def test_digests_hold_images_and_strange_ones_are_refused(tmp_path: Path) -> None:
     sha = "sha256:" + "ab" * 32
     text, _ = export(tmp_path, *WAYS["lock"], "--digest", f"debian:12-slim={sha}")

@@ -14,7 +14,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, LockedPackage, Solution
 from cuenv.verify import candidate_of
-from cuenv.versions import version
+from cuenv.versions import check_driver, version
 
 NVCC = ("cuda-nvcc", "cuda-toolkit")
 """Packages that bring nvcc whole, with the headers that it needs."""
@@ -33,11 +33,15 @@ def content_of_lock(
         spec: its environment file, where that lies beside it, for its variables.
         knowledge: the tables.
         host: options of the host that it is for.
+
+    Raises:
+        ValueError: what the lock remembers is not as cuenv writes it.
     """
     first = lock.solutions[0]
     candidate = candidate_of(first, knowledge)
     cuda = candidate.cuda if candidate else None
     floor = knowledge.floor(cuda) if cuda else None
+    remembered = lock.metadata.get("cuenv_minimum_driver")
     python = first.package("python")
     packages = [package for solution in lock.solutions for package in solution.packages]
     return Content(
@@ -50,7 +54,7 @@ def content_of_lock(
         glibc=max([*_glibcs(packages), *_remembered(lock)], default=None),
         nvcc=any(first.package(name) for name in NVCC),
         compiling=tuple(_compiling(first, knowledge)),
-        driver=lock.metadata.get("cuenv_minimum_driver") or (floor.driver if floor else None),
+        driver=check_driver(remembered) if remembered else floor.driver if floor else None,
         variables=dict(spec.variables) if spec else {},
         host=host,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     host_from,
     host_options,
@@ -20,13 +21,14 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.container import BASES
 from cuenv.errors import ExitCode, UsageError
-from cuenv.profile import Profile
 
 if TYPE_CHECKING:  # not needed for --help
     from cuenv.flows.exporting import Exported
 
 _LOCK = Path("conda-lock.yml")
 _OWN = "# Written by cuenv"
+_WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "cpu", "prefer")
+"""Options that choose an environment; what settings wish for counts only where there is no lock."""
 
 
 @click.group("export", invoke_without_command=True)
@@ -50,9 +52,7 @@ def command(context: click.Context) -> None:
     "--base", type=click.Choice(BASES), default="auto", help="What it is built from; chosen by what it needs."
 )
 @click.option("--digest", "digests", multiple=True, metavar="IMAGE:TAG=sha256:...", help="Hold an image; repeatable.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write Dockerfile and .dockerignore here."
-)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write here instead of stdout.")
 @host_options
 @wish_options
 @talk_options
@@ -72,10 +72,11 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
     from cuenv.flows.exporting import Asked, export_dockerfile  # noqa: PLC0415 - not needed for --help
 
     wish, folder = wish_from(values), values["output"]
-    if lock and wish != Profile():
+    wished = any(typed(name) for name in _WISHES)
+    if lock and wished:
         raise UsageError("a lock is what it is: wishes choose without one", hint=f"cuenv export dockerfile {lock}")
     asked = Asked(
-        lock=lock or (_LOCK if wish == Profile() and _LOCK.exists() else None),
+        lock=lock or (None if wished or not _LOCK.exists() else _LOCK),
         host=host_from(values),
         wish=wish,
         folder=folder,

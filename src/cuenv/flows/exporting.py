@@ -23,6 +23,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited
 from cuenv.lockfile import Lock, content_digest
 from cuenv.profile import Profile
+from cuenv.urls import redact
 from cuenv.world.delivery import load_delivery
 from cuenv.world.files import is_file, keep_aside, shown, write_atomically
 
@@ -96,7 +97,7 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
     made = _of_lock(asked.lock, asked, knowledge) if asked.lock else _of_decision(asked, knowledge)
     if isinstance(made, NoImage):
         return Exported(kind="dockerfile", refused=made)
-    content, about, files, talk = made
+    content, about, files, notes = made
     chosen = stages(content, delivery, asked.base)
     if isinstance(chosen, NoImage):
         return Exported(kind="dockerfile", refused=chosen)
@@ -111,13 +112,14 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
         stages=chosen,
         sources={image.name: _source(image, delivery) for image in chosen.images},
         digests=digests,
+        notes=notes,
         **(about if chosen.base != "pytorch" else {"origin": about["origin"]}),
     )
     texts = {"Dockerfile": render(recipe), ".dockerignore": ignore(recipe)}
     return Exported(
         kind="dockerfile",
         files={**texts, **(files if chosen.base != "pytorch" else {})},
-        talk=(*talk, *_choice(chosen)),
+        talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"])),
         more={
             "base": chosen.base,
             "why": list(chosen.why),
@@ -126,7 +128,8 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
     )
 
 
-def _choice(chosen: Stages) -> Iterable[str]:
+def _choice(chosen: Stages, origin: str) -> Iterable[str]:
+    yield f"from    {origin}"
     yield f"base    {chosen.base}: {chosen.why[0]}"
     yield from (f"        {why}" for why in chosen.why[1:])
     names = [image.name for image in chosen.images]
@@ -146,15 +149,20 @@ def _of_lock(path: Path, asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     if not lock.solutions:
         raise InputError(f"{shown(path)} holds no packages", hint="cuenv lock")
     facts = host_of(lock, asked.host, knowledge)
-    content = content_of_lock(lock, spec, knowledge, host_words(facts) if facts else ())
+    try:
+        content = content_of_lock(lock, spec, knowledge, host_words(facts) if facts else ())
+    except ValueError as error:
+        raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     kind = "conda-lock" if lock.metadata or lock.channels or len(lock.solutions) > 1 else "explicit"
     folder = asked.folder or path.parent
     beside = path.parent / f"requirements-{content.platforms[0]}.lock.txt"
     requirements = _inside(beside, folder) if kind == "explicit" and is_file(beside) else ""
     origin = f"{path.name}, content {content_digest(lock.solutions)[:16]}"
     about = {"kind": kind, "file": _inside(path, folder), "requirements": requirements, "origin": origin}
-    talk = tuple(f"warning {item.message}" for item in edited(lock))
-    return content, about, {}, talk
+    notes = [item.message for item in edited(lock)]
+    if spec and spec.pip and not lock.pip:
+        notes.append(f"what pip adds is not locked, and not in the image: {redact(', '.join(spec.pip))}")
+    return content, about, {}, tuple(notes)
 
 
 def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
@@ -171,8 +179,7 @@ def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))
     line = chosen_line(answer.decision)
     about = {"kind": "environment", "file": "environment.yml", "requirements": "", "origin": f"a decision: {line}"}
-    talk = (f"choice  {line}", "note    nothing is locked yet: cuenv lock, then export again, holds every package")
-    return content, about, {"environment.yml": environment(answer.spec)}, talk
+    return content, about, {"environment.yml": environment(answer.spec)}, ()
 
 
 def lock_at(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]:

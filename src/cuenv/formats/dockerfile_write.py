@@ -47,6 +47,7 @@ class Recipe:
         file: what micromamba reads, its path in the build context.
         requirements: what pip reads besides, where the file cannot hold it.
         digests: by image and tag, ``sha256:...``.
+        notes: what else to say at the head.
     """
 
     version: str
@@ -58,6 +59,7 @@ class Recipe:
     file: str = ""
     requirements: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def lock_there(self) -> str:
@@ -100,6 +102,7 @@ def _head(recipe: Recipe) -> Iterator[str]:
             if stages.base == "pytorch"
             else ["Not locked: the build solves environment.yml. For exact packages: cuenv lock, then export again."]
         ),
+        *(f"{note}." for note in recipe.notes),
         *(f"Image {image.name}: {recipe.sources[image.name]}." for image in stages.images),
         "A tag can be moved by its owner; to hold an image for good: --digest IMAGE:TAG=sha256:...",
         f"Build: docker build --tag cuenv-env .{several}",
