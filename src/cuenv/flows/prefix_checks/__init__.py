@@ -11,7 +11,7 @@ from cuenv.lockfile import Lock, Solution
 from cuenv.prefix import Prefix
 from cuenv.profile import Profile
 
-CHECKS = ("packages",)
+CHECKS = ("packages", "jit")
 """Names of the modules here, in the order of the report; each has ``check(subject) -> Check``."""
 
 
