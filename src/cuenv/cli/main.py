@@ -21,6 +21,7 @@ COMMANDS = {
     "resolve": "choose and write environment.yml for a host",
     "lock": "solve environment.yml and write its lock files",
     "check": "check a lock against a host, its environment file and the laws",
+    "hook": "let builds of CUDA extensions find an environment's CUDA",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",

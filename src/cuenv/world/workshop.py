@@ -116,7 +116,7 @@ def look(prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping
     wanted = {name for name in map(library_of, names) if name}
     further = [f"{folder}/lib" for folder in (*splayed, *wheels)]
     return Workshop(
-        nvcc=_nvcc(home, via) if home else None,
+        nvcc=nvcc_at(home, via) if home else None,
         inside=nvccs_in(prefix),
         home=home,
         named={name: environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)},
@@ -141,7 +141,8 @@ def _home(environ: Mapping[str, str]) -> tuple[str | None, str]:
     return ("/usr/local/cuda", "/usr/local/cuda") if is_folder("/usr/local/cuda") else (None, "")
 
 
-def _nvcc(home: str, via: str) -> Nvcc:
+def nvcc_at(home: str, via: str) -> Nvcc:
+    """What the nvcc of a toolkit says of itself."""
     path = f"{home}/bin/nvcc"
     if not is_file(path):
         return Nvcc(path=path, via=via, reason="no such file")
