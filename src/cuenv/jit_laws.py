@@ -59,9 +59,9 @@ def targets_of(nvcc: Nvcc, knowledge: Knowledge) -> tuple[Capability, ...]:
 def gcc_bounds(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None, str]:
     """The newest major of a host compiler that an nvcc accepts, and who says so."""
     if nvcc.bounds and nvcc.bounds.newest(kind):
-        return nvcc.bounds.newest(kind), "its host_config.h"
+        return nvcc.bounds.newest(kind), "by its host_config.h"
     row = knowledge.cuda(nvcc.release) if nvcc.release and kind == "gcc" else None
-    return (row.gcc_max if row else None), "the tables"
+    return (row.gcc_max if row else None), "by the tables"
 
 
 def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
 def _home(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
     """CUDA_HOME, CUDA_PATH and PATH against the nvcc that the environment holds."""
     nvcc = found.nvcc
-    if nvcc and found.inside and nvcc.path not in found.inside:
+    if nvcc and nvcc.release and found.inside and nvcc.path not in found.inside:
         yield Finding(
             code="CU257",
             severity="warning",
@@ -224,7 +224,7 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
     elif nvcc and newest and compiler.major > newest:
         message = (
             f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is newer than nvcc "
-            f"{nvcc.release} takes: {says} ends at {newest}"
+            f"{nvcc.release} takes: {says} the newest is {newest}"
         )
     elif nvcc and oldest and compiler.major < oldest:
         message = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.errors import InputError
@@ -81,7 +81,9 @@ def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> Hos
     facts = host_facts(options, knowledge)
     if lock is None or options.given:
         return facts
-    return recorded_host(read_lock(lock), facts, knowledge) or facts
+    recorded = recorded_host(read_lock(lock), facts, knowledge)
+    # Of a lock for several platforms it is the first; here it is about this machine's folders.
+    return replace(recorded, platform=facts.platform) if recorded else facts
 
 
 def _conda_places(prefix: Prefix, platform: str) -> tuple[str, ...]:

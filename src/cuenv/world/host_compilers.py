@@ -48,7 +48,7 @@ def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
 def ccbin(flags: str) -> str | None:
     """The host compiler that options of nvcc name last."""
     words, found = _words(flags), None
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words, ""][1:], strict=True):
         match = _CCBIN.fullmatch(word)
         if match:
             found = match[1] if match[1] is not None else after
