@@ -83,6 +83,11 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     return Shell(request.param, tmp_path)
 
 
+@pytest.fixture(params=[name for name in HERE if name in ("dash", "bash", "zsh")])
+def some_shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
+    return Shell(request.param, tmp_path)
+
+
 def test_it_sets_what_builds_need(shell: Shell) -> None:
     found = shell.run(shell.activate("/env"), environ={"CPATH": "/mine"})
     assert {name: found[name] for name in VARIABLES} == {
@@ -124,19 +129,21 @@ def test_stacked_environments_come_off_one_by_one(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/a b", "/it's", '/"q"', "/a\nb", "/$(touch x)", "/`id`", "/*", "/a\\b", "/ü"])
-def test_any_path_is_only_a_path(shell: Shell, prefix: str) -> None:
+def test_any_path_is_only_a_path(some_shell: Shell, prefix: str) -> None:
     hook = Hook(home="", includes=("in clude's",))
-    found = shell.run(shell.activate(prefix, hook), shell.activate(prefix, hook))
+    found = some_shell.run(some_shell.activate(prefix, hook), some_shell.activate(prefix, hook))
     assert found["CUDA_HOME"] == prefix
     assert found["CPATH"] == f"{prefix}/in clude's"
-    assert shell.run(shell.activate(prefix, hook), shell.deactivate(prefix)) == {}
-    assert not (shell.folder / "x").exists()
+    assert some_shell.run(some_shell.activate(prefix, hook), some_shell.deactivate(prefix)) == {}
+    assert not (some_shell.folder / "x").exists()
 
 
 @pytest.mark.parametrize("depth", ["", "-1", "0", "08", "x", "999999999", "1; touch x", "$(id)"])
-def test_a_level_that_is_none_is_taken_for_none(shell: Shell, depth: str) -> None:
-    found = shell.run(shell.activate("/env"), shell.deactivate("/env"), environ={"CUENV_HOOK_DEPTH": depth})
-    assert set(found) <= {"CUENV_HOOK_DEPTH"}
+def test_a_level_that_is_none_is_taken_for_none(some_shell: Shell, depth: str) -> None:
+    found = some_shell.run(
+        some_shell.activate("/env"), some_shell.deactivate("/env"), environ={"_CUENV_HOOK_DEPTH": depth}
+    )
+    assert set(found) <= {"_CUENV_HOOK_DEPTH"}
 
 
 def test_a_hook_that_was_rewritten_meanwhile_touches_only_what_was_kept(shell: Shell) -> None:

@@ -196,6 +196,11 @@ def test_fixes_for_a_venv_name_wheels() -> None:
     assert fixes["cusparse.h"] == "/env/bin/python -m pip install nvidia-cusparse-cu12"
     assert fixes["cuda_runtime.h"] == "/env/bin/python -m pip install nvidia-cuda-runtime-cu12"
     assert fixes["ninja"] == "/env/bin/python -m pip install ninja"
+    assert said(shop(nvcc=None, inside=()), venv)[0].fix == "install a CUDA 12 toolkit and export CUDA_HOME=DIR"
+    newer = said(shop(nvcc=None, inside=()), prefix("venv"))[0].fix
+    assert (newer or "").startswith(
+        "/env/bin/python -m pip install 'nvidia-cuda-nvcc>=13', or install a CUDA toolkit and"
+    )
     assert wheel_of("libcusolver-dev", 13) == "nvidia-cusolver"
     assert wheel_of("nccl", 13) == "nvidia-nccl-cu13"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from channel_builder import request, write
 from cuenv.checks import Check
+from cuenv.flows.hooking import install_hook, make_hook
+from cuenv.flows.hosts import HostOptions
 from cuenv.flows.prefix_checks import Subject, jit
 from cuenv.formats import host_config_h
 from cuenv.lockfile import Solution
@@ -105,9 +108,6 @@ def codes(check: Check) -> dict[str, str]:
 
 
 def hooked(prefix: Path, *gpus: str) -> None:
-    from cuenv.flows.hooking import install_hook, make_hook
-    from cuenv.flows.hosts import HostOptions
-
     install_hook(make_hook(prefix, HostOptions(gpus=gpus or ("9.0",), driver="580.65.06", environ={}), base()))
 
 
@@ -190,13 +190,17 @@ def test_a_venv_of_wheels_is_led_by_its_lines(tmp_path: Path) -> None:
     nowhere = {"PATH": str(tools_alone(tmp_path))}
     found = codes(checked(prefix, tmp_path, **nowhere))
     assert f"{site}/nvidia/cu13/bin/nvcc" in found["CU257"]  # whatever of CUDA this machine has of its own
-    home = {"CUDA_HOME": str(site / "nvidia/cu13"), **nowhere}
-    check = checked(prefix, tmp_path, **home)
+    lines = make_hook(prefix, HostOptions(gpus=("9.0",), environ={}), base()).activate
+    script = program(tmp_path / "lines.sh", f"{lines}exec env -0")
+    done = subprocess.run([script], env=nowhere, capture_output=True, text=True, check=True)
+    led = dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
+    assert led["CUDA_HOME"] == str(site / "nvidia/cu13")
+    check = checked(prefix, tmp_path, **led)
     assert set(codes(check)) == {"CU258"}, check
     assert "compiled" in check.says
-    (site / "nvidia/cu13/lib/libcudart.so").symlink_to("libcudart.so.13")  # the fix that the finding names
     assert check.findings[0].fix == f"ln -s libcudart.so.13 {site}/nvidia/cu13/lib/libcudart.so"
-    assert checked(prefix, tmp_path, **home).status == "ok"
+    subprocess.run(["sh", "-c", check.findings[0].fix], check=True)
+    assert checked(prefix, tmp_path, **led).status == "ok"
 
 
 def tools_alone(folder: Path) -> Path:

@@ -22,8 +22,10 @@ def get_nvcc(prefix: Prefix) -> str:
     if prefix.kind == "conda":
         version_pin = prefix.package("cuda-version")
         return install(prefix, "cuda-nvcc", *([f"cuda-version={version_pin.version}"] if version_pin else []))
-    # Its wheels for CUDA 12 hold ptxas alone.
-    return f"{_pip(prefix)} 'nvidia-cuda-nvcc>=13', or install a CUDA toolkit and export CUDA_HOME=DIR"
+    cuda = _wheels_cuda(prefix)
+    toolkit = f"install a CUDA {cuda or ''} toolkit".replace("  ", " ") + " and export CUDA_HOME=DIR"
+    # The wheels for CUDA 11 and 12 hold ptxas alone.
+    return toolkit if cuda and cuda < 13 else f"{_pip(prefix)} 'nvidia-cuda-nvcc>=13', or {toolkit}"
 
 
 def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
@@ -32,10 +34,10 @@ def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
         return None
     if prefix.kind == "conda":
         return install(prefix, package)
-    return f"{_pip(prefix)} {package if package == 'ninja' else wheel_of(package, cuda or _torch_cuda(prefix))}"
+    return f"{_pip(prefix)} {package if package == 'ninja' else wheel_of(package, cuda or _wheels_cuda(prefix))}"
 
 
-def _torch_cuda(prefix: Prefix) -> int | None:
+def _wheels_cuda(prefix: Prefix) -> int | None:
     """The CUDA major of the environment's wheels, by the suffix of those of NVIDIA."""
     runtime = prefix.wheel("nvidia-cuda-runtime")
     if runtime:

@@ -19,26 +19,26 @@ _HEAD = f"""\
 """
 _IF = 'if [ -n "${CONDA_PREFIX-}" ]; then\n'
 _LEVEL = """\
-  _cuenv_n="${CUENV_HOOK_DEPTH-}"
+  _cuenv_n="${_CUENV_HOOK_DEPTH-}"
   case "$_cuenv_n" in '' | *[!0-9]* | 0* | ???*) _cuenv_n=0 ;; esac
 """
 _KEEP = """\
   _cuenv_on=no
   _cuenv_i=1
   while [ "$_cuenv_i" -le "$_cuenv_n" ]; do
-    eval "_cuenv_at=\\"\\${CUENV_HOOK_PREFIX_$_cuenv_i-}\\""
+    eval "_cuenv_at=\\"\\${_CUENV_HOOK_PREFIX_$_cuenv_i-}\\""
     if [ "$_cuenv_at" = "$CONDA_PREFIX" ]; then _cuenv_on=yes; fi
     _cuenv_i=$((_cuenv_i + 1))
   done
   if [ "$_cuenv_on" = no ]; then
     _cuenv_n=$((_cuenv_n + 1))
-    eval "export CUENV_HOOK_PREFIX_$_cuenv_n=\\"\\$CONDA_PREFIX\\""
+    eval "export _CUENV_HOOK_PREFIX_$_cuenv_n=\\"\\$CONDA_PREFIX\\""
     for _cuenv_v in {variables}; do
       eval "_cuenv_at=\\"\\${$_cuenv_v+s}\\${$_cuenv_v-}\\""
       if [ -z "$_cuenv_at" ]; then _cuenv_at=u; fi
-      eval "export CUENV_HOOK_${_cuenv_v}_$_cuenv_n=\\"\\$_cuenv_at\\""
+      eval "export _CUENV_HOOK_${_cuenv_v}_$_cuenv_n=\\"\\$_cuenv_at\\""
     done
-    export CUENV_HOOK_DEPTH="$_cuenv_n"
+    export _CUENV_HOOK_DEPTH="$_cuenv_n"
   fi
 """
 _FRONT = """\
@@ -50,21 +50,21 @@ _FRONT = """\
 """
 _RESTORE = """\
   _cuenv_at=
-  if [ "$_cuenv_n" -gt 0 ]; then eval "_cuenv_at=\\"\\${CUENV_HOOK_PREFIX_$_cuenv_n-}\\""; fi
+  if [ "$_cuenv_n" -gt 0 ]; then eval "_cuenv_at=\\"\\${_CUENV_HOOK_PREFIX_$_cuenv_n-}\\""; fi
   if [ "$_cuenv_at" = "$CONDA_PREFIX" ]; then
     for _cuenv_v in {variables}; do
-      eval "_cuenv_at=\\"\\${CUENV_HOOK_${_cuenv_v}_$_cuenv_n-}\\""
+      eval "_cuenv_at=\\"\\${_CUENV_HOOK_${_cuenv_v}_$_cuenv_n-}\\""
       case "$_cuenv_at" in
         s*) eval "export $_cuenv_v=\\"\\${_cuenv_at#s}\\"" ;;
         u) unset "$_cuenv_v" ;;
       esac
-      unset "CUENV_HOOK_${_cuenv_v}_$_cuenv_n"
+      unset "_CUENV_HOOK_${_cuenv_v}_$_cuenv_n"
     done
-    unset "CUENV_HOOK_PREFIX_$_cuenv_n"
+    unset "_CUENV_HOOK_PREFIX_$_cuenv_n"
     if [ "$_cuenv_n" -gt 1 ]; then
-      export CUENV_HOOK_DEPTH="$((_cuenv_n - 1))"
+      export _CUENV_HOOK_DEPTH="$((_cuenv_n - 1))"
     else
-      unset CUENV_HOOK_DEPTH
+      unset _CUENV_HOOK_DEPTH
     fi
   fi
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
@@ -40,7 +41,7 @@ def write_hook(prefix: Path, activate: str, deactivate: str, own: str) -> tuple[
         if path.is_symlink() or (text is not None and not text.startswith(own)):
             raise InputError(
                 f"{shown(path)} is not cuenv's: it was left as it is",
-                hint="give it another name, then: cuenv hook again",
+                hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
             )
     changed = [path for path, text in texts.items() if have[path] != text]
     for path in changed:
