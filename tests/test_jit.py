@@ -433,7 +433,7 @@ def test_the_check_finds_hidden_headers_and_the_hook_mends_it(env: Path, tmp_pat
 
 def test_a_torch_that_looks_into_targets_needs_no_hook(env: Path, tmp_path: Path) -> None:
     """conda-forge's torch of 2026 does; what counts is the file that is there."""
-    text = 'path = os.path.join(\n    conda_prefix, "targets", "x86_64-linux", "include"\n)\n'
+    text = "#" * 200_000 + '\npath = os.path.join(\n    conda_prefix, "targets", "x86_64-linux", "include"\n)\n'
     plant(env, {"lib/python3.12/site-packages/torch/utils/cpp_extension.py": text})
     assert checked(env, tmp_path).status == "ok"
 
@@ -484,6 +484,22 @@ def test_an_nvcc_that_answers_nonsense_is_one_that_does_not_run(env: Path, tmp_p
     found = checked(env, tmp_path)
     assert "CU251" in codes(found)
     assert found.says.startswith("no compiler to try")
+
+
+def test_pipes_that_nobody_writes_to_hold_nothing_up(env: Path, tmp_path: Path) -> None:
+    site = env / "lib/python3.12/site-packages"
+    names = (
+        "torch/utils/cpp_extension.py",
+        "torch/include/ATen/cuda/CUDAContext.h",
+        "deepspeed-0.16.9.dist-info/RECORD",
+    )
+    config = env / "targets/x86_64-linux/include/crt/host_config.h"
+    config.unlink()
+    plant(env, {f"{DEEPSPEED}/METADATA": ""})
+    for path in (*(site / name for name in names), config, env / "conda-meta/state"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+    assert "CU253" in codes(checked(env, tmp_path))
 
 
 def test_the_folder_of_extensions(env: Path, tmp_path: Path) -> None:

@@ -70,8 +70,9 @@ def _without(values: dict[str, str], other: str) -> dict[str, str]:
 
 def _state(prefix: Path) -> dict[str, str]:
     """What ``conda env config vars set`` keeps for an environment."""
+    path = prefix / "conda-meta/state"
     try:
-        data = json.loads(read(prefix, "conda-meta/state").text or "{}")
+        data = json.loads(read(prefix, "conda-meta/state").text) if is_file(path) else {}
     except (ValueError, RecursionError):
         return {}
     values = data.get("env_vars") if isinstance(data, dict) else None

@@ -10,17 +10,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from cuenv.errors import InputError
 from cuenv.formats import host_config_h
 from cuenv.jit import BuildFolder, CompilerBounds, Nvcc, Workshop, library_of
 from cuenv.prefix import Prefix
 from cuenv.versions import Capability, version
-from cuenv.world.files import is_file, is_folder, names_in
+from cuenv.world.files import is_file, is_folder, names_in, read_text
 from cuenv.world.host_compilers import find_host_compilers
 from cuenv.world.process import run, which
-from cuenv.world.system import read
 from cuenv.world.toolkits import parse_nvcc, toolkit_root
 
 _SECONDS = 20.0
+_LARGEST = 8 * 1024 * 1024
 _TARGETS = {"linux-64": ("x86_64-linux",), "linux-aarch64": ("sbsa-linux", "aarch64-linux")}
 _CODE = re.compile(r"\bsm_([0-9]{2,3})\b")
 _SPLAYED = re.compile(r"""["']targets["'],\s*["']([\w-]{1,40})["'],\s*["']include["']""")
@@ -61,7 +62,7 @@ def torch_includes(prefix: Prefix) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for folder in (*(f"{site}/torch/include" for site in prefix.site_packages), f"{prefix.path}/include"):
         for name in _TORCH_HEADERS:
-            found |= dict.fromkeys(_INCLUDED.findall(read(Path(folder), name).text))
+            found |= dict.fromkeys(_INCLUDED.findall(_text(f"{folder}/{name}")))
     return tuple(found)
 
 
@@ -82,11 +83,17 @@ def _records(site: Path, name: str, release: str) -> Iterator[Path]:
 
 
 def _holds_module(record: Path) -> bool:
+    return any(line.partition(",")[0].endswith(".so") for line in _text(record).splitlines())
+
+
+def _text(path: str | Path) -> str:
+    """The text of a file; empty for one that is missing, unreadable, huge, or a pipe that nobody writes to."""
+    if not is_file(path):
+        return ""
     try:
-        with record.open(encoding="utf-8", errors="replace") as lines:
-            return any(line.partition(",")[0].endswith(".so") for line in lines)
-    except OSError:
-        return False
+        return read_text(Path(path), limit=_LARGEST)
+    except InputError:
+        return ""
 
 
 def look(prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str]) -> Workshop:
@@ -165,7 +172,7 @@ def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
     for base in dict.fromkeys((home, toolkit_root(nvcc))):
         folders = (f"{base}/include", *(f"{base}/targets/{name}/include" for name in names_in(f"{base}/targets")))
         for folder in folders:
-            found = host_config_h.parse(read(Path(folder), "crt/host_config.h").text)
+            found = host_config_h.parse(_text(f"{folder}/crt/host_config.h"))
             if found:
                 return found
     return None
@@ -173,7 +180,7 @@ def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
 
 def _torch_looks(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
     """Where torch's builder tells the compiler to look for CUDA headers; conda-forge's torch 2.11 looks in targets."""
-    texts = (read(Path(site), "torch/utils/cpp_extension.py").text for site in prefix.site_packages)
+    texts = (_text(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
     text = next((item for item in texts if item), "")
     splayed = _SPLAYED.search(text)
     conda = environ.get("CONDA_PREFIX")
