@@ -174,6 +174,15 @@ def test_a_wished_package_with_a_cpu_twin_is_guarded(name: str, package: str) ->
     assert other.build == ""
 
 
+def test_a_guard_does_not_make_a_wished_release_exact() -> None:
+    """``torchvision=0.18`` means 0.18.*, as conda reads it; beside a build string it would mean 0.18 alone."""
+    asked = ("torchvision=0.18", "torchaudio==2.3.1", "deepspeed>=0.14,<0.15")
+    spec = environment("rtx4090-535", packages=asked)
+    versions = {name: pin.version for name in ("torchvision", "torchaudio", "deepspeed") if (pin := spec.pin(name))}
+    assert versions == {"torchvision": "0.18.*", "torchaudio": "==2.3.1", "deepspeed": ">=0.14,<0.15"}
+    assert "torchvision=0.18.*=cuda" in str([pin.yaml_text() for pin in spec.pins])
+
+
 def test_on_the_stack_pytorch_the_guard_is_that_of_the_channel() -> None:
     spec = environment("a800-470", packages=("torchvision", "torchaudio", "deepspeed"))
     made = {pin.name: (pin.channel, pin.build) for pin in spec.pins}

@@ -293,6 +293,15 @@ def test_a_locked_cudnn_that_has_dropped_a_gpu() -> None:
     assert "CU405" not in {item.code for item in kept}
 
 
+def test_a_bound_on_cudnn_is_proposed_only_where_the_torch_build_admits_it() -> None:
+    """pytorch 2.12.1 for CUDA 13.0 asks for cuDNN from 9.23.1.3 on: no bound below 9.11 can be met."""
+    newer = swapped(FORGE, package("libcudnn", "9.23.1.3"), package("cuda-version", "13.0", "hd8ed1ab_3"))
+    newer = swapped(newer, package("pytorch", "2.12.1", "cuda130_mkl_py312_h1_300"))
+    finding = only(on(machine("7.0", driver="580.65.06"), *newer), "CU405")
+    assert "9.23.1.3" in finding.message
+    assert finding.fix == "cuenv resolve --prove -o environment.new.yml"
+
+
 def test_the_cudnn_of_either_name_is_judged() -> None:
     older = swapped(without(FORGE, "libcudnn"), package("cudnn", "9.12.0.46"))
     assert only(on(machine("7.0", driver="575.57.08"), *older), "CU405").severity == "error"

@@ -162,7 +162,7 @@ day = _shaped(r"\d{4}-\d{2}-\d{2}", "a day YYYY-MM-DD")
 """Reads a day."""
 
 # The readers and writers that the columns on extensions share.
-parsed, several, one_of, strings, same = _parsed, _list, _one_of, _strings, _same
+parsed, shaped, several, one_of, strings, same = _parsed, _shaped, _list, _one_of, _strings, _same
 text, flag, release_number, capability = _text, _flag, _version, _capability
 
 

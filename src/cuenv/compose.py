@@ -252,7 +252,11 @@ def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge) -> Pin:
     twin = knowledge.twin(pin.name, pin.channel or candidate.build.stack) or knowledge.twin(pin.name, "conda-forge")
     if twin and not pin.build:
         guard = twin.guard.format(cuda=f"{cuda.major}{cuda.minor}", dotted=str(cuda))
-        return replace(pin, build=guard, channel=pin.channel or twin.channel, why=(*why, "its CPU twin is kept out"))
+        meant = {
+            "version": pin.condition(),
+            "channel": pin.channel or twin.channel,
+        }  # a bare release is exact beside a build
+        return replace(pin, **meant, build=guard, why=(*why, "its CPU twin is kept out"))
     if not pin.channel and knowledge.is_component(pin.name):
         return replace(pin, channel=cuda_channel(candidate) or "", why=(*why, "from the one CUDA channel"))
     return replace(pin, why=why)

@@ -105,7 +105,7 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding
     """Nothing that the file admits runs on the host: the candidate with the fewest objections says why."""
     nearest = min(decision.assessments, key=lambda item: len(item.objections))
     for verdict in nearest.objections:
-        judged = tuple(as_findings(verdict, knowledge))
+        judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
         evidence = tuple(evidence_of(verdict, knowledge))
         yield from judged or [
             Finding(code="CU110", severity="error", subject=verdict.rule, message=verdict.because, evidence=evidence)

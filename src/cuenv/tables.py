@@ -7,14 +7,13 @@ second row with the same key and references into nothing are faults, each with i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from packaging.version import Version
 
 from cuenv import columns, extension_columns
-from cuenv.columns import NEEDED, CellError, Column, device_code
+from cuenv.columns import device_code
 from cuenv.errors import KnowledgeError
 from cuenv.extension_rows import Extension, Regression
 from cuenv.knowledge import Knowledge
@@ -34,6 +33,7 @@ from cuenv.rows import (
     TorchBuild,
     Twin,
 )
+from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
 from cuenv.versions import Capability, DeviceCode, minor, version
 
 Rows: TypeAlias = dict[str, list[Any]]
@@ -43,60 +43,34 @@ _HINT = "the README of the knowledge base says what each table and column means"
 _OLDEST = version("0")
 
 
-class Table(NamedTuple):
-    """A table: what makes its rows, its columns, and the key of a row, which is unique and gives the order."""
-
-    make: Callable[..., Any]
-    columns: tuple[Column, ...]
-    key: Callable[[Any], Any]
-    by_key: Mapping[str, Column]
-    needed: frozenset[str]
-    absent: Mapping[str, Any]
-
-
 def _torch_build(*, code: str | None, cuda: Version | None, **rest: Any) -> TorchBuild:
     return TorchBuild(code=None if code is None else device_code(code, cuda), cuda=cuda, **rest)
 
 
-def _table(make: Callable[..., Any], of: tuple[Column, ...], key: Callable[[Any], Any]) -> Table:
-    return Table(
-        make=make,
-        columns=of,
-        key=key,
-        by_key={column.key: column for column in of},
-        needed=frozenset(column.key for column in of if column.absent is NEEDED),
-        absent={column.field: column.absent for column in of if column.absent is not NEEDED},
-    )
-
-
-def _facts(make: Callable[..., Any], of: tuple[Column, ...], key: Callable[[Any], Any]) -> Table:
-    return _table(make, (*of, *columns.COMMON), key)
-
-
 TABLES: Mapping[str, Table] = {
-    "sources": _table(Source, columns.SOURCE, lambda row: row.id),
-    "toolkits": _facts(Toolkit, columns.TOOLKIT, lambda row: row.version),
-    "cudas": _facts(Cuda, columns.CUDA, lambda row: row.version),
-    "branches": _facts(Branch, columns.BRANCH, lambda row: row.number),
-    "floors": _facts(Floor, columns.FLOOR, lambda row: row.major),
-    "generations": _facts(Generation, columns.GENERATION, lambda row: row.capability),
-    "gpus": _facts(GpuModel, columns.GPU, lambda row: row.name),
-    "torch": _facts(
+    "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
+    "toolkits": facts_table(Toolkit, columns.TOOLKIT, lambda row: row.version),
+    "cudas": facts_table(Cuda, columns.CUDA, lambda row: row.version),
+    "branches": facts_table(Branch, columns.BRANCH, lambda row: row.number),
+    "floors": facts_table(Floor, columns.FLOOR, lambda row: row.major),
+    "generations": facts_table(Generation, columns.GENERATION, lambda row: row.capability),
+    "gpus": facts_table(GpuModel, columns.GPU, lambda row: row.name),
+    "torch": facts_table(
         _torch_build,
         columns.TORCH,
         lambda row: (row.stack, row.version, row.cuda or _OLDEST, row.platform),
     ),
-    "layers": _facts(Layer, columns.LAYER, lambda row: (row.library, row.first or _OLDEST)),
-    "components": _facts(Component, columns.COMPONENT, lambda row: row.name),
-    "twins": _facts(Twin, columns.TWIN, lambda row: (row.channel, row.package)),
-    "labels": _facts(LabelFit, columns.LABEL, lambda row: (row.cuda, version(row.label))),
-    "endings": _facts(Ending, columns.ENDING, lambda row: (row.channel, row.package)),
-    "extensions": _facts(
+    "layers": facts_table(Layer, columns.LAYER, lambda row: (row.library, row.first or _OLDEST)),
+    "components": facts_table(Component, columns.COMPONENT, lambda row: row.name),
+    "twins": facts_table(Twin, columns.TWIN, lambda row: (row.channel, row.package)),
+    "labels": facts_table(LabelFit, columns.LABEL, lambda row: (row.cuda, version(row.label))),
+    "endings": facts_table(Ending, columns.ENDING, lambda row: (row.channel, row.package)),
+    "extensions": facts_table(
         Extension,
         extension_columns.EXTENSION,
         lambda row: (row.package, row.comes, row.first or min(row.releases, default=_OLDEST), row.cuda),
     ),
-    "regressions": _facts(Regression, extension_columns.REGRESSION, lambda row: (row.package, row.releases)),
+    "regressions": facts_table(Regression, extension_columns.REGRESSION, lambda row: (row.package, row.releases)),
 }
 """Every table, sources first."""
 
@@ -162,20 +136,8 @@ def rows_of(knowledge: Knowledge, table: str) -> tuple[Any, ...]:
 
 def dump(knowledge: Knowledge, table: str) -> str:
     """The canonical text of the file of a table: rows by key, columns in order, defaults left out."""
-    of = TABLES[table]
-    head: dict[str, str] = {"schema": f"cuenv/kb/{table}/1"}
-    if table == "sources":
-        head["edition"] = knowledge.edition
-    lines = (json.dumps(_cells(of, row), ensure_ascii=False) for row in sorted(rows_of(knowledge, table), key=of.key))
-    start = "".join(f"{json.dumps(key)}: {json.dumps(value)}, " for key, value in head.items())
-    return f'{{{start}"rows": [\n' + ",\n".join(lines) + "\n]}\n"
-
-
-def _cells(of: Table, row: Any) -> dict[str, Any]:
-    pairs = ((column, getattr(row, column.field)) for column in of.columns)
-    return {
-        column.key: column.write(value) for column, value in pairs if column.absent is NEEDED or value != column.absent
-    }
+    edition = knowledge.edition if table == "sources" else None
+    return text_of(table, TABLES[table], rows_of(knowledge, table), edition)
 
 
 def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -> tuple[Rows, str]:
@@ -183,7 +145,7 @@ def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -
     for name in tables:
         if name not in TABLES:
             faults.add("", f"no such table {describe(name)}; there are {', '.join(TABLES)}")
-    rows = {name: list(_rows(name, tables[name], faults)) for name in TABLES if name in tables}
+    rows = {name: list(rows_in(name, TABLES[name], tables[name], faults)) for name in TABLES if name in tables}
     ids = known | {row.id for row in rows.get("sources", ()) if row}
     for name, found in rows.items():
         for index, row in enumerate(found):
@@ -201,53 +163,6 @@ def _edition(sources: object, faults: Faults) -> str:
     except ValueError as error:
         faults.add("sources.edition", str(error))
         return "?"
-
-
-def _rows(name: str, data: object, faults: Faults) -> Iterator[Any]:
-    """The rows of a table file; ``None`` for one with a fault, so that indexes stay right."""
-    if not isinstance(data, dict):
-        faults.add(name, f"expected a mapping, got {describe(data)}")
-        return
-    schema = f"cuenv/kb/{name}/1"
-    if data.get("schema") != schema:
-        faults.add(f"{name}.schema", f"expected {schema!r}, got {describe(data.get('schema'))}")
-    for key in data:
-        if key not in ("schema", "rows") and not (key == "edition" and name == "sources"):
-            faults.add(name, f"unknown key {describe(key)}")
-    found = data.get("rows")
-    if type(found) is not list:
-        faults.add(f"{name}.rows", f"expected a list, got {describe(found)}")
-        return
-    for index, cells in enumerate(found):
-        yield _row(name, index, cells, faults)
-
-
-def _row(name: str, index: int, cells: object, faults: Faults) -> Any:
-    """One row, or ``None`` when it has a fault."""
-    if type(cells) is not dict:
-        faults.add(f"{name}[{index}]", f"expected a mapping, got {describe(cells)}")
-        return None
-    table = TABLES[name]
-    sound = True
-    values = dict(table.absent)
-    for key, raw in cells.items():
-        column = table.by_key.get(key)
-        if column is None:
-            faults.add(f"{name}[{index}]", f"unknown key {describe(key)}; there are {', '.join(table.by_key)}")
-            sound = False
-            continue
-        try:
-            values[column.field] = column.read(raw)
-        except CellError as error:
-            faults.add(f"{name}[{index}].{key}{error.where}", str(error))
-            sound = False
-        except ValueError as error:
-            faults.add(f"{name}[{index}].{key}", str(error))
-            sound = False
-    for key in table.needed.difference(cells):
-        faults.add(f"{name}[{index}].{key}", "expected a value, got nothing")
-        sound = False
-    return table.make(**values) if sound else None
 
 
 def _join(known: Mapping[str, Mapping[Any, Any]], rows: Rows, edition: str, faults: Faults) -> Knowledge:

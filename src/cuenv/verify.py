@@ -16,8 +16,9 @@ from cuenv.knowledge import Knowledge
 from cuenv.lockfile import LockedPackage, Solution
 from cuenv.profile import Profile
 from cuenv.report import Finding, Severity
-from cuenv.rows import TorchBuild
+from cuenv.rows import Requirement, TorchBuild
 from cuenv.rules import Case, Judge, Verdict
+from cuenv.rules.layers import range_for
 from cuenv.versions import minor, version
 
 _NO_TORCH = version("0")
@@ -38,12 +39,9 @@ _CODES = {
 }
 """Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
 
-_FIXES = {
-    "cudnn": "add to dependencies: libcudnn<9.11",
-    "device-code": "cuenv resolve --prove -o environment.new.yml",
-    "nvcc": "cuenv resolve --prove -o environment.new.yml",
-    "glibc": "cuenv resolve --prove -o environment.new.yml",
-}
+_CHOOSE_ANEW = "cuenv resolve --prove -o environment.new.yml"
+_CHOSEN = ("device-code", "nvcc", "glibc")
+"""Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
 
@@ -143,7 +141,7 @@ def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
     for verdict in Judge(case).verdicts(candidate):
         if there.get(verdict.rule, True):
-            found += as_findings(verdict, knowledge)
+            found += as_findings(verdict, candidate, case)
     if torch and not torch.build.sources:
         found.append(unknown_build(torch))
     return tuple(found)
@@ -159,8 +157,8 @@ def _platform(solution: Solution, facts: HostFacts) -> Finding:
     )
 
 
-def as_findings(verdict: Verdict, knowledge: Knowledge) -> Iterator[Finding]:
-    """A verdict as a finding, where its rule judges a solved environment and it is not a plain pass."""
+def as_findings(verdict: Verdict, candidate: Candidate, case: Case) -> Iterator[Finding]:
+    """A verdict on a candidate as a finding, where its rule judges a solved environment and it is no plain pass."""
     code = _CODES.get(verdict.rule)
     severity = _SEVERITY.get(verdict.outcome)
     if code is None or severity is None:
@@ -172,18 +170,29 @@ def as_findings(verdict: Verdict, knowledge: Knowledge) -> Iterator[Finding]:
         severity=severity,
         subject=verdict.rule,
         message=verdict.because,
-        evidence=tuple(evidence_of(verdict, knowledge)),
-        fix=_fix(verdict),
+        evidence=tuple(evidence_of(verdict, case.knowledge)),
+        fix=_fix(verdict, candidate, case),
     )
 
 
-def _fix(verdict: Verdict) -> str | None:
+def _fix(verdict: Verdict, candidate: Candidate, case: Case) -> str | None:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
     if verdict.outcome != "reject":
         return None
-    if verdict.remedy is None:
-        return _FIXES.get(verdict.rule)
-    return f"install {verdict.remedy.text}" if verdict.remedy.driver else f"cuenv resolve {verdict.remedy.option}"
+    if verdict.remedy:
+        return f"install {verdict.remedy.text}" if verdict.remedy.driver else f"cuenv resolve {verdict.remedy.option}"
+    if verdict.rule == "cudnn":
+        return _narrowed(candidate, case) or _CHOOSE_ANEW
+    return _CHOOSE_ANEW if verdict.rule in _CHOSEN else None
+
+
+def _narrowed(candidate: Candidate, case: Case) -> str | None:
+    """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
+    asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
+    if candidate.cuda is None or not case.facts.capabilities:
+        return None
+    found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.cuda, case.knowledge)
+    return f"add to dependencies: {asked.package}<{found.below}" if found.answer == "below" else None
 
 
 def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:

@@ -11,6 +11,7 @@ from cuenv.explain import hints, services
 from cuenv.knowledge import Knowledge
 from cuenv.questions import Answer
 from cuenv.report import Finding
+from cuenv.rows import Source
 from cuenv.rules import Verdict
 from cuenv.versions import Native
 
@@ -96,8 +97,11 @@ def _verdict(verdict: Verdict, knowledge: Knowledge) -> dict[str, Any]:
 def source_plain(identifier: str, knowledge: Knowledge) -> dict[str, str]:
     """A source in full; evidence of a host has only its name."""
     source = knowledge.sources.get(identifier)
-    if source is None:
-        return {"id": identifier}
+    return {"id": identifier} if source is None else source_fields(source)
+
+
+def source_fields(source: Source) -> dict[str, str]:
+    """Title, publisher, where in it, and the day, as plain data."""
     return {
         "id": source.id,
         "title": source.title,

@@ -15,7 +15,8 @@ import yaml
 
 from cuenv.errors import InputError
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader that decides what is YAML; its marks count characters."""
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
 _MAX_DEPTH = 24
 _MAX_NODES = 2_000_000
@@ -41,7 +42,7 @@ def load(text: str, source: str) -> Any:
     if len(text) > _MAX_TEXT:
         raise InputError(f"{source}: {len(text)} characters are more than the limit of {_MAX_TEXT}")
     try:
-        return _Builder(source).build(yaml.parse(text.removeprefix("\ufeff"), Loader=_LOADER))
+        return _Builder(source).build(yaml.parse(text.removeprefix("\ufeff"), Loader=LOADER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -169,4 +170,4 @@ def _plain(text: str, builder: _Builder, event: Any) -> Any:
 
 @lru_cache(maxsize=512)
 def _typed(text: str) -> Any:
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - the safe loader, on one plain scalar
+    return yaml.load(text, Loader=LOADER)  # noqa: S506 - the safe loader, on one plain scalar

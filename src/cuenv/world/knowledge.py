@@ -28,10 +28,10 @@ def load(extra: Path | None = None) -> Knowledge:
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
-    base = parse({name: _decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
+    base = parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
     if extra is None:
         return base
-    return merge(base, {path.stem: _decode(path, strict=True) for path in _tables_in(extra)}, _shown(extra))
+    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(extra)}, _shown(extra))
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
@@ -42,7 +42,7 @@ def lay_over(base: Knowledge, folder: Path) -> Knowledge:
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return base
-    return merge(base, {path.stem: _decode(path, strict=True) for path in _tables_in(folder)}, _shown(folder))
+    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, _shown(folder))
 
 
 def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
@@ -71,7 +71,7 @@ def _tables_in(folder: Path) -> list[Path]:
     return found
 
 
-def _decode(path: Path, *, strict: bool = False) -> object:
+def decode(path: Path, *, strict: bool = False) -> object:
     """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
     try:
         return json.loads(path.read_bytes(), object_pairs_hook=once if strict else None)

@@ -1,0 +1,52 @@
+"""``cuenv explain``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, emit_json
+from cuenv.errors import UsageError
+
+
+@click.command("explain")
+@click.argument("topic", required=False, metavar="[TOPIC]")
+@knowledge_option
+@talk_options
+def command(topic: str | None, **values: Any) -> None:
+    """What recipes say about CUDA and PyTorch, and what is true, each in a few lines with its source.
+
+    TOPIC is one of the list that 'cuenv explain' prints, an id such as E03, or words that stand in the text.
+
+    \b
+    Examples:
+      cuenv explain
+      cuenv explain libcudart
+      cuenv explain minor-version-compatibility
+      cuenv explain 'libcudart.so.11.0'
+    """
+    from cuenv.formats.errata_text import line, lines, plain  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
+
+    knowledge = knowledge_from(values)
+    guidance = load_guidance(knowledge)
+    if topic is None:
+        found = guidance.errata
+        text = ["what recipes say, and is wrong or only half true, by topic:"]
+        text += [line(name, guidance) for name in guidance.topics]
+        text.append("what is true instead: cuenv explain libcudart")
+    else:
+        found = guidance.about(topic)
+        if not found:
+            near = guidance.near(topic)
+            raise UsageError(
+                f"explain {topic!r}: no such topic" + (f"; the nearest are {', '.join(near)}" if near else ""),
+                hint=f"cuenv explain {near[0]}" if near else "cuenv explain",
+            )
+        text = [item for row in found for item in lines(row, guidance, knowledge, brief=values["quiet"])]
+    if values["as_json"]:
+        emit_json(plain(found, guidance, knowledge))
+    else:
+        emit("\n".join(text))

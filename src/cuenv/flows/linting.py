@@ -1,0 +1,220 @@
+"""Lint files: recognise what they are, find what is wrong, mend what can be mended without asking."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv.errors import InputError, UsageError
+from cuenv.knowledge import Knowledge
+from cuenv.lint import KINDS, Lint, Machine, in_order, mended
+from cuenv.report import Finding
+from cuenv.world.files import is_file, names_in, read_text, write_atomically
+
+LIMIT = 16 * 1024 * 1024
+"""Bytes of a file that is linted."""
+
+_NAMES = (
+    ("conda-lock.yml", re.compile(r"(.*[.-])?conda-lock\.ya?ml")),
+    ("environment.yml", re.compile(r"(environment|env|conda)([._-].*)?\.ya?ml")),
+    ("Dockerfile", re.compile(r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)", re.IGNORECASE)),
+    (
+        "ds_config",
+        re.compile(r"(ds|deepspeed|zero).*\.json|.*(ds_?config|deepspeed|zero[123_-]).*\.json", re.IGNORECASE),
+    ),
+    ("shell", re.compile(r".*\.(sh|bash|zsh)|\.?(bashrc|zshrc|profile|bash_profile|bash_login|zprofile|zshenv|envrc)")),
+)
+_CONTENTS = (
+    ("conda-lock.yml", re.compile(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:")),
+    ("environment.yml", re.compile(r"(?m)^dependencies:")),
+    ("Dockerfile", re.compile(r"(?mi)^FROM\s+\S+")),
+    ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
+    ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linted:
+    """A file and what was found in it.
+
+    Attributes:
+        text: as it was read.
+        mended: as it is with every edit.
+        left: what is still found in the mended text.
+    """
+
+    path: Path
+    kind: str
+    text: str
+    lints: tuple[Lint, ...]
+    mended: str
+    left: tuple[Lint, ...]
+
+
+def found_here(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder that are recognised by their name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = tuple(
+        folder / name for name in names_in(folder) if _by_name(name) not in (None, "shell") and is_file(folder / name)
+    )
+    if not known:
+        raise UsageError(
+            "no environment.yml, conda-lock.yml, Dockerfile or ds_config*.json here", hint="cuenv lint FILE ..."
+        )
+    return known
+
+
+def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -> Linted:
+    """Lint a file.
+
+    Args:
+        path: the file.
+        kind: one of `KINDS`; by name and content when ``None``.
+        machine: what it is for.
+        knowledge: the tables.
+
+    Raises:
+        InputError: it cannot be read.
+        UsageError: nobody knows what it is.
+    """
+    text = _read(path)
+    kind = kind or _by_name(path.name) or _by_content(text)
+    if kind is None:
+        raise UsageError(
+            f"{path} is none of {', '.join(KINDS)} by its name or content",
+            hint=f"cuenv lint --as environment.yml {path}",
+        )
+    rules = _rules(kind, str(path), machine, knowledge)
+    lints = in_order(text, rules(text))
+    after = mended(text, rules)
+    left = lints if after == text else in_order(after, rules(after))
+    return Linted(path=path, kind=kind, text=text, lints=lints, mended=after, left=left)
+
+
+def save(linted: Linted) -> None:
+    """Write the mended text in place of the file, unless nothing changed or the file changed meanwhile.
+
+    Raises:
+        InputError: it is another one than was read.
+        OutsideError: it cannot be written; the old one stays.
+    """
+    if linted.mended == linted.text:
+        return
+    if _read(linted.path) != linted.text:
+        raise InputError(f"{linted.path} changed while it was linted", hint=f"cuenv lint --fix {linted.path}")
+    write_atomically(linted.path, linted.mended)
+
+
+def _read(path: Path) -> str:
+    """The text with its own line ends; a byte order mark stays where it is."""
+    text = read_text(path, limit=LIMIT)
+    raw = path.read_bytes()[:3] if is_file(path) else b""
+    return f"\ufeff{text}" if raw == b"\xef\xbb\xbf" else text
+
+
+def _by_name(name: str) -> str | None:
+    return next((kind for kind, pattern in _NAMES if pattern.fullmatch(name)), None)
+
+
+def _by_content(text: str) -> str | None:
+    return next((kind for kind, pattern in _CONTENTS if pattern.search(text[:200_000])), None)
+
+
+def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:
+    """What looks at a text of a kind; one that cannot be read is a finding, so that others are linted all the same."""
+    look = _LOOKS[kind]
+
+    def rules(text: str) -> Iterator[Lint]:
+        try:
+            yield from look(text, source, machine, knowledge)
+        except InputError as error:
+            yield _unreadable(error, text)
+
+    return rules
+
+
+def _unreadable(error: InputError, text: str) -> Lint:
+    line = re.search(r"line (\d+)", error.message)
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    at = starts[min(int(line[1]), len(starts)) - 1] if line else 0
+    return Lint(
+        finding=Finding(code="CU300", severity="error", subject="file", message=error.message, fix=error.hint), at=at
+    )
+
+
+def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.formats import environment_yml  # noqa: PLC0415 - each kind loads its own reader
+    from cuenv.formats.yaml_marks import marked  # noqa: PLC0415 - as above
+    from cuenv.lint.environment_file import environment_lints  # noqa: PLC0415 - as above
+
+    tree = marked(text, source)
+    if tree is None or tree.kind != "map":
+        environment_yml.parse(text, source)  # says what is wrong
+        return
+    try:
+        spec, _ = environment_yml.parse(text, source)
+    except InputError as error:
+        found = tuple(environment_lints(text, tree, None, knowledge, machine))
+        # What a rule already names and mends is not said again as a fault of the whole file.
+        if not any(lint.edits and lint.finding.severity == "error" for lint in found):
+            yield _unreadable(error, text)
+        yield from found
+        return
+    yield from environment_lints(text, tree, spec, knowledge, machine)
+
+
+def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """The laws of locks, each at the package that it is about; nothing here is mended by hand."""
+    from cuenv.formats.conda_lock_v1_read import parse  # noqa: PLC0415 - as above
+    from cuenv.lock_laws import edited, lock_findings  # noqa: PLC0415 - as above
+    from cuenv.pip_laws import pip_findings  # noqa: PLC0415 - as above
+
+    lock = parse(text, source)
+    found = [*edited(lock)]
+    for solution in lock.solutions:
+        found += [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution)]
+    allowed = lock.metadata.get("cuenv_allowed", "").split()
+    for finding in found:
+        name = re.escape(finding.subject.split(", ")[0])
+        entry = re.search(rf"(?m)^\s*(?:- )?['\"]?name['\"]?: ['\"]?{name}['\"]?\s*$", text)
+        kept = replace(finding, severity="warning") if finding.code in allowed else finding
+        yield Lint(finding=kept, at=entry.start() if entry else 0)
+
+
+def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.formats.json_marks import marked  # noqa: PLC0415 - as above
+    from cuenv.lint.ds_config import ds_config_lints, json_lints  # noqa: PLC0415 - as above
+    from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
+
+    found = marked(text, source)
+    if found.tree.kind != "map":
+        raise InputError(f"{source}: a configuration of DeepSpeed is a mapping")
+    yield from json_lints(found.comments, found.commas, found.twice)
+    yield from ds_config_lints(found.tree, load_guidance(knowledge).ds_keys, machine)
+
+
+def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.formats.dockerfile import parse  # noqa: PLC0415 - as above
+    from cuenv.lint.dockerfile import dockerfile_lints  # noqa: PLC0415 - as above
+
+    yield from dockerfile_lints(parse(text, source), machine, knowledge)
+
+
+def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.commands import command_lints  # noqa: PLC0415 - as above
+
+    yield from command_lints(text, 0, machine, None, knowledge)
+
+
+_LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
+    "environment.yml": _environment,
+    "conda-lock.yml": _lock,
+    "Dockerfile": _dockerfile,
+    "ds_config": _ds_config,
+    "shell": _shell,
+}

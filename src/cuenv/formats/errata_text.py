@@ -1,0 +1,67 @@
+"""Errata as text for people, and as plain data, schema ``cuenv/explain/1``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from cuenv.formats.decision_json import source_fields
+from cuenv.guidance import Erratum, Guidance
+from cuenv.knowledge import Knowledge
+from cuenv.rows import Source
+
+WIDTH = 110
+
+
+def line(topic: str, guidance: Guidance) -> str:
+    """A topic in one line: what the first statement about it says."""
+    rows = [row for row in guidance.errata if row.topic == topic]
+    more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    return f"{topic:28} {rows[0].says}{more}"
+
+
+def lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
+    """A statement, what is true, what to do, and where that stands."""
+    found = [f"{row.topic} ({row.id})"]
+    parts = [("said", row.says), (row.verdict, row.truth), ("do", row.do or ""), ("codes", ", ".join(row.codes))]
+    if not brief:
+        parts += [
+            ("source", f"{item.publisher}, {item.title}; {item.locator}") for item in _sources(row, guidance, knowledge)
+        ]
+        parts += [("note", row.note)]
+    for name, text in parts:
+        if text:
+            found += textwrap.wrap(
+                text,
+                WIDTH,
+                initial_indent=f"  {name + ':':12} ",
+                subsequent_indent=" " * 15,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return found
+
+
+def plain(rows: Iterable[Erratum], guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+    """Statements as plain data, each with its sources in full."""
+    entries = [
+        {
+            "id": row.id,
+            "topic": row.topic,
+            "says": row.says,
+            "verdict": row.verdict,
+            "true": row.truth,
+            "do": row.do,
+            "codes": list(row.codes),
+            "confidence": "low" if row.low else "high",
+            "note": row.note,
+            "sources": [source_fields(item) for item in _sources(row, guidance, knowledge)],
+        }
+        for row in rows
+    ]
+    return {"schema": "cuenv/explain/1", "entries": entries}
+
+
+def _sources(row: Erratum, guidance: Guidance, knowledge: Knowledge) -> list[Source]:
+    return [guidance.sources.get(item) or knowledge.sources[item] for item in row.sources]

@@ -1,0 +1,97 @@
+"""Lint: what is wrong with a file as it is written, where it stands, and the edit that mends it.
+
+A rule yields `Lint` values over the text of one file. Edits are spans of that text, so that comments, order and
+style of everything else survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cuenv.report import Finding
+from cuenv.versions import Capability
+
+KINDS = ("environment.yml", "conda-lock.yml", "Dockerfile", "ds_config", "shell")
+"""The kinds of files that are read."""
+
+_ROUNDS = 8
+"""One edit may bare another; no file needs more rounds than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What the files are for; a lint that asks for more than is known here judges nothing.
+
+    Attributes:
+        gpus: the capability of each GPU; empty when nobody said.
+        memory_mib: of the host; ``None`` when nobody said.
+    """
+
+    gpus: tuple[Capability, ...] = ()
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Put a text in place of the characters from ``start`` up to ``end``."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lint:
+    """A finding at a place of a file.
+
+    Attributes:
+        at: index of the character that it is about.
+        edits: what mends it without asking; none where somebody has to choose.
+    """
+
+    finding: Finding
+    at: int
+    edits: tuple[Edit, ...] = ()
+
+
+def place(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a character, both from 1."""
+    before = text[: max(0, at)]
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+def in_order(text: str, lints: Iterable[Lint]) -> tuple[Lint, ...]:
+    """Lints by their place, each once."""
+    unique = {(item.finding.code, item.at, item.finding.message): item for item in lints}
+    return tuple(sorted(unique.values(), key=lambda item: (place(text, item.at), item.finding.code)))
+
+
+def edited(text: str, lints: Iterable[Lint]) -> str:
+    """The text with the edits of lints; of two that touch the same characters the first alone."""
+    parts: list[str] = []
+    done = 0
+    changes = {(edit.start, edit.end, edit.text): lint.edits for lint in lints for edit in lint.edits}
+    for start, end, new in sorted(changes):
+        if start < done:
+            continue
+        parts += [text[done:start], new]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def mended(text: str, rules: Callable[[str], Iterable[Lint]]) -> str:
+    """A file with everything mended that can be: again, until nothing more changes, so that twice is once."""
+    for _ in range(_ROUNDS):
+        after = edited(text, in_order(text, rules(text)))
+        if after == text:
+            break
+        text = after
+    return text
+
+
+def lines_at(text: str, start: int, end: int) -> tuple[int, int]:
+    """The whole lines that a span stands on, with their line ends."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", max(start, end - 1))
+    return first, len(text) if last < 0 else last + 1

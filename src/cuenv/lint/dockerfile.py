@@ -1,0 +1,165 @@
+"""Lint of a Dockerfile: images that cannot exist or change under one's feet, and ops compiled where no compiler is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from cuenv.knowledge import Knowledge
+from cuenv.lint import Edit, Lint, Machine
+from cuenv.lint.commands import command_lints, drivers, release_of, second_torch, setting_lints, unanswered
+from cuenv.lint.instructions import Instruction
+from cuenv.report import Finding, Severity
+from cuenv.versions import minor
+
+_FROM = re.compile(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
+_CUDA_TAG = re.compile(r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<rest>.+)")
+_ENV = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)"
+)
+_COMPILES = re.compile(
+    r"\bDS_BUILD_[A-Z_]+=1|\bnvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    """The image of a stage: its parts, and where its tag stands."""
+
+    name: str
+    tag: str | None
+    at: int
+    tag_at: int
+
+    @property
+    def cuda(self) -> Version | None:
+        """The CUDA release that the tag names."""
+        found = re.search(r"cuda([0-9]+\.[0-9]+)", self.tag or "") if self.is_torch else None
+        return release_of(found[1] if found else self.tag or "") if self.is_cuda or found else None
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is NVIDIA's image of a toolkit."""
+        return self.name.removeprefix("docker.io/").removeprefix("nvcr.io/") == "nvidia/cuda"
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether it is PyTorch's own image."""
+        return self.name.removeprefix("docker.io/") == "pytorch/pytorch"
+
+    @property
+    def compiler(self) -> bool:
+        """Whether it may hold a compiler: NVIDIA's and PyTorch's say so in the tag."""
+        return not (self.is_cuda or self.is_torch) or "devel" in (self.tag or "devel")
+
+
+def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """What is wrong with a Dockerfile.
+
+    Args:
+        found: its instructions.
+        machine: what the image is for.
+        knowledge: the tables.
+    """
+    stages: dict[str, _Base | None] = {}
+    base: _Base | None = None
+    for item in found:
+        nvcc = base.cuda if base else None
+        if item.name == "FROM":
+            base, lints = _from(item, stages, knowledge)
+            yield from lints
+        elif item.name in ("ENV", "ARG"):
+            for pair in _ENV.finditer(item.text):
+                yield from setting_lints(pair["name"], pair["value"], item.at + pair.start(), machine, nvcc, knowledge)
+        elif item.name == "RUN":
+            yield from command_lints(item.text, item.at, machine, nvcc, knowledge)
+            yield from unanswered(item.text, item.at)
+            yield from drivers(item.text, item.at)
+            if base and base.is_torch:
+                yield from second_torch(item.text, item.at)
+            if base and not base.compiler and (compiles := _COMPILES.search(item.text)):
+                message = f"{compiles[0].strip()} compiles, and {base.name}:{base.tag} holds neither nvcc nor headers"
+                fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
+                yield _lint("CU322", "error", item.at + compiles.start(), "image", message, fix)
+
+
+def _devel(base: _Base) -> str:
+    tag = re.sub(r"\b(runtime|base)\b", "devel", base.tag or "")
+    return f"{base.name}:{tag}"
+
+
+def _from(
+    item: Instruction, stages: dict[str, _Base | None], knowledge: Knowledge
+) -> tuple[_Base | None, tuple[Lint, ...]]:
+    """The image of the stage that begins, where it is known, and what is wrong with it; the stage is remembered."""
+    parts = _FROM.match(item.text)
+    if not parts:
+        return None, ()
+    image = parts["image"]
+    base: _Base | None = None
+    lints: tuple[Lint, ...] = ()
+    if image.lower() in stages:
+        base = stages[image.lower()]
+    elif "$" not in image and image != "scratch":
+        base = _parsed(image, item.at + parts.start("image"))
+        lints = tuple(_image(base, knowledge, pinned="@sha256:" in image))
+    if parts["stage"]:
+        stages[parts["stage"].lower()] = base
+    return base, lints
+
+
+def _parsed(image: str, at: int) -> _Base:
+    name, _, _ = image.partition("@")
+    head, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:  # a port of the registry, and no tag
+        return _Base(name=name, tag=None, at=at, tag_at=at + len(name))
+    return _Base(name=head, tag=tag, at=at, tag_at=at + len(head) + 1)
+
+
+def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]:
+    if not pinned and base.tag in (None, "latest"):
+        message = f"{base.name} without a tag" if base.tag is None else f"{base.name}:latest"
+        what = "tomorrow's build is made from another image"
+        yield _lint(
+            "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"
+        )
+    if base.is_cuda and base.tag and (found := _CUDA_TAG.fullmatch(base.tag)):
+        yield from _toolkit(base, found, knowledge)
+
+
+def _example(base: _Base, knowledge: Knowledge) -> str:
+    if base.is_cuda:
+        return f"nvidia/cuda:{max(row.version for row in knowledge.toolkits)}-devel-ubuntu22.04"
+    return f"{base.name}:RELEASE"
+
+
+def _toolkit(base: _Base, found: re.Match[str], knowledge: Knowledge) -> Iterator[Lint]:
+    """A tag of nvidia/cuda begins with a whole release X.Y.Z that there was."""
+    release = found["release"]
+    known = sorted(row.version for row in knowledge.toolkits)
+    if any(str(item) == release for item in known):
+        return
+    numbers = tuple(int(part) for part in release.split("."))
+    if len(numbers) == 3 and (numbers > known[-1].release or minor(known[-1]).release == numbers[:2]):
+        return  # newer than the tables
+    same = [item for item in known if item.release[:2] == numbers[:2]]
+    if len(numbers) == 2 and same:
+        better = f"{same[-1]}-{found['rest']}"
+        message = f"{base.name}:{base.tag}: its tags carry three numbers, and this one cannot exist"
+        edit = Edit(start=base.tag_at, end=base.tag_at + len(base.tag or ""), text=better)
+        yield _lint("CU321", "error", base.at, "image", message, f"write {base.name}:{better}", edit)
+    elif same or numbers < known[-1].release:
+        there = ", ".join(map(str, same)) or f"none of {'.'.join(map(str, numbers[:2]))}"
+        message = f"{base.name}:{base.tag}: there was no CUDA {release}; known are {there}"
+        yield _lint("CU321", "error", base.at, "image", message, None)
+
+
+def _lint(  # noqa: PLR0917 - in the order in which a finding is told
+    code: str, severity: Severity, at: int, subject: str, message: str, fix: str | None, *edits: Edit
+) -> Lint:
+    return Lint(
+        finding=Finding(code=code, severity=severity, subject=subject, message=message, fix=fix), at=at, edits=edits
+    )

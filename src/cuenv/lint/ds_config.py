@@ -1,0 +1,254 @@
+"""Lint of DeepSpeed's configuration: what it refuses, what it ignores, and what is not what blogs say.
+
+The two offload devices are independent settings; that they must agree is one of the things that blogs say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from cuenv.guidance import DeepSpeedKeys
+from cuenv.lint import Edit, Lint, Machine
+from cuenv.lint.tree import Node
+from cuenv.report import Finding, Severity
+from cuenv.versions import Capability
+
+_NATIVE_BF16 = Capability(8, 0)
+_RENAMED = MappingProxyType(
+    {"stage3_gather_fp16_weights_on_model_save": "stage3_gather_16bit_weights_on_model_save", "bfloat16": "bf16"}
+)
+_DEVICES = ("none", "cpu", "nvme")
+_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_TOP = "top"
+_HALF = 2
+"""Bytes of a parameter in half precision."""
+
+
+def ds_config_lints(tree: Node, keys: tuple[DeepSpeedKeys, ...], machine: Machine) -> Iterator[Lint]:
+    """What is wrong with a configuration; ``"auto"`` is filled in by the trainer and judged by nobody.
+
+    Args:
+        tree: its values with their places.
+        keys: what DeepSpeed reads, section by section.
+        machine: what it is for.
+    """
+    sections = {row.section: row for row in keys}
+    yield from _keys(tree, _TOP, sections)
+    zero = tree.get("zero_optimization")
+    if zero is not None and zero.kind == "map":
+        yield from _stage(zero)
+        yield from _offload(zero, machine)
+    yield from _aio(tree, zero)
+    yield from _precision(tree, machine)
+    yield from _batch(tree, len(machine.gpus))
+
+
+def json_lints(comments: tuple[int, ...], commas: tuple[int, ...], twice: tuple[Node, ...]) -> Iterator[Lint]:
+    """What DeepSpeed's own reader takes, and the strict one of accelerate and transformers does not."""
+    strict = "DeepSpeed reads it, accelerate and transformers read strict JSON and fail"
+    for at in commas:
+        finding = _found("CU338", "warning", "json", f"a comma stands before a closing bracket: {strict}", "accds")
+        yield Lint(finding=finding, at=at, edits=(Edit(start=at, end=at + 1, text=""),))
+    for at in comments[:1]:
+        more = f" (and {len(comments) - 1} more)" if len(comments) > 1 else ""
+        yield Lint(finding=_found("CU338", "warning", "json", f"a comment{more}: {strict}", "accds"), at=at)
+    for key in twice:
+        message = f"{key.text[:80]!r} stands twice in one mapping; DeepSpeed refuses that"
+        yield Lint(finding=_found("CU338", "error", key.text, message, "dscfg"), at=key.start)
+
+
+def _found(  # noqa: PLR0917 - in the order in which a finding is told; the rules read better without names
+    code: str, severity: Severity, subject: str, message: str, source: str, fix: str | None = None
+) -> Finding:
+    return Finding(code=code, severity=severity, subject=subject, message=message, evidence=(source,), fix=fix)
+
+
+def _lint(  # noqa: PLR0917 - as above
+    code: str, severity: Severity, node: Node, message: str, fix: str | None, source: str, *edits: Edit
+) -> Lint:
+    finding = _found(code, severity, node.text or "ds_config", message, source, fix)
+    return Lint(finding=finding, at=node.start, edits=edits)
+
+
+def _keys(node: Node, section: str, sections: Mapping[str, DeepSpeedKeys]) -> Iterator[Lint]:
+    """Keys that are unknown: refused inside ZeRO and the precisions, silently ignored elsewhere."""
+    row = sections.get(section)
+    for key, value in node.entries if row else ():
+        path = key.text if section == _TOP else f"{section}.{key.text}"
+        new = _RENAMED.get(key.text)
+        if new and node.get(new) is None:
+            message = f"{key.text} is the old name of {new}"
+            yield _lint("CU337", "warning", key, message, f"write {new}", "dszero", _renamed(key, new))
+        elif row and key.text not in row.keys and not key.text.startswith(("_", "#")):
+            near = get_close_matches(key.text, row.keys, n=1, cutoff=0.75)
+            what = "refuses it" if row.strict else "ignores it without a word"
+            where = "" if section == _TOP else f" in {section}"
+            yield _lint(
+                "CU330",
+                "error" if row.strict else "warning",
+                key,
+                f"{key.text[:80]!r} is no key that DeepSpeed knows{where}; it {what}",
+                f"write {near[0]}" if near else None,
+                row.sources[0],
+            )
+        if value.kind == "map":
+            yield from _keys(value, path, sections)
+
+
+def _renamed(key: Node, new: str) -> Edit:
+    return Edit(start=key.start, end=key.end, text=f'"{new}"')
+
+
+def _stage(zero: Node) -> Iterator[Lint]:
+    """The stage is 0 to 3, and stage 3 saves no model unless it is told to gather one."""
+    stage = zero.get("stage")
+    if stage is None or stage.text == "auto":
+        return
+    number = _whole(stage)
+    if number is None or number > 3:
+        yield _lint("CU331", "error", stage, f"the ZeRO stage is 0, 1, 2 or 3, not {stage.text[:40]}", None, "dszero")
+    names = ("stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save", *_RENAMED)
+    if number == 3 and not any(zero.get(name) for name in names):
+        yield _lint(
+            "CU334",
+            "info",
+            stage,
+            "stage 3 saves no 16-bit model unless stage3_gather_16bit_weights_on_model_save is true: checkpoints hold "
+            "shards, which zero_to_fp32.py joins",
+            'add "stage3_gather_16bit_weights_on_model_save": true',
+            "dseng",
+        )
+
+
+def _offload(zero: Node, machine: Machine) -> Iterator[Lint]:
+    """Offload blocks that the stage ignores, lack a path, or pin more than the host has."""
+    stage = _whole(zero.get("stage")) if zero.get("stage") else 0
+    for name, stages in (("offload_param", (3,)), ("offload_optimizer", (1, 2, 3))):
+        block = zero.get(name)
+        device = block.get("device") if block is not None else None
+        if block is None or device is None or device.text in ("none", "auto"):
+            continue
+        if device.text not in _DEVICES:
+            message = f"{name}.device is none, cpu or nvme, not {device.text[:40]!r}"
+            yield _lint("CU331", "error", device, message, None, "dsoff")
+            continue
+        if stage is not None and stage not in stages:
+            wanted = "3" if len(stages) == 1 else "1, 2 or 3"
+            message = f"{name} does nothing at stage {stage}: it works with stage {wanted} alone"
+            yield _lint(
+                "CU331", "warning", device, message, f'set "stage" to {stages[-1]}, or take {name} out', "dsoff"
+            )
+        elif stage in (1, 2) and device.text == "nvme":
+            message = f"{name} goes to nvme at stage {stage}: that works with stage 3 alone"
+            yield _lint("CU331", "error", device, message, 'set "stage" to 3, or "device" to "cpu"', "dsdoc")
+        if device.text == "nvme":
+            yield from _nvme(name, block, device)
+            yield from _pinned(name, block, machine.memory_mib)
+        part = block.get("ratio")
+        if part is not None and stage is not None and stage != 3 and part.text not in ("1", "1.0", "auto"):
+            message = f"{name}.ratio {part.text[:20]} works with stage 3 alone, and is refused at stage {stage}"
+            yield _lint("CU331", "error", part, message, 'set "ratio" to 1.0', "dszero")
+
+
+def _nvme(name: str, block: Node, device: Node) -> Iterator[Lint]:
+    path = block.get("nvme_path")
+    if path is None:
+        message = f"{name} goes to nvme and names no nvme_path"
+        yield _lint("CU336", "error", device, message, 'add "nvme_path": "/local_nvme"', "dsoff")
+    elif not path.text.startswith("/") and path.text != "auto":
+        message = f"{name}.nvme_path {path.text[:60]!r} is relative to wherever the job starts"
+        yield _lint("CU336", "warning", path, message, "write an absolute path", "dsoff")
+
+
+def _pinned(name: str, block: Node, memory_mib: int | None) -> Iterator[Lint]:
+    """Pinned memory cannot be paged out: what offload to NVMe buffers and keeps in memory must be there."""
+    pin = block.get("pin_memory")
+    if memory_mib is None or (pin is not None and pin.text == "false"):
+        return
+    count, size, resident = (_number(block.get(key)) for key in ("buffer_count", "buffer_size", "max_in_cpu"))
+    bytes_ = ((count or 0) * (size or 0) + (resident or 0)) * _HALF
+    if bytes_ > memory_mib * 1024 * 1024:
+        yield _lint(
+            "CU335",
+            "warning",
+            pin or block,
+            f"{name} pins {bytes_ / 1024**3:.0f} GiB (buffer_count x buffer_size + max_in_cpu, 2 bytes each), and the "
+            f"host has {memory_mib / 1024:.0f} GiB",
+            "make buffer_size or max_in_cpu smaller",
+            "dsoff",
+        )
+
+
+def _aio(tree: Node, zero: Node | None) -> Iterator[Lint]:
+    """``aio`` serves offload to NVMe alone, and its op is compiled against libaio."""
+    blocks = [zero.get(name) for name in ("offload_param", "offload_optimizer")] if zero else []
+    devices = [block.get("device") for block in blocks if block is not None]
+    nvme = next((device for device in devices if device is not None and device.text == "nvme"), None)
+    aio = next((key for key, _ in tree.entries if key.text == "aio"), None)
+    if nvme is not None:
+        message = "offload to nvme compiles the op async_io, which includes libaio.h"
+        yield _lint("CU336", "info", nvme, message, "add to dependencies: libaio", "ds")
+    elif aio is not None:
+        message = "the section aio does nothing: no offload goes to nvme"
+        yield _lint("CU336", "warning", aio, message, "take aio out", "dsoff")
+
+
+def _precision(tree: Node, machine: Machine) -> Iterator[Lint]:
+    fp16, bf16 = (_enabled(tree.get(name)) for name in ("fp16", "bf16"))
+    bf16 = bf16 or _enabled(tree.get("bfloat16"))
+    if fp16 is not None and bf16 is not None:
+        message = "fp16 and bf16 are both enabled; DeepSpeed refuses that"
+        yield _lint("CU333", "error", bf16, message, 'set one "enabled" to false', "dscfg")
+    old = sorted({gpu for gpu in machine.gpus if gpu < _NATIVE_BF16})
+    if bf16 is not None and old:
+        names = ", ".join(map(str, old))
+        message = f"bf16 on {names}: GPUs compute bfloat16 themselves from 8.0 on; older ones emulate it, slowly"
+        yield _lint("CU333", "warning", bf16, message, "use fp16", "tcuda")
+
+
+def _enabled(block: Node | None) -> Node | None:
+    found = block.get("enabled") if block is not None and block.kind == "map" else None
+    return found if found is not None and found.text == "true" and found.kind == "plain" else None
+
+
+def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
+    """``train_batch_size`` is micro batch x accumulation x GPUs, to the last sample."""
+    nodes = [tree.get(name) for name in _BATCH]
+    for name, node in zip(_BATCH, nodes, strict=True):
+        if node is not None and node.text != "auto" and (node.kind != "plain" or not _whole(node)):
+            message = f"{name} is a whole number above 0, not {node.text[:40]!r}"
+            yield _lint("CU332", "error", node, message, None, "dscfg")
+            return
+    total, micro, steps = (_whole(node) if node is not None else None for node in nodes)
+    if nodes[0] is None and nodes[1] is None:
+        message = "neither train_batch_size nor train_micro_batch_size_per_gpu is there; DeepSpeed needs one of them"
+        yield _lint("CU332", "error", tree, message, 'add "train_micro_batch_size_per_gpu": "auto"', "dscfg")
+    elif total and nodes[0] is not None:
+        each = (micro or 1) * (steps or 1)
+        whole = bool(micro and steps and gpus)
+        if (whole and total != each * gpus) or total % (each * (gpus or 1)):
+            parts = [f"{micro} a GPU"] * bool(micro) + [f"{steps} steps"] * bool(steps) + [f"{gpus} GPUs"] * bool(gpus)
+            product = each * (gpus or 1)
+            message = f"train_batch_size {total} is not {' x '.join(parts)}" + (
+                f" = {product}" if whole else f" x anything: {total} is no multiple of {product}"
+            )
+            nearest = product if whole else max(1, round(total / product)) * product
+            yield _lint("CU332", "error", nodes[0], message, f'set "train_batch_size" to {nearest}', "dscfg")
+
+
+def _whole(node: Node | None) -> int | None:
+    if node is None or node.kind != "plain" or not node.text.isascii() or not node.text.isdigit():
+        return None
+    return int(node.text[:18])
+
+
+def _number(node: Node | None) -> float | None:
+    if node is None or node.kind != "plain":
+        return None
+    try:
+        found = float(node.text)
+    except ValueError:
+        return None
+    return found if 0 <= found < 1e18 else None

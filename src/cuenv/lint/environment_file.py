@@ -1,0 +1,296 @@
+"""Lint of ``environment.yml``: the laws of every environment file at their place, and what clients read differently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.judge import named_cuda
+from cuenv.knowledge import Knowledge
+from cuenv.laws import spec_findings
+from cuenv.lint import Edit, Lint, Machine, lines_at
+from cuenv.lint.build_settings import arch_list_lints, sparse_attention
+from cuenv.lint.tree import Node
+from cuenv.report import Finding, Severity
+from cuenv.specs import parse_spec
+from cuenv.urls import short_channel
+
+_WRITE = "write "
+"""A fix that begins so is the text that stands for the entry which the finding is about."""
+_SELECTOR = re.compile(r"#[^\n\[]*(\[(?P<what>(?:not )?[a-z0-9]+)\])")
+_LINUX = ("linux", "linux64", "unix", "x86_64")
+_FLOAT = re.compile(r"[0-9]+\.[0-9]+")
+_SHORT = re.compile(r"[0-9]+(\.[0-9]+)?")
+_PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
+_COMMA_BEFORE = re.compile(r",[ \t]*\Z")
+_COMMA_BEHIND = re.compile(r"[ \t]*,[ \t]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One requirement: where it stands, and its name; ``pin`` of a conda package."""
+
+    node: Node
+    name: str
+    pip: bool = False
+    pin: Pin | None = None
+
+
+def environment_lints(
+    text: str, tree: Node, spec: EnvironmentSpec | None, knowledge: Knowledge, machine: Machine
+) -> Iterator[Lint]:
+    """What is wrong with an environment file.
+
+    Args:
+        text: the file.
+        tree: its values with their places.
+        spec: what it says; ``None`` when it cannot be read as an environment file.
+        knowledge: the tables.
+        machine: what it is for.
+    """
+    entries = tuple(_entries(tree))
+    yield from _numbers(tree)
+    yield from _nodefaults(text, tree)
+    yield from _selectors(text)
+    yield from _fuzzy(entries)
+    yield from _variables(tree)
+    if spec is None:
+        return
+    yield from _laws(text, tree, entries, spec, knowledge)
+    yield from _frozen(tree, spec, knowledge)
+    yield from _post_link(entries, spec, knowledge)
+    variables = tree.get("variables")
+    if variables is not None and variables.kind == "map":
+        cuda = named_cuda(spec)
+        for key, value in variables.entries:
+            if key.text == "TORCH_CUDA_ARCH_LIST":
+                yield from arch_list_lints(value.text, value.start, machine, cuda, knowledge)
+            elif key.text == "DS_BUILD_SPARSE_ATTN" and value.text == "1" and spec.pin("pytorch"):
+                yield sparse_attention(key.start)
+
+
+def _entries(tree: Node) -> Iterator[_Entry]:
+    dependencies = tree.get("dependencies")
+    for item in dependencies.items if dependencies else ():
+        if item.scalar:
+            try:
+                pin = parse_spec(item.text)
+            except ValueError:
+                continue
+            yield _Entry(node=item, name=pin.name, pin=pin)
+        for key, value in item.entries:
+            if key.text == "pip":
+                for requirement in value.items:
+                    found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement.text)
+                    if found:
+                        name = re.sub(r"[-_.]+", "-", found[1]).lower()
+                        yield _Entry(node=requirement, name=name, pip=True)
+
+
+def _written(text: str, node: Node) -> str:
+    """A text as a YAML scalar in the style of the one that it replaces."""
+    if node.kind == "plain" and _PLAIN.fullmatch(text) and ": " not in text:
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _replace(node: Node, new: str) -> tuple[Edit, ...]:
+    return (Edit(start=node.start, end=node.end, text=_written(new, node)),)
+
+
+def _drop(text: str, node: Node, siblings: int) -> tuple[Edit, ...]:
+    """Take an entry of a list out, with its line or with the comma before or behind it; the last one stays."""
+    if siblings < 2:
+        return ()
+    first, last = lines_at(text, node.start, node.end)
+    if text[first : node.start].strip() == "-":
+        return (Edit(start=first, end=last, text=""),)
+    before, behind = _COMMA_BEFORE.search(text[first : node.start]), _COMMA_BEHIND.match(text, node.end)
+    if before:
+        return (Edit(start=first + before.start(), end=node.end, text=""),)
+    return (Edit(start=node.start, end=behind.end(), text=""),) if behind else ()
+
+
+def _finding(code: str, severity: Severity, subject: str, message: str, fix: str | None = None) -> Finding:
+    return Finding(code=code, severity=severity, subject=subject, message=message, fix=fix)
+
+
+def _laws(
+    text: str, tree: Node, entries: tuple[_Entry, ...], spec: EnvironmentSpec, knowledge: Knowledge
+) -> Iterator[Lint]:
+    """The laws that ``cuenv lock`` judges by, each at the entry that it is about."""
+    pip = tuple(entry for entry in entries if entry.pip)
+    for finding in spec_findings(spec, knowledge):
+        subject = finding.subject.split(", ")[0]
+        entry = next((item for item in entries if item.name == subject and _meant(item, finding)), None)
+        if entry is None:
+            node = tree.get("channels" if finding.subject == "channels" else "dependencies") or tree
+            yield Lint(finding=finding, at=node.start)
+        elif finding.code == "CU502":
+            yield Lint(finding=finding, at=entry.node.start, edits=_drop(text, entry.node, len(pip)))
+        elif finding.fix and finding.fix.startswith(_WRITE) and finding.subject == entry.name:
+            edits = _replace(entry.node, finding.fix.removeprefix(_WRITE))
+            yield Lint(finding=finding, at=entry.node.start, edits=edits)
+        else:
+            yield Lint(finding=finding, at=entry.node.start)
+
+
+def _meant(entry: _Entry, finding: Finding) -> bool:
+    """Whether a finding is about this entry and not about one of the same name in the other part."""
+    if finding.code == "CU503":
+        return entry.node.text.strip() in finding.message
+    return entry.pip == (finding.code == "CU502") or finding.code.startswith("CU5")
+
+
+def _numbers(tree: Node) -> Iterator[Lint]:
+    """``python: 3.10`` is the number 3.1 to YAML, and a mapping to conda."""
+    dependencies = tree.get("dependencies")
+    for item in dependencies.items if dependencies else ():
+        for key, value in item.entries:
+            if value.scalar and not key.text.startswith("sel("):
+                read = f", and YAML reads {value.text} as {float(value.text)}" if _is_float(value) else ""
+                entry = f"{key.text}={value.text}"
+                yield Lint(
+                    finding=_finding(
+                        "CU303",
+                        "error",
+                        key.text,
+                        f"'{key.text}: {value.text}' is a mapping and no requirement{read}",
+                        f"{_WRITE}{entry}",
+                    ),
+                    at=key.start,
+                    edits=(Edit(start=item.start, end=value.end, text=entry),) if len(item.entries) == 1 else (),
+                )
+    variables = tree.get("variables")
+    for key, value in variables.entries if variables else ():
+        if _is_float(value):
+            yield Lint(
+                finding=_finding(
+                    "CU303",
+                    "warning",
+                    key.text,
+                    f"{key.text}: {value.text} is a number to YAML, {float(value.text)}: other clients drop its zeros",
+                    f'{_WRITE}"{value.text}"',
+                ),
+                at=value.start,
+                edits=(Edit(start=value.start, end=value.end, text=f'"{value.text}"'),),
+            )
+
+
+def _is_float(node: Node) -> bool:
+    return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
+
+
+def _nodefaults(text: str, tree: Node) -> Iterator[Lint]:
+    channels = tree.get("channels")
+    items = channels.items if channels else ()
+    for item in items:
+        if item.text == "nodefaults":
+            yield Lint(
+                finding=_finding(
+                    "CU301",
+                    "warning",
+                    "channels",
+                    "nodefaults: conda takes it for a channel of that name and fails",
+                    "take nodefaults out of the channels",
+                ),
+                at=item.start,
+                edits=_drop(text, item, len(items)),
+            )
+
+
+def _selectors(text: str) -> Iterator[Lint]:
+    """A platform selector in a comment behind an entry: conda-lock drops the entry elsewhere, nobody else does."""
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        found = _SELECTOR.search(line)
+        if found and line[: found.start()].strip():
+            what = found["what"]
+            edit = Edit(start=offset + found.start(1), end=offset + found.end(1), text=f"({what})")
+            yield Lint(
+                finding=_finding(
+                    "CU302",
+                    "warning",
+                    what,
+                    f"[{what}] in a comment is a selector to conda-lock, which drops the line on other platforms; "
+                    "every other client keeps it",
+                    f"{_WRITE}({what})" if what in _LINUX else f"keep {what} in a file of its own",
+                ),
+                at=offset + found.start(),
+                edits=(edit,) if what in _LINUX else (),
+            )
+        offset += len(line)
+
+
+def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
+    """``pytorch=2.7=cuda*``: a prefix to one client, exactly 2.7 to others."""
+    for entry in entries:
+        pin = entry.pin
+        if pin and pin.build and _SHORT.fullmatch(pin.version) and "[" not in entry.node.text:
+            head = f"{pin.channel}::{pin.name}" if pin.channel else pin.name
+            better = f"{head}={pin.version}.*={pin.build}"
+            yield Lint(
+                finding=_finding(
+                    "CU305",
+                    "warning",
+                    pin.name,
+                    f"{entry.node.text}: {pin.version} beside a build string is a prefix to some, exact to others",
+                    f"{_WRITE}{better}",
+                ),
+                at=entry.node.start,
+                edits=_replace(entry.node, better),
+            )
+
+
+def _variables(tree: Node) -> Iterator[Lint]:
+    variables = tree.get("variables")
+    for key, value in variables.entries if variables else ():
+        if value.scalar and "$" in value.text:
+            yield Lint(
+                finding=_finding(
+                    "CU304",
+                    "warning",
+                    key.text,
+                    f"{key.text}: {value.text} stays as it is: conda expands nothing in variables",
+                    "cuenv hook writes an activation script that sets such variables",
+                ),
+                at=value.start,
+            )
+
+
+def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Lint]:
+    """The channel pytorch ends at 2.5.1: an unbound torch from it stays there for ever."""
+    torch, row = spec.pin("pytorch"), knowledge.ending("pytorch")
+    channels = [short_channel(item) for item in spec.channels]
+    if torch is None or row is None or torch.version:
+        return
+    if torch.channel == "pytorch" or (not torch.channel and channels[:1] == ["pytorch"]):
+        node = tree.get("channels") or tree
+        finding = Finding(
+            code="CU306",
+            severity="warning",
+            subject="channels",
+            message=f"pytorch from the channel pytorch: it {row.says}, so that no update ever comes",
+            evidence=row.sources,
+            fix="cuenv resolve --stack conda-forge -o environment.new.yml",
+        )
+        yield Lint(finding=finding, at=node.start)
+
+
+def _post_link(entries: tuple[_Entry, ...], spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Lint]:
+    """A cudatoolkit-dev that exists unpacks a download that no lock covers."""
+    row = knowledge.ending("cudatoolkit-dev")
+    judged = {finding.subject for finding in spec_findings(spec, knowledge) if finding.code == "CU110"}
+    for entry in entries:
+        if row and entry.name == row.package and not entry.pip and entry.name not in judged:
+            finding = Finding(
+                code="CU307",
+                severity="warning",
+                subject=entry.name,
+                message=f"{entry.node.text}: {row.says}",
+                evidence=row.sources,
+                fix=row.instead,
+            )
+            yield Lint(finding=finding, at=entry.node.start)

@@ -1,0 +1,19 @@
+"""Reads the tables of guidance that come with the package."""
+
+from __future__ import annotations
+
+from cuenv.guidance import TABLES, Guidance, parse_guidance
+from cuenv.knowledge import Knowledge
+from cuenv.world.knowledge import DATA, decode
+
+FOLDER = DATA / "guidance"
+
+
+def load_guidance(knowledge: Knowledge) -> Guidance:
+    """Read them; they may cite the sources of the tables of facts.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    tables = {name: decode(FOLDER / f"{name}.json") for name in TABLES}
+    return parse_guidance(tables, frozenset(knowledge.sources), str(FOLDER))
