@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from hypothesis import strategies as st
 from commands import run
 from cuenv.errors import ExitCode
 from cuenv.flows.lock_files import read_lock
+from cuenv.flows.lock_products import hook_command
 from cuenv.formats import hook_sh
 from cuenv.hook import VARIABLES, Hook, arch_list
+from cuenv.lockfile import Lock, LockedPackage
 from cuenv.versions import Capability
+from given import package, solution, spec
 
 SHELLS = {
     "sh": ("sh",),
@@ -190,6 +194,16 @@ def test_gpus_that_nvcc_cannot_serve_are_left_out_and_said() -> None:
     assert arch_list(gpus[:1], gpus[1:])[0] is None
     for home, libraries in product((None, ""), ((), ("lib",))):
         assert ("CUDA_HOME" in Hook(home=home, libraries=libraries).sets) == (home is not None)
+
+
+def test_a_lock_with_the_nvcc_of_conda_forge_names_the_hook() -> None:
+    def named(*packages: LockedPackage) -> str | None:
+        made = Lock(channels=(), sources=(), solutions=(solution(*packages),))
+        return hook_command(made, replace(spec("python"), name="my env"))
+
+    assert named(package("cuda-nvcc", "12.9.86")) == "cuenv hook -n 'my env'"
+    assert named(package("cuda-nvcc", "12.4.131", channel="nvidia/label/cuda-12.4.1")) is None
+    assert named(package("pytorch", "2.7.1")) is None
 
 
 @pytest.fixture

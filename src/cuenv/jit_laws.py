@@ -149,8 +149,8 @@ def _headers(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding
             code="CU254",
             severity="error",
             subject=", ".join(item.name for item in hidden),
-            message=f"{', '.join(item.name for item in hidden)} lie in {', '.join(folders)}, "
-            "where a build of C++ files does not look",
+            message=f"{', '.join(item.name for item in hidden)} {'lies' if len(hidden) == 1 else 'lie'} in "
+            f"{', '.join(folders)}, where a build of C++ files does not look",
             evidence=(
                 f"a build looks in {', '.join(found.looks) or 'no folder of CUDA'}",
                 *(f"{item.name}: for {', '.join(item.by)}" for item in hidden),
