@@ -70,7 +70,7 @@ def test_an_option_means_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--help",), ("-h",), *((*name.split(), "--help") for name, _ in every())], ids=" ".join
+    "words", [("--help",), ("-h",), *((*name.split(), "--help") for name, _ in every())], ids=" ".join
 )
 def test_help_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run(*words, folder=tmp_path)

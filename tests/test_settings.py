@@ -38,6 +38,7 @@ LADDER: dict[str, tuple[str, tuple[str, str, str]]] = {
     "mirrors": ("mirrors", ("bioconda=/a", "bioconda=/b", "bioconda=/c")),
     "offline": ("offline", ("1", "0", "1")),
     "knowledge": ("tables", ("/a", "/b", "/c")),
+    "engine": ("engine", ("conda-lock", "embedded", "conda-lock")),
     "color": ("color", ("always", "never", "auto")),
     "no-progress": ("no_progress", ("1", "0", "1")),
 }
@@ -89,7 +90,7 @@ def test_the_command_line_goes_before_variables_before_the_file(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, (param, (low, middle, high)) = KINDS[name], LADDER[name]
-    command = "check" if name == "platform" else "resolve"  # resolve takes several platforms
+    command = {"platform": "check", "engine": "lock"}.get(name, "resolve")  # resolve takes several platforms
     default = params(command=command)[param]
     assert default == kind.default
     (folder / "cuenv.toml").write_text(toml(name, low))

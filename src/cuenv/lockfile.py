@@ -11,6 +11,8 @@ from cuenv.facts import VirtualPackage
 from cuenv.urls import short_channel
 
 CREATED_BY = "cuenv"
+ENGINES = ("embedded", "conda-lock")
+"""The solvers that a lock may ask: py-rattler inside cuenv, or conda-lock with the user's own client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, glibc
+from cuenv.lockfile import ENGINES
 from cuenv.profile import PREFER, STACKS
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import printable, redact
@@ -100,6 +101,7 @@ KINDS: Mapping[str, Kind] = {
     "platform": Kind(flag="--platform", variable="CUENV_PLATFORM", check=_one_of(*PLATFORMS)),
     "mirrors": Kind(flag="--mirror", variable="CUENV_MIRROR", type=tuple, default=(), check=_mirror, place="target"),
     "offline": Kind(flag="--offline", variable="CUENV_OFFLINE", type=bool, default=False),
+    "engine": Kind(flag="--engine", variable="CUENV_ENGINE", default="embedded", check=_one_of(*ENGINES)),
     "knowledge": Kind(flag="--knowledge", variable="CUENV_KNOWLEDGE", place="always"),
     "color": Kind(flag="--color", variable="CUENV_COLOR", default="auto", check=_one_of(*COLOURS)),
     "no-progress": Kind(flag="--no-progress", variable="CUENV_NO_PROGRESS", type=bool, default=False),

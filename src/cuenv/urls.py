@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>\x00-\x1f]*)")
+# A scheme is short: without a bound, a long run of letters would take quadratic time.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)([^\s'\"<>\x00-\x1f]*)")
 _TOKEN = re.compile(r"/t/[^/]*(?=/|$)")
 _FIRST_TOKEN = re.compile(r"^/t/[^/]{12,}(?=/|$)")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.engines import engine_from, engine_options
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@engine_options
 @channel_options
 @talk_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
@@ -52,7 +54,7 @@ def command(path: Path, **values: Any) -> int:
     packages while they satisfy the file. --update moves the named packages and as little else as can be: the CUDA core
     (NVIDIA's packages, torch, Python) stays unless it is named. --platform may be repeated: one lock for several.
     A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was meant to do, and says
-    what became of each entry.
+    what became of each entry. --engine conda-lock asks stock conda-lock with your own conda, mamba or micromamba.
 
     \b
     Writes:
@@ -66,6 +68,7 @@ def command(path: Path, **values: Any) -> int:
     from cuenv.flows.locking import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
+    engine = engine_from(values)
     if values["check"]:
         if values["update"]:
             raise UsageError("--check changes nothing, and --update does", hint="cuenv lock --check")
@@ -73,6 +76,7 @@ def command(path: Path, **values: Any) -> int:
     if values["repair"] or values["output"]:
         from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then
 
+        engine.refuse("--repair", "-o NEW.yml")
         return repair_file(path, values, knowledge)
     show = progress(quiet=values["quiet"])
     request = LockRequest(
@@ -82,6 +86,7 @@ def command(path: Path, **values: Any) -> int:
         platforms=several_platforms(values),
         allow=_codes(values["allow"]),
         update=values["update"],
+        engine=engine,
     )
     before = existing_lock(path.parent / LOCK_NAME) if request.update else None
     answer = lock(request, knowledge, progress=show)

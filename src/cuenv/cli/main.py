@@ -100,7 +100,22 @@ def cli(ctx: click.Context) -> None:
     writes environment.yml with every CUDA component from one channel, locks it, and checks the result. It says why.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        _show_next_step()
+
+
+def _show_next_step() -> None:
+    """``cuenv`` alone: what lies in this folder, and what to type next."""
+    import os  # noqa: PLC0415 - only then
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    from cuenv.cli.output import emit  # noqa: PLC0415 - as above
+    from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
+    from cuenv.urls import printable  # noqa: PLC0415 - as above
+
+    step = next_step(Path(), os.environ)
+    width = max(len(command) for command, _ in step.commands)
+    lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in step.commands)]
+    emit("\n".join(map(printable, [*lines, "", "all commands: cuenv --help"])))
 
 
 def run(argv: Sequence[str]) -> int:

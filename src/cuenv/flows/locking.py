@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
+from cuenv.flows.engines import Engine, compared, solved
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import (
     LOCK_NAME,
@@ -50,6 +51,7 @@ class LockRequest:
         platforms: to lock for; empty for those of the file, else the host's.
         allow: codes of error findings that do not refuse.
         update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
+        engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
     """
 
     path: Path
@@ -58,6 +60,7 @@ class LockRequest:
     platforms: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
+    engine: Engine = field(default_factory=Engine)
 
     @property
     def updating(self) -> Update:
@@ -96,9 +99,12 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     """Solve an environment file and write its locks beside it; write nothing when a finding refuses.
 
     Raises:
+        UsageError: an update by another engine than the embedded one.
         InputError: the file, an existing lock or a channel cannot be read.
         OutsideError: the solver crashed, or a file cannot be written.
     """
+    if request.update:
+        request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
     kept, facts = standing(request.updating, knowledge)
@@ -126,6 +132,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
         return replace(refused, unsatisfiable=solutions)
+    solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
     solutions, of_pip = lock_pip(
         spec,
         solutions,
@@ -135,7 +142,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         offline=request.sources.offline,
         progress=progress,
     )
-    after = [*early.findings, *of_pip]
+    after = [*early.findings, *of_engine, *of_pip]
     for host, solution in zip(hosts, solutions, strict=True):
         after += lock_findings(solution.packages, host.platform, knowledge)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
@@ -157,7 +164,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
 def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
     from cuenv.world.solve import open_ahead  # noqa: PLC0415 - the solver is heavy
 
-    open_ahead(spec.channels or ("defaults",), host.platform, request.sources)
+    if not request.engine.foreign:
+        open_ahead(spec.channels or ("defaults",), host.platform, request.sources)
 
 
 def _solve(
@@ -168,8 +176,6 @@ def _solve(
     progress: Progress | None,
 ) -> list[Solution] | Unsatisfiable | Finding:
     """Solve for each platform; packages of an existing lock stay while they satisfy the file."""
-    from cuenv.world.solve import solve  # noqa: PLC0415 - the solver is heavy
-
     old = existing_lock(request.path.parent / LOCK_NAME)
     solutions: list[Solution] = []
     for host in hosts:
@@ -187,7 +193,7 @@ def _solve(
         if request.update:
             answer = updated(request.updating, question, old, knowledge)
         else:
-            answer = solve(question, request.sources, progress=progress)
+            answer = solved(request.engine, question, request.sources, request.host.environ, progress)
         if not isinstance(answer, Solution):
             return answer
         solutions.append(answer)

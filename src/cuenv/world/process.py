@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR")
 LIMIT = 1024 * 1024
 """Bytes of each stream that are kept; a program that writes more is stopped."""
+_TICK = 1.0
+"""Seconds between two calls of `run`'s ``tick``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +41,22 @@ class Completed:
 
 def run(
     argv: Sequence[str],
-    timeout: float,
+    timeout: float | None,
     environ: Mapping[str, str] | None = None,
     *,
     more: Mapping[str, str] | None = None,
     folder: str | None = None,
+    tick: Callable[[], None] | None = None,
 ) -> Completed:
     """Run a program to its end; what fails is told in the value's ``reason``.
 
     Args:
         argv: the program (looked up in PATH unless it holds a slash) and its arguments.
-        timeout: seconds after which it is stopped, with all its children.
+        timeout: seconds after which it is stopped, with all its children; ``None`` waits for ever.
         environ: where PATH, HOME, LD_LIBRARY_PATH and TMPDIR come from; nothing else of it reaches the program.
         more: further variables for the program.
         folder: its working folder; this process's when none is named.
+        tick: called about once a second while the program says nothing.
     """
     import subprocess  # noqa: PLC0415 - 8 ms that a run without it does not need
 
@@ -76,7 +80,7 @@ def run(
     except (OSError, ValueError) as error:
         return Completed(code=None, reason=f"cannot be started: {getattr(error, 'strerror', None) or error}")
     with process:
-        return _collect(process, timeout)
+        return _collect(process, float("inf") if timeout is None else timeout, tick)
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:
@@ -88,12 +92,12 @@ def which(name: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _collect(process: subprocess.Popen[bytes], timeout: float) -> Completed:
+def _collect(process: subprocess.Popen[bytes], timeout: float, tick: Callable[[], None] | None) -> Completed:
     deadline = time.monotonic() + timeout
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
-        reason = _drain(process, out, err, deadline)
+        reason = _drain(process, out, err, deadline, tick)
         if reason is None:
             code, reason = _wait(process, deadline)
     finally:
@@ -104,7 +108,13 @@ def _collect(process: subprocess.Popen[bytes], timeout: float) -> Completed:
     return Completed(code=code, out=_text(out), err=_text(err), reason=reason)
 
 
-def _drain(process: subprocess.Popen[bytes], out: bytearray, err: bytearray, deadline: float) -> str | None:
+def _drain(
+    process: subprocess.Popen[bytes],
+    out: bytearray,
+    err: bytearray,
+    deadline: float,
+    tick: Callable[[], None] | None,
+) -> str | None:
     import selectors  # noqa: PLC0415 - subprocess has loaded it
 
     with selectors.DefaultSelector() as selector:
@@ -112,9 +122,12 @@ def _drain(process: subprocess.Popen[bytes], out: bytearray, err: bytearray, dea
             if stream is not None:
                 selector.register(stream, selectors.EVENT_READ, kept)
         while selector.get_map():
-            ready = selector.select(max(deadline - time.monotonic(), 0))
-            if not ready:
+            left = max(deadline - time.monotonic(), 0)
+            ready = selector.select(min(left, _TICK))
+            if not ready and left <= _TICK:
                 return "late"
+            if not ready and tick:
+                tick()
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
                 key.data.extend(data)

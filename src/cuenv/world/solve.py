@@ -113,6 +113,30 @@ def matches(match_spec: str, package: LockedPackage) -> bool:
         return False
 
 
+def recorded(
+    packages: Sequence[LockedPackage], channels: Sequence[str], platform: str, sources: Sources
+) -> dict[str, LockedPackage]:
+    """The records of packages that another solver chose, by `stem`: a record may be of the other archive format.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
+    wanted = {stem(package.url) for package in packages}
+    opened = channels_of(sources.reaching(channels))
+    with translated("the channels cannot be asked"):
+        parts = opened.open(channels, platform)
+        specs = [spec for item in packages if (spec := _lenient(_exactly(item))) is not None]
+        records = opened.find(parts, platform, specs)
+        mine = [item for item in records if stem(_url(item, opened.sources)) in wanted]
+        found = [_locked(item, platform, opened.sources) for item in mine]
+    return {stem(package.url): package for package in found}
+
+
+def stem(url: str) -> str:
+    """The URL of a package without the ending that names its archive format."""
+    return url.removesuffix(".conda").removesuffix(".tar.bz2")
+
+
 def parse_spec(pin: Pin) -> MatchSpec:
     """A pin for rattler.
 

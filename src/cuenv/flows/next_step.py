@@ -1,0 +1,71 @@
+"""What to do next in a folder: what lies there, and the command that leads on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from cuenv.errors import CuenvError
+from cuenv.flows.lock_files import LOCK_NAME
+from cuenv.world.files import is_file, is_folder
+
+ENVIRONMENT = "environment.yml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextStep:
+    """What lies here, and what to type.
+
+    Attributes:
+        found: what was looked at and how it is, one line each.
+        commands: each with what it does, the next one first.
+    """
+
+    found: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...]
+
+
+def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
+    """Look at a folder: no solve, no network, and no question to the driver.
+
+    Args:
+        folder: where the user stands.
+        environ: for the active environment.
+    """
+    file, lock = folder / ENVIRONMENT, folder / LOCK_NAME
+    found = [f"{name}: {'there' if is_file(folder / name) else 'not here'}" for name in (ENVIRONMENT, LOCK_NAME)]
+    commands: list[tuple[str, str]] = []
+    if not is_file(file) and not is_file(lock):
+        commands.append(("cuenv demo", "the whole line on a small sample, no conda and no network"))
+        commands.append((f"cuenv resolve -o {ENVIRONMENT}", "choose for the GPUs of this machine"))
+        commands.append(("cuenv resolve --gpu 'RTX 4090' --driver 535.129.03", "or for a machine that is elsewhere"))
+    elif not is_file(lock):
+        commands += [("cuenv lint", "what is wrong with it as it is written"), ("cuenv lock", "pin every package")]
+    else:
+        why = _stale(file) if is_file(file) else ""
+        if why:
+            found[1] = f"{LOCK_NAME}: {why}"
+            commands.append(("cuenv lock", "lock it again"))
+        commands.append(("cuenv check", "would it run here, and why"))
+        if not why:
+            commands.append((f"micromamba create -n NAME -f {LOCK_NAME}", "make the environment"))
+    active = environ.get("CONDA_PREFIX") or environ.get("VIRTUAL_ENV")
+    if active and is_folder(active):
+        found.append(f"active environment: {active}")
+        commands.append((f"cuenv check --prefix {quote(active)}", "what is really in it, down to the machine code"))
+    return NextStep(found=tuple(found), commands=tuple(commands))
+
+
+def _stale(file: Path) -> str:
+    """Why a lock no longer belongs to its file; empty when it does."""
+    from cuenv.flows.freshness import out_of_date  # noqa: PLC0415 - YAML is read only where both files lie
+    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - as above
+    from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
+
+    try:
+        errors = out_of_date(file, HostOptions(environ={}), load(None)).errors
+    except CuenvError as error:
+        return error.message.splitlines()[0]
+    return errors[0].message if errors else ""

@@ -1,0 +1,236 @@
+"""The only user of conda-lock: runs it whole, with the user's own client, in a scratch folder.
+
+It is never imported: that costs several solves. What it would pick up unasked (a ``virtual-packages.yml``, an older
+``conda-lock.yml``, ``CONDA_*`` variables) is not there where it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cuenv.environment import Pin
+from cuenv.errors import ChannelError, CuenvError, InputError, OutsideError
+from cuenv.formats import conda_lock_input
+from cuenv.formats.conda_lock_v1_read import parse
+from cuenv.lockfile import Solution, SolveRequest, Unsatisfiable
+from cuenv.urls import credentials, printable, redact
+from cuenv.world.conda_channels import Reach, reach
+from cuenv.world.conda_client import Client
+from cuenv.world.process import Completed, run
+from cuenv.world.sources import Sources
+
+Progress = Callable[[str], None]
+
+_KEPT = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONDA_ROOT", "CONDA_SOLVER", "MAMBA_ROOT_PREFIX"),
+)
+"""The user's variables that conda needs to reach channels as it always does."""
+_OUT = "conda-lock.yml"
+_NO_MD5 = re.compile(r"^ +md5: ''\n", re.MULTILINE)
+_UNSOLVABLE = re.compile(
+    r"Unsatisfiable|PackagesNotFound|ResolvePackageNotFound|SpecsConfigurationConflict|Could not solve for environment|"
+    r"nothing provides|incompatible with each other|not available from current channels|solver_problems"
+)
+_FAR = re.compile(
+    r"CondaHTTPError|CondaSSLError|ProxyError|UnavailableInvalidChannel|ChannelDenied|OfflineError|ConnectionFailed|"
+    r"Could not resolve host|Could not connect|Failed to connect|Download error|HTTP (?:000|4\d\d|5\d\d)|"
+    r"status code: [45]\d\d|Transfer finalized|Timeout was reached|timed out|File not found"
+)
+_USER = re.compile(r"//[^\s/@'\"]*@")
+_TOKEN = re.compile(r"/t/[\w-]{8,}")
+"""Credentials in what is nearly a URL: conda mangles some when it says them."""
+_FRAMES = (
+    " ",
+    "Traceback",
+    "Locking dependencies",
+    "The above exception",
+    "During handling",
+    "subprocess.CalledProcessError",
+)
+_HINT = "leave out --engine conda-lock: the embedded solver tells more"
+
+
+def solve(
+    request: SolveRequest,
+    sources: Sources,
+    client: Client,
+    *,
+    environ: Mapping[str, str],
+    progress: Progress | None = None,
+) -> Solution | Unsatisfiable:
+    """Solve for one platform by conda-lock, channel priority strict. It knows no packages to prefer or to freeze.
+
+    Args:
+        request: what is asked.
+        sources: where the channels are read.
+        client: the user's conda.
+        environ: the user's variables.
+        progress: told what is being done, about once a second.
+
+    Raises:
+        UsageError: a mirror is of a kind that conda cannot be told of.
+        ChannelError: a channel cannot be read.
+        OutsideError: conda-lock or the client failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="cuenv-conda-lock-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name).resolve()
+        plan = reach(request.channels, _named(request.spec.pins), sources, scratch / "channels")
+        _prepare(scratch, request, plan)
+        done = _run(scratch, request, client, environ, progress)
+        text = _read(scratch / _OUT) if done.reason is None else None
+    if text is None:
+        return _failed(done, request, plan, client, sources)
+    return _solution(text, request, plan, client)
+
+
+def version() -> str:
+    """The version of conda-lock.
+
+    Raises:
+        OutsideError: it is not installed.
+    """
+    from importlib import metadata  # noqa: PLC0415 - 20 ms that only this engine needs
+
+    try:
+        return metadata.version("conda-lock")
+    except metadata.PackageNotFoundError as error:
+        raise OutsideError("conda-lock is not installed", hint="pip install conda-lock") from error
+
+
+def _named(pins: tuple[Pin, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(pin.channel for pin in pins if pin.channel))
+
+
+def _prepare(scratch: Path, request: SolveRequest, plan: Reach) -> None:
+    """Write conda-lock's inputs and the client's settings, which may hold credentials: the folder is this user's."""
+    environment = conda_lock_input.environment(request.spec, plan.channels, plan.names, request.platform)
+    virtual = conda_lock_input.virtual_packages(request.virtual_packages, request.platform)
+    (scratch / "environment.yml").write_text(environment, encoding="utf-8")
+    (scratch / "virtual.yml").write_text(virtual, encoding="utf-8")
+    (scratch / "condarc").write_text(json.dumps(dict(plan.settings), indent=1), encoding="utf-8")
+    for link, folder in plan.links:
+        link.parent.mkdir(parents=True)
+        link.symlink_to(folder, target_is_directory=True)
+
+
+def _run(
+    scratch: Path, request: SolveRequest, client: Client, environ: Mapping[str, str], progress: Progress | None
+) -> Completed:
+    began = time.monotonic()
+
+    def tick() -> None:
+        if progress:
+            progress(f"conda-lock with {client} is solving for {request.platform}: {time.monotonic() - began:.0f} s")
+
+    settings = str(scratch / "condarc")
+    more = {name: environ[name] for name in _KEPT if name in environ}
+    more |= {"CONDARC": settings, "MAMBARC": settings, "TMPDIR": str(scratch)}
+    more |= {"CONDA_CHANNEL_PRIORITY": "strict", "MAMBA_CHANNEL_PRIORITY": "strict"}
+    if client.kind == "conda":
+        more["CONDA_FLAGS"] = (
+            "--no-default-packages"  # create_default_packages of the user's settings are not asked for
+        )
+    command = [sys.executable, "-m", "conda_lock", "lock", "--conda", client.path, "--platform", request.platform]
+    command += ["--file", "environment.yml", "--virtual-package-spec", "virtual.yml"]
+    command += ["--kind", "lock", "--lockfile", _OUT, "--log-level", "ERROR"]
+    tick()
+    return run(command, None, environ, more=more, folder=str(scratch), tick=tick)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OutsideError("conda-lock ended well, and wrote no lock", hint=_HINT) from error
+
+
+def _solution(text: str, request: SolveRequest, plan: Reach, client: Client) -> Solution:
+    try:
+        read = parse(_NO_MD5.sub("", text), "the lock of conda-lock")
+    except InputError as error:
+        raise OutsideError(f"conda-lock wrote what cuenv cannot read: {error.message}", hint=_HINT) from error
+    found = read.solution(request.platform)
+    return Solution(
+        platform=request.platform,
+        packages=tuple(map(plan.canonical, found.packages)) if found else (),
+        virtual_packages=request.virtual_packages,
+        solver=f"conda-lock {version()} with {client}",
+    )
+
+
+def _failed(done: Completed, request: SolveRequest, plan: Reach, client: Client, sources: Sources) -> Unsatisfiable:
+    """The value or the error that a failed run stands for."""
+    said = _Said(done, plan, sources)
+    if _UNSOLVABLE.search(said.kind):
+        missing = [pin.yaml_text() for pin in request.spec.pins if pin.name in said.packages]
+        return Unsatisfiable(platform=request.platform, missing=tuple(missing), text=said.message)
+    last = " ".join(said.message.partition("\n\n")[0].split()) or done.reason
+    error: CuenvError = OutsideError(f"conda-lock with {client} failed: {last}", hint=_HINT)
+    if _FAR.search(said.kind):
+        error = ChannelError(f"{client} cannot read a channel: {last}", hint=_HINT)
+    raise error
+
+
+class _Said:
+    """What conda-lock passed on of the client's words, without credentials and control characters.
+
+    Attributes:
+        kind: the text that tells one failure from another.
+        message: for people.
+        packages: names that the client did not find at all.
+    """
+
+    _LINES, _WIDTH = 40, 500
+
+    def __init__(self, done: Completed, plan: Reach, sources: Sources) -> None:
+        self._secrets = _secrets(plan, sources)
+        answer = _answer(done.err)
+        message = answer.get("message") or answer.get("error")
+        name = answer.get("exception_name")
+        self.kind = f"{name or ''} {message or ''} {' '.join(answer)}" if answer else done.err
+        problems = answer.get("solver_problems")
+        if isinstance(problems, list):
+            message = "\n".join(str(item) for item in problems)
+        lines = message.strip().splitlines() if isinstance(message, str) else _tail(done.err)
+        kept = [line for line in lines if "conda-lock-fake-repodata" not in line]
+        cleaned = (self._clean(line[: 2 * self._WIDTH], plan)[: self._WIDTH] for line in kept[: self._LINES])
+        self.message = "\n".join(cleaned).strip()
+        listed = answer.get("packages")
+        texts = [str(item) for item in listed] if isinstance(listed, list) else []
+        self.packages = {re.split(r"[\s=<>!~\[]", text.rpartition("::")[2], maxsplit=1)[0] for text in texts}
+
+    def _clean(self, text: str, plan: Reach) -> str:
+        for seen, url in plan.origins:
+            text = text.replace(seen, url)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return printable(_TOKEN.sub("/t/***", _USER.sub("//", redact(text)))).rstrip()
+
+
+def _answer(text: str) -> dict[str, object]:
+    """The JSON in which the client said what is wrong; empty when there is none."""
+    _, mark, rest = text.partition("    STDOUT:\n")
+    try:
+        found = json.JSONDecoder().raw_decode(rest[rest.index("{") :])[0] if mark else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _tail(text: str) -> list[str]:
+    """The last lines that are no traceback: what failed, and not where in conda-lock."""
+    return [line for line in text.splitlines() if line.strip() and not line.startswith(_FRAMES)][-3:]
+
+
+def _secrets(plan: Reach, sources: Sources) -> list[str]:
+    urls = [*plan.settings.get("custom_channels", {}).values(), *(url for _, url in sources.proxies)]
+    pairs = [pair for url in urls if (pair := credentials(url))]
+    return [secret for _, secret in pairs if len(secret) > 3]

@@ -1,0 +1,61 @@
+"""``cuenv`` alone: what lies here, and what to type next."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from commands import run
+from cuenv.cli.main import COMMANDS
+from cuenv.flows.next_step import next_step
+
+SPEC = "name: x\nchannels: [conda-forge]\ndependencies: [numpy]\n"
+
+
+def first(folder: Path, environ: dict[str, str] | None = None) -> str:
+    return next_step(folder, environ or {}).commands[0][0]
+
+
+def test_an_empty_folder_begins_with_the_demo(tmp_path: Path) -> None:
+    assert first(tmp_path) == "cuenv demo"
+    done = run(folder=tmp_path)
+    assert done.returncode == 0
+    assert "environment.yml: not here" in done.stdout
+    assert "cuenv resolve -o environment.yml" in done.stdout
+    assert "all commands: cuenv --help" in done.stdout
+
+
+def test_an_environment_file_is_linted_and_locked(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(SPEC, encoding="utf-8")
+    assert [command for command, _ in next_step(tmp_path, {}).commands] == ["cuenv lint", "cuenv lock"]
+
+
+def test_a_fresh_lock_is_checked_and_a_stale_one_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    source = request.config.rootpath / "locks/universal-dev"
+    for name in ("environment.yml", "conda-lock.yml"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
+    assert first(tmp_path) == "cuenv check"
+    (tmp_path / "environment.yml").write_text(SPEC, encoding="utf-8")
+    step = next_step(tmp_path, {})
+    assert step.commands[0][0] == "cuenv lock"
+    assert "changed" in step.found[1]
+    (tmp_path / "environment.yml").write_text("dependencies: [", encoding="utf-8")
+    assert "line 2, column 1" in next_step(tmp_path, {}).found[1]
+    (tmp_path / "environment.yml").unlink()
+    assert first(tmp_path) == "cuenv check"
+
+
+def test_the_active_environment_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "my env"
+    folder.mkdir()
+    commands = [command for command, _ in next_step(tmp_path, {"CONDA_PREFIX": str(folder)}).commands]
+    assert shlex.split(commands[-1]) == ["cuenv", "check", "--prefix", str(folder)]
+    assert "active" not in " ".join(next_step(tmp_path, {"CONDA_PREFIX": "/nowhere"}).found)
+
+
+def test_what_it_names_are_commands(tmp_path: Path) -> None:
+    for words in re.findall(r"^  cuenv ([a-z-]+)", run(folder=tmp_path).stdout, re.MULTILINE):
+        assert words in COMMANDS
