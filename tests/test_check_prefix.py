@@ -63,7 +63,8 @@ def drop(env: Path, name: str) -> None:
 
 def test_an_environment_as_it_was_locked_is_fine(env: Path) -> None:
     told = checked(env, lock=True)
-    assert told.report.errors == ()
+    # Its nvcc is an empty file, of which the check that compiles rightly says that it does not run.
+    assert [item.name for item in told.checks if item.status == "fail"] == ["jit"]
     assert {status(told)[name] for name in ("packages", "sources", "runtime", "host")} == {"ok"}
     (line,) = [item.says for item in told.checks if item.name == "packages"]
     assert line == "9 conda packages; against the lock"
