@@ -14,9 +14,9 @@ from cuenv.errors import ExitCode, UsageError
 
 
 @click.command("hook")
-@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="The environment's folder.")
-@click.option("-n", "--name", metavar="NAME", help="The environment's name, as conda knows it.")
-@click.option("--lock", type=click.Path(path_type=Path), metavar="LOCK", help="Take the GPUs that this lock is for.")
+@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
+@click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
+@click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
 @click.option("--remove", is_flag=True, help="Take the hook away again.")
 @click.option("--print", "show", is_flag=True, help="Only show what would be sourced.")
 @host_options
@@ -27,7 +27,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
 
     conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is one script in
     etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST (for the GPUs of
-    this machine, of --gpu or --host, or of --lock), and its twin that restores what was. A venv sources no scripts:
+    this machine, of --gpu or --host, or those that --lock was made for), and its twin that restores what was. A venv sources no scripts:
     evaluate what --print shows.
 
     \b
