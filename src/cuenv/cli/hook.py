@@ -27,7 +27,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
 
     conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is one script in
     etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST (for the GPUs of
-    this machine, of --gpu or --host, or those that --lock was made for), and its twin that restores what was. A venv sources no scripts:
+    this machine, of --gpu or --host, or of the lock), and its twin that restores what was. A venv sources no scripts:
     evaluate what --print shows.
 
     \b
