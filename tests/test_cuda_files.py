@@ -195,7 +195,7 @@ def test_a_torch_from_pip_with_what_it_pins(tmp_path: Path) -> None:
     }
     told = checked(env)
     assert codes(told, "sources") == codes(told, "runtime") == []
-    assert line(told, "host").startswith("ok CUDA 12.8 on the given host")
+    assert line(told, "host").startswith("ok CUDA 12.8, by torch 2.9.1+cu128 (its files), on the given host")
 
 
 def test_wheels_that_torch_does_not_pin(tmp_path: Path) -> None:
@@ -291,6 +291,6 @@ def test_a_machine_without_gpu_is_not_judged_unless_it_is_named(
     monkeypatch.setattr(probe, "probe", lambda *_, **__: probe.surroundings())
     env, _ = installed(tmp_path, standard())
     told = check_prefix(env, HostOptions(environ=QUIET), base())
-    assert line(told, "host").startswith("skip this machine has no NVIDIA GPU")
+    assert line(told, "host").startswith("skip this machine has no GPU that could be judged; name the host")
     named = check_prefix(env, HostOptions(hosts=("no-gpu",), environ=QUIET), base())
-    assert ("CU409", "error") in codes(named, "host")
+    assert line(named, "host").startswith("skip no-gpu has no GPU")

@@ -117,13 +117,14 @@ def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Fin
 
 
 def edited(lock: Lock) -> Iterator[Finding]:
-    """Packages that are not those that were locked, by the digest that the lock carries."""
+    """Packages and least hosts that are not those that were locked, by the digest that the lock carries."""
     recorded = lock.metadata.get("cuenv_content")
-    if recorded and recorded != content_digest(lock.solutions):
+    if recorded and recorded != content_digest(lock.solutions, lock.metadata):
         yield Finding(
             code="CU108",
             severity="error",
             subject="packages",
-            message="the lock was edited after it was made: its packages are not those that were locked",
+            message="the lock was edited after it was made: its packages, or the hosts that it names, are not those "
+            "that were locked",
             fix="cuenv lock",
         )

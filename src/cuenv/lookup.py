@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cuenv.errors import UsageError
 from cuenv.extension_text import extension_line
+from cuenv.features import sentence, title
 from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Generation, GpuModel, Row, TorchBuild
@@ -59,6 +60,8 @@ def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
         ("endings", len(knowledge.endings)),
         ("extensions", len(knowledge.extensions)),
         ("regressions", len(knowledge.regressions)),
+        ("features", len(knowledge.features)),
+        ("states", len(knowledge.states)),
         ("sources", len(knowledge.sources)),
     )
 
@@ -88,6 +91,9 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
         known = ", ".join(str(item.capability) for item in knowledge.generations)
         raise UsageError(f"no GPU of capability {capability} is known; known are {known}", hint="cuenv kb gpu 8.9")
     entries.append(_generation(generation))
+    feature = knowledge.feature(capability, row.chip if row else "")
+    if feature:
+        entries.append(_entry("features", feature, f"{title(feature)} has {sentence(feature)}"))
     for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
         entries.append(_build(build))
     return Page(title=row.name if row else f"capability {capability}", entries=tuple(entries))

@@ -124,7 +124,9 @@ def _damaged(prefix: Prefix) -> Iterator[Finding]:
         quoted = shlex.quote(path)
         again = ["conda", "install", "-y", "--force-reinstall", "-p", prefix.path]
         mend = f"rm -r {quoted}"
-        if record:
+        if reason.endswith("permission denied"):
+            mend = f"chmod a+r {quoted}"
+        elif record:
             mend = f"mv {quoted} {shlex.quote(path + '.bad')} && {shlex.join([*again, '='.join(record.groups())])}"
         yield Finding(
             code="CU207",

@@ -26,7 +26,7 @@ def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
     """
     packages = {package.name: package for package in prefix.conda}
     if files.by_pip and files.torch:
-        for name in ("pytorch", "libtorch", "pytorch-cuda"):
+        for name in ("pytorch", "libtorch", "pytorch-cuda", "cuda-version", "cudatoolkit"):
             packages.pop(name, None)
         if files.cuda:
             packages["pytorch"] = _by_pip("pytorch", files.torch, f"cuda{files.cuda}".replace(".", ""), platform)

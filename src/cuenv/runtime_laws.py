@@ -74,7 +74,7 @@ def _bring(kind: str, found: CudaFiles, prefix: Prefix) -> str:
 def _release(found: CudaFiles) -> Iterator[Finding]:
     """The runtime is not older than the CUDA that torch was built with."""
     for library in _of("cudart", found):
-        release = _number(library.version)
+        release = number_of(library.version)
         if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
             yield Finding(
                 code="CU211",
@@ -110,7 +110,7 @@ def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
 def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     """A header newer than its library lets through what the library does not have."""
     for header in found.headers:
-        releases = {release: item for item in _of(header.family, found) if (release := _number(item.version))}
+        releases = {release: item for item in _of(header.family, found) if (release := number_of(item.version))}
         newest = max(releases, default=None)
         if newest and header.version.release[:2] > newest.release[:2]:
             yield Finding(
@@ -142,7 +142,7 @@ def _compiler(found: CudaFiles, rows: Iterable[Extension]) -> Iterator[Finding]:
     refused = False
     installed = dict(found.extensions)
     for row in rows:
-        release = _number(installed.get(row.package))
+        release = number_of(installed.get(row.package))
         if row.nvcc and release and row.covers(release) and row.refuses(found.cuda, nvcc):
             refused = True
             text = f"{row.package} {release} refuses nvcc {nvcc} beside a torch of CUDA {found.cuda}"
@@ -157,7 +157,8 @@ def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, cuda: 
     return Finding(code="CU212", severity=severity, subject=subject, message=text, evidence=(path,), fix=fix)
 
 
-def _number(text: str | None) -> Version | None:
+def number_of(text: str | None) -> Version | None:
+    """The version that a record says; ``None`` for what is none."""
     try:
         return version(text) if text else None
     except ValueError:

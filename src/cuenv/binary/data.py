@@ -7,7 +7,7 @@ that yields bytes when it is sliced, such as ``bytes``, ``memoryview``, ``mmap``
 from __future__ import annotations
 
 import struct
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from cuenv.errors import InputError
 
@@ -27,18 +27,24 @@ class Data(Protocol):
         ...
 
 
+BinaryFault = Literal["foreign", "unsupported", "damaged", "unreadable"]
+"""No binary at all; one of a kind that is not read; one that cannot be as it is; one that the system does not give."""
+
+
 class BinaryError(InputError):
     """A binary cannot be read: not ELF, 32-bit, big-endian, truncated, sizes that cannot be.
 
     Attributes:
         reason: a few words without the name of the file, which the reader does not know.
+        fault: of which kind the reason is.
     """
 
     code = "binary"
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, *, fault: BinaryFault = "damaged", file: str = "") -> None:
+        super().__init__(f"cannot read {file}: {reason}" if file else reason)
         self.reason = reason
+        self.fault: BinaryFault = fault
 
 
 def take(data: Data, offset: int, size: int, what: str) -> bytes:

@@ -35,6 +35,12 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _KINDS: dict[int, Kind] = {1: "relocatable", 2: "executable", 3: "shared", 4: "core"}
+_UNSUPPORTED = {
+    b"MZ": "a Windows program or DLL",
+    b"!<arch>\n": "a static library",
+    b"\xcf\xfa\xed\xfe": "a macOS binary",
+    b"\xca\xfe\xba\xbe\x00\x00": "a macOS binary",
+}
 _INTERP, _DF_1_PIE = 3, 0x08000000
 _MOST_SECTIONS, _MOST_SEGMENTS = 1 << 18, 1 << 16
 _EXTENDED_SEGMENTS, _EXTENDED_NAMES = 0xFFFF, 0xFFFF
@@ -84,13 +90,17 @@ def read_elf(data: Data) -> Elf:
 
 def _check_ident(ident: bytes) -> None:
     if not is_elf(ident):
-        raise BinaryError("not an ELF file")
+        known = next((what for start, what in _UNSUPPORTED.items() if ident.startswith(start)), None)
+        if known:
+            raise BinaryError(f"{known}: only ELF files are read", fault="unsupported")
+        raise BinaryError("not an ELF file", fault="foreign")
     if len(ident) < 16:
         raise BinaryError("truncated: the file ends inside the ELF header")
     if ident[4] != 2:
-        raise BinaryError("a 32-bit ELF file: only 64-bit ones are read" if ident[4] == 1 else "an unknown ELF class")
+        bits = "a 32-bit ELF file" if ident[4] == 1 else f"an ELF file of class {ident[4]}"
+        raise BinaryError(f"{bits}: only 64-bit ones are read", fault="unsupported")
     if ident[5] != 1:
-        raise BinaryError("a big-endian ELF file: only little-endian ones are read")
+        raise BinaryError("a big-endian ELF file: only little-endian ones are read", fault="unsupported")
 
 
 def _check_size(size: int, form: struct.Struct, what: str) -> None:

@@ -9,31 +9,40 @@ from typing import Any
 import click
 
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.profile import Profile
 
 _FORMS = ["text", "json", "github", "markdown"]
 
 
 @click.command("check")
 @click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
-@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
+@click.option(
+    "-p",
+    "--prefix",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="DIR",
+    help="An environment, by its folder.",
+)
 @click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
 @click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
 @host_options
-@click.option("--strict", is_flag=True, help="Exit code 1 on warnings as well.")
+@click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
+@click.option("--profile", metavar="NAME|FILE", help="Wishes from a profile.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(path: Path | None, **values: Any) -> int:
     """Check a lock, or an installed environment, against a host and against the laws.
 
     LOCK is judged against a host, against its environment file, and by itself. With --prefix or --name an installed
-    environment (conda, venv, or a Python's own) is: its files are read, nothing of it runs, no GPU is needed.
+    environment (conda, venv, or a Python's own) is: its files are read, nothing of it runs but compilers, no GPU is needed.
     Without any of them: conda-lock.yml in this folder, and the environment that is active.
 
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
     lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
     each layer (torch, cuDNN, NCCL, nvcc) serves each GPU; 'cuenv lock --repair' finds the smallest pins for a cut.
+    Of a --profile the memory and the disk count, which the machine should have.
 
     \b
     Examples:
@@ -47,10 +56,19 @@ def command(path: Path | None, **values: Any) -> int:
     from cuenv.flows.check_asked import asked, checked  # noqa: PLC0415 - as above
 
     what = asked(path, os.environ, prefix=values["prefix"], name=values["name"], lock=values["lock"])
-    reports = checked(what, host_from(values), knowledge_from(values))
+    reports = checked(what, host_from(values), knowledge_from(values), _profile(values["profile"]))
     if values["redact"]:
         from cuenv.world.redact import private, scrub_report  # noqa: PLC0415 - only when asked for
 
         words = private(os.environ, os.uname().nodename)
         reports = tuple(scrub_report(told, words) for told in reports)
     return show(reports, values)
+
+
+def _profile(name: str | None) -> Profile | None:
+    if not name:
+        return None
+    from cuenv.cli.configured import configuration  # noqa: PLC0415 - only with a profile
+    from cuenv.world.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
+
+    return read_profile(name, configuration())

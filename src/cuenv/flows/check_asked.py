@@ -14,6 +14,7 @@ from cuenv.flows.lock_files import LOCK_NAME
 from cuenv.flows.prefix_checking import check_prefix
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
+from cuenv.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +94,25 @@ def _at_hand(here: Path, active: Path | None) -> Asked:
     return Asked(prefix=active)
 
 
-def checked(what: Asked, options: HostOptions, knowledge: Knowledge) -> tuple[Checked, ...]:
+def checked(
+    what: Asked, options: HostOptions, knowledge: Knowledge, wish: Profile | None = None
+) -> tuple[Checked, ...]:
     """The reports, the lock's first.
+
+    Args:
+        what: the lock and the environment.
+        options: the host.
+        knowledge: the tables.
+        wish: the profile whose memory and disk the machine should have.
 
     Raises:
         InputError: the lock or the environment cannot be read.
     """
     found = []
     if what.lock:
-        one = check(what.lock, options, knowledge)
+        one = check(what.lock, options, knowledge, wish)
         found.append(Checked(report=one.report, host=host_line(one.facts), file=str(what.lock), layers=one.layers))
     if what.prefix:
-        other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=what.named)
+        other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=what.named, wish=wish)
         found.append(Checked(report=other.report, host=host_line(other.facts), checks=other.checks))
     return tuple(found)

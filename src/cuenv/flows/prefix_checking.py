@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.checks import Check
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.hosts import HostOptions, host_facts, with_disk
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.flows.prefix_checks import CHECKS, NO_LOCK, Subject
 from cuenv.host_text import host_line
@@ -16,6 +16,7 @@ from cuenv.installed import as_locked
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock
 from cuenv.prefix import Prefix
+from cuenv.profile import Profile
 from cuenv.report import Report, report
 from cuenv.world.prefix import find_prefix
 
@@ -31,7 +32,13 @@ class PrefixChecked:
 
 
 def check_prefix(
-    path: Path, options: HostOptions, knowledge: Knowledge, *, lock: Path | None = None, named: bool = True
+    path: Path,
+    options: HostOptions,
+    knowledge: Knowledge,
+    *,
+    lock: Path | None = None,
+    named: bool = True,
+    wish: Profile | None = None,
 ) -> PrefixChecked:
     """Check an environment for a host, without running anything of it but its compilers.
 
@@ -41,6 +48,7 @@ def check_prefix(
         knowledge: the tables.
         lock: the lock that it was made from.
         named: whether the user said so; else it is only at hand, and the environment may be another's.
+        wish: the profile whose memory and disk the machine should have.
 
     Raises:
         InputError: it is no environment, or the lock cannot be read.
@@ -48,6 +56,8 @@ def check_prefix(
     prefix = find_prefix(path)
     made_from = read_lock(lock) if lock else None
     facts = host_facts(options, knowledge)
+    if wish and not options.given:
+        facts = with_disk(facts, wish)
     other = None if named or made_from is None else _of_another(prefix, made_from, facts)
     if other:
         made_from = None
@@ -58,6 +68,7 @@ def check_prefix(
         knowledge=knowledge,
         environ=options.environ,
         lock=made_from,
+        profile=wish,
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
     checks = tuple(_check(name, subject) for name in CHECKS)

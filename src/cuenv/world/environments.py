@@ -14,7 +14,7 @@ from pathlib import Path
 from cuenv.errors import UsageError
 from cuenv.reading import describe
 from cuenv.world.condarc import condarc_files, read_condarc
-from cuenv.world.files import is_folder, names_in, shown
+from cuenv.world.files import is_file, is_folder, names_in, shown
 from cuenv.world.system import read
 
 _BASES = ("base", "root")
@@ -107,8 +107,9 @@ def _roots(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _listed(environ: Mapping[str, str]) -> Iterator[Path]:
-    home = environ.get("HOME")
-    lines = read(Path(home), ".conda/environments.txt").text.splitlines() if home else []
+    home = Path(environ.get("HOME") or "/nowhere")
+    there = is_file(home / ".conda/environments.txt")  # a pipe would never end
+    lines = read(home, ".conda/environments.txt").text.splitlines() if there else []
     for line in lines[:_MOST]:
         text = line.strip()
         if text.startswith("/") and text.isprintable() and is_folder(Path(text) / "conda-meta"):

@@ -32,6 +32,8 @@ def find_prefix(path: Path) -> Prefix:
     """
     if not is_folder(path):
         raise InputError(f"{shown(path)} is no folder", hint=_HINT)
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise InputError(f"{shown(path)} cannot be read: permission denied", hint=f"ls -ld {shown(path)}")
     real = Path(os.path.realpath(path))
     kind = _kind(real)
     python = _python(real)

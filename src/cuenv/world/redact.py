@@ -70,7 +70,10 @@ def private(environ: Mapping[str, str], host: str) -> Private:
 
 
 def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
-    """The facts with every free text and path scrubbed; versions, names of GPUs and the like stay."""
+    """The facts with every free text and path scrubbed; versions, names of GPUs and the like stay.
+
+    How much disk is free is no fact of the machine, and is left out.
+    """
     scrub = words.scrub
     around = facts.environment
     return replace(
@@ -83,8 +86,14 @@ def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
             conda_prefix=around.conda_prefix and scrub(around.conda_prefix),
             virtual_env=around.virtual_env and scrub(around.virtual_env),
             library_path=tuple(replace(item, path=scrub(item.path)) for item in around.library_path),
+            libcuda=around.libcuda and replace(around.libcuda, path=scrub(around.libcuda.path)),
         ),
-        evidence=tuple(replace(item, source=scrub(item.source), text=scrub(item.text)) for item in facts.evidence),
+        resources=replace(facts.resources, disk_mib=None),
+        evidence=tuple(
+            replace(item, source=scrub(item.source), text=scrub(item.text))
+            for item in facts.evidence
+            if item.fact != "resources.disk_mib"
+        ),
         gaps=tuple(replace(item, source=scrub(item.source), reason=scrub(item.reason)) for item in facts.gaps),
     )
 
