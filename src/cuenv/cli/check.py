@@ -36,8 +36,8 @@ def command(path: Path | None, **values: Any) -> int:
     """Check a lock, or an installed environment, against a host and against the laws.
 
     LOCK is judged against a host, against its environment file, and by itself. With --prefix or --name an installed
-    environment (conda, venv, or a Python's own) is: its files are read, its compilers are tried, nothing else of it runs, and no
-    GPU is needed. Without any of them: conda-lock.yml in this folder, and the environment that is active.
+    environment (conda, venv, or a Python's own) is: its files are read, its compilers are tried, nothing else of it
+    runs, and no GPU is needed. Without any of them: conda-lock.yml in this folder, and the environment that is active.
 
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
     lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
