@@ -392,8 +392,10 @@ def test_activation_is_followed(env: Path, tmp_path: Path) -> None:
 
 
 def test_an_environment_that_is_active_is_taken_as_it_is(env: Path, tmp_path: Path) -> None:
-    mine = {**environ(tmp_path), "CONDA_PREFIX": str(env), "CXX": "mine"}
+    mine = {"PATH": f"{env}/bin:/usr/bin", "HOME": str(tmp_path), "CONDA_PREFIX": str(env), "CXX": "mine"}
     assert activated(find_prefix(env), mine) == (mine, None)
+    halfway, _ = activated(find_prefix(env), {**mine, "PATH": "/usr/bin"})
+    assert (halfway["CXX"], halfway["PATH"]) == ("conda-g++", f"{env}/bin:/usr/bin")
 
 
 def test_what_belongs_to_another_active_environment_is_left_out(env: Path, tmp_path: Path) -> None:

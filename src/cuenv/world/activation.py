@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cuenv.prefix import Prefix
 from cuenv.world.files import is_file, names_in
-from cuenv.world.process import run
+from cuenv.world.process import run, which
 from cuenv.world.system import read
 
 _SECONDS = 30.0
@@ -40,8 +40,10 @@ def activated(prefix: Prefix, environ: Mapping[str, str]) -> tuple[dict[str, str
     """
     mine = {name: environ[name] for name in _VARIABLES if name in environ}
     name = "CONDA_PREFIX" if prefix.kind == "conda" else "VIRTUAL_ENV"
-    if environ.get(name) and os.path.realpath(environ[name]) == prefix.path:
-        return {**mine, name: environ[name]}, None
+    active = environ.get(name, "")
+    # The variable alone may be inherited: whose programs run says PATH.
+    if active and os.path.realpath(active) == prefix.path and f"{active}/bin" in mine.get("PATH", "").split(":"):
+        return {**mine, name: active}, None
     for other in ("CONDA_PREFIX", "VIRTUAL_ENV"):
         mine = _without(mine, environ.get(other, ""))
     mine["PATH"] = ":".join(part for part in (f"{prefix.path}/bin", mine.get("PATH", "")) if part)
@@ -85,7 +87,8 @@ def _state(prefix: Path) -> dict[str, str]:
 
 
 def _sourced(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:
-    done = run(["bash", "--norc", "--noprofile", "-c", _SOURCE, "bash", *scripts], _SECONDS, mine, more=mine)
+    bash = which("bash", mine) or "/bin/bash"
+    done = run([bash, "--norc", "--noprofile", "-c", _SOURCE, "bash", *scripts], _SECONDS, mine, more=mine)
     _, mark, answer = done.out.partition("\0cuenv\0")
     if not mark:
         why = done.reason if done.code is None else "one of its scripts ends the shell"
