@@ -46,10 +46,11 @@ def symbols(data: Data, elf: Elf) -> Iterator[Symbol]:
         if indexes is not None:
             bound = struct.unpack(f"<{many}H", take(data, indexes + first * 2, many * 2, "the symbol versions"))
         for (name, info, _, section, _, _), version in zip(_SYMBOL.iter_unpack(raw), bound, strict=True):
-            if name and info >> 4 != _LOCAL:
+            text = names.at(name) if name and info >> 4 != _LOCAL else ""
+            if text:
                 known = versions.get((version & 0x7FFF, section == 0))
                 yield Symbol(
-                    name=names.at(name),
+                    name=text,
                     defined=section != 0,
                     weak=info >> 4 == _WEAK,
                     version=known.name if known else None,

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.output import progress, progress_done
+from cuenv.errors import UsageError
 from cuenv.profile import Profile
 
 _FORMS = ["text", "json", "github", "markdown"]
@@ -25,6 +27,8 @@ _FORMS = ["text", "json", "github", "markdown"]
 )
 @click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
 @click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
+@click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
+@click.option("--timeout", type=click.IntRange(1, 86400), metavar="SECONDS", help="With --run: for each probe (300).")
 @host_options
 @click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
@@ -39,6 +43,9 @@ def command(path: Path | None, **values: Any) -> int:
     environment (conda, venv, or a Python's own) is: its files are read, its compilers are tried, nothing else of it
     runs, and no GPU is needed. Without any of them: conda-lock.yml in this folder, and the environment that is active.
 
+    With --run the environment's own Python then tries what it will be used for, on this machine: one probe at a time,
+    each in a process with a time limit. What is not installed, or needs a GPU that is not there, is skipped.
+
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
     lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
     each layer (torch, cuDNN, NCCL, nvcc) serves each GPU; 'cuenv lock --repair' finds the smallest pins for a cut.
@@ -49,20 +56,32 @@ def command(path: Path | None, **values: Any) -> int:
       cuenv check
       cuenv check --host h800-525
       cuenv check --prefix ./env --lock conda-lock.yml
+      cuenv check --prefix ./env --run
       cuenv check -n moe --gpu A100 --driver 525.60.13 --format markdown
       cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
     """
     from cuenv.cli.reports import show  # noqa: PLC0415 - not needed for --help
     from cuenv.flows.check_asked import asked, checked  # noqa: PLC0415 - as above
 
+    limit = _limit(values)
     what = asked(path, os.environ, prefix=values["prefix"], name=values["name"], lock=values["lock"])
-    reports = checked(what, host_from(values), knowledge_from(values), _profile(values["profile"]))
+    show_progress = progress(quiet=values["quiet"])
+    wish = _profile(values["profile"])
+    reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)
+    progress_done(show_progress)
     if values["redact"]:
         from cuenv.world.redact import private, scrub_report  # noqa: PLC0415 - only when asked for
 
         words = private(os.environ, os.uname().nodename)
         reports = tuple(scrub_report(told, words) for told in reports)
     return show(reports, values)
+
+
+def _limit(values: dict[str, Any]) -> float | None:
+    """Seconds for each probe of ``--run``; ``None`` without it."""
+    if values["timeout"] and not values["running"]:
+        raise UsageError("--timeout is what --run gives to each probe", hint="cuenv check --run --timeout 60")
+    return float(values["timeout"] or 300) if values["running"] else None
 
 
 def _profile(name: str | None) -> Profile | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +95,13 @@ def _at_hand(here: Path, active: Path | None) -> Asked:
 
 
 def checked(
-    what: Asked, options: HostOptions, knowledge: Knowledge, wish: Profile | None = None
+    what: Asked,
+    options: HostOptions,
+    knowledge: Knowledge,
+    wish: Profile | None = None,
+    *,
+    limit: float | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[Checked, ...]:
     """The reports, the lock's first.
 
@@ -104,15 +110,26 @@ def checked(
         options: the host.
         knowledge: the tables.
         wish: the profile whose memory and disk the machine should have.
+        limit: run the environment as well, with so many seconds for each probe.
+        say: told what runs at the moment.
 
     Raises:
         InputError: the lock or the environment cannot be read.
+        UsageError: there is no environment to run.
     """
+    if limit is not None and what.prefix is None:
+        raise UsageError(
+            "--run needs an environment, and none is named or active", hint="cuenv check --run --prefix DIR"
+        )
     found = []
     if what.lock:
         one = check(what.lock, options, knowledge, wish)
         found.append(Checked(report=one.report, host=host_line(one.facts), file=str(what.lock), layers=one.layers))
     if what.prefix:
         other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=what.named, wish=wish)
+        if limit is not None:
+            from cuenv.flows.prefix_running import with_runs  # noqa: PLC0415 - only with --run
+
+            other = with_runs(other, options.environ, knowledge, limit=limit, say=say)
         found.append(Checked(report=other.report, host=host_line(other.facts), checks=other.checks))
     return tuple(found)

@@ -18,7 +18,7 @@ from cuenv.world.shared_objects import linkage
 from cuenv.world.system import read
 from cuenv.world.torch_here import TorchHere, find_torch_here
 
-_TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|c10_cuda|torch_global_deps)\.so")
+_TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = re.compile(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
 _DEFINES = {
     "cudnn": ("cudnn_version.h", re.compile(r"^#define +CUDNN_(MAJOR|MINOR|PATCHLEVEL) +(\d{1,4})", re.MULTILINE)),
