@@ -24,6 +24,7 @@ COMMANDS = {
     "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock, or an installed environment, against a host and the laws",
     "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
+    "hook": "let builds of CUDA extensions find an environment's CUDA",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
