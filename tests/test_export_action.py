@@ -56,6 +56,7 @@ def flow(**given: Any) -> Workflow:
         "own": ".github/workflows/e.yml",
         "platforms": tuple(RUNNERS),
         "host": (),
+        "nvcc": True,
         "checkout": delivery.action("actions/checkout"),
         "micromamba": delivery.action("mamba-org/setup-micromamba"),
     }
@@ -102,6 +103,23 @@ def test_what_the_workflow_runs_is_true_for_the_lock_as_it_stands(tmp_path: Path
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_command_of_ours_in_the_workflow_is_one_with_these_options(tmp_path: Path) -> None:
+    commands = [
+        step["run"]
+        for step in steps(loaded(export(tmp_path, LOCKS / "universal-dev")))
+        if "cuenv " in step.get("run", "")
+    ]
+    assert {line.split()[1] for line in commands if line.startswith("cuenv ")} == {"lock", "check", "hook"}
+    for line in commands:
+        if not line.startswith("cuenv "):
+            continue
+        helped = run(line.split()[1], "--help", folder=tmp_path).stdout
+        for option in re.findall(r"--[a-z-]+", line):
+            assert option in helped
+    plain = export(tmp_path, LOCKS / "inference")
+    assert "cuenv hook" not in plain
+
+
 def test_actions_are_named_by_commit_and_machines_by_release(tmp_path: Path) -> None:
     text = export(tmp_path, LOCKS / "universal-dev")
     for line in re.findall(r"uses: (\S+)", text):
@@ -128,7 +146,7 @@ def test_each_platform_of_the_lock_is_installed_on_a_machine_of_its_own(tmp_path
 
 def test_a_host_of_the_options_is_judged_in_every_check(tmp_path: Path) -> None:
     text = export(tmp_path, LOCKS / "universal-dev", "--gpu", "RTX 4090", "--driver", "535.129.03")
-    assert text.count("--gpu 8.9 --driver 535.129.03") == 2
+    assert text.count("--gpu 8.9 --driver 535.129.03") == 3
 
 
 def test_it_is_written_in_its_place_whole(tmp_path: Path) -> None:

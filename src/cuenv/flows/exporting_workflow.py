@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from cuenv import __version__
+from cuenv.container_content import NVCC
 from cuenv.errors import InputError, UsageError
 from cuenv.flows.exporting import Exported, host_of, host_words, lock_at
 from cuenv.flows.hosts import HostOptions
@@ -57,6 +58,7 @@ def export_workflow(path: Path, options: HostOptions, knowledge: Knowledge, targ
         environment=os.path.relpath((path.parent / sources[0]).resolve(), root),
         own=_PLACE if own.startswith("..") else own,
         platforms=tuple(item.platform for item in lock.solutions),
+        nvcc=any(solution.package(name) for solution in lock.solutions for name in NVCC),
         host=host_words(facts) if options.given else (),
         checkout=delivery.action("actions/checkout"),
         micromamba=delivery.action("mamba-org/setup-micromamba"),

@@ -30,6 +30,7 @@ class Workflow:
         lock, environment: their paths in the repository.
         own: its own path there.
         platforms: of the lock.
+        nvcc: whether it holds a CUDA compiler, which builds have to find.
         host: options of the host that it is for; empty where the lock remembers its own.
         checkout, micromamba: the actions, by commit.
     """
@@ -40,6 +41,7 @@ class Workflow:
     environment: str
     own: str
     platforms: tuple[str, ...]
+    nvcc: bool
     host: tuple[str, ...]
     checkout: Action
     micromamba: Action
@@ -116,11 +118,15 @@ def _install_job(flow: Workflow) -> Iterator[str]:
     yield "          cache-environment: true"
     key = "cuenv-${{ matrix.platform }}-${{ hashFiles(env.LOCK) }}"
     yield f"          cache-environment-key: {quote(key)}"
+    prefix = ("PREFIX", "${{ steps.environment.outputs.environment-path }}")
+    if flow.nvcc:
+        hook = f'cuenv hook --prefix "$PREFIX"{_options(flow) or ' --lock "$LOCK"'}'
+        yield from _step("Builds find its compiler and headers", hook, prefix)
     check = f'cuenv check --prefix "$PREFIX" --lock "$LOCK"{_options(flow)}'
     yield from _step(
         "It is what the lock says; headers, compiler and a build of CUDA code",
         check,
-        ("PREFIX", "${{ steps.environment.outputs.environment-path }}"),
+        prefix,
     )
 
 
