@@ -120,8 +120,8 @@ def _install_job(flow: Workflow) -> Iterator[str]:
     yield f"          cache-environment-key: {quote(key)}"
     prefix = ("PREFIX", "${{ steps.environment.outputs.environment-path }}")
     if flow.nvcc:
-        hook = f'cuenv hook --prefix "$PREFIX"{_options(flow) or ' --lock "$LOCK"'}'
-        yield from _step("Builds find its compiler and headers", hook, prefix)
+        gpus = _options(flow) or ' --lock "$LOCK"'
+        yield from _step("Builds find its compiler and headers", f'cuenv hook --prefix "$PREFIX"{gpus}', prefix)
     check = f'cuenv check --prefix "$PREFIX" --lock "$LOCK"{_options(flow)}'
     yield from _step(
         "It is what the lock says; headers, compiler and a build of CUDA code",
