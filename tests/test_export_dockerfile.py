@@ -370,6 +370,13 @@ def test_a_pip_part_that_is_not_locked_is_missed_aloud(tmp_path: Path) -> None:
     assert "not in the image" in made("lock-with-pip").partition("FROM")[0].replace("\n#  ", "")
 
 
+def test_a_check_that_judges_no_gpu_is_said_to(tmp_path: Path) -> None:
+    said = "no GPU is named here or in the lock"
+    assert said in export(tmp_path, *WAYS["explicit"])[1]
+    assert said not in export(tmp_path, *WAYS["explicit"], *A100)[1]
+    assert said not in export(tmp_path, *WAYS["lock"])[1]
+
+
 def test_digests_hold_images_and_strange_ones_are_refused(tmp_path: Path) -> None:
     sha = "sha256:" + "ab" * 32
     text, _ = export(tmp_path, *WAYS["lock"], "--digest", f"debian:12-slim={sha}")

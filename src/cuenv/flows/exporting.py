@@ -162,6 +162,8 @@ def _of_lock(path: Path, asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     notes = [item.message for item in edited(lock)]
     if spec and spec.pip and not lock.pip:
         notes.append(f"what pip adds is not locked, and not in the image: {redact(', '.join(spec.pip))}")
+    if content.cuda and not content.host:
+        notes.append("no GPU is named here or in the lock, so the check judges none; --gpu and --driver name them")
     return content, about, {}, tuple(notes)
 
 
