@@ -163,7 +163,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0:"), min_size
 
 @settings(max_examples=60)
 @given(name=NAMES, other=NAMES)
-@example(name='it\'s $(touch /tmp/x) `y` "z"', other="a b")
+@example(name='it\'s $(id) `y` "z"', other="a b")
 @example(name="line\nend\n", other="*")
 @example(name="-e", other="\\")
 def test_any_path_arrives_as_it_is(name: str, other: str) -> None:

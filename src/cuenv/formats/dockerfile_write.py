@@ -82,7 +82,7 @@ def ignore(recipe: Recipe) -> str:
     kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements) if path]
     head = [
         f"{OWN} {recipe.version}, export dockerfile: nothing is sent to the build but what stands below.",
-        "# Add what you COPY yourself: !src",
+        "# What is yours goes into a Dockerfile of its own, FROM this image; the next export writes this file anew.",
     ]
     return "\n".join([*head, "*", *kept]) + "\n"
 
@@ -151,7 +151,7 @@ def _two(recipe: Recipe) -> Iterator[str]:
     yield "ARG CUENV"
     yield run(*_checker(content), *_check(recipe))
     yield ""
-    yield "# Compile what is yours here, with the environment activated; it lies in the folder that is copied below."
+    yield "# What is yours goes into a Dockerfile of its own, FROM this image: the next export writes this file anew."
     yield ""
     yield from _run_stage(recipe)
 
