@@ -509,3 +509,21 @@ def test_the_folder_of_extensions(env: Path, tmp_path: Path) -> None:
     found = checked(env, tmp_path, TORCH_EXTENSIONS_DIR=str(tmp_path / "file/x"))
     assert "is no folder" in next(item.message for item in found.findings if item.code == "CU259")
     assert "CU259" not in codes(checked(env, tmp_path, TORCH_EXTENSIONS_DIR=str(tmp_path / "made/later")))
+
+
+def test_a_torch_without_cuda_compiles_nothing_for_a_gpu(tmp_path: Path) -> None:
+    """Whatever lies beside it: its builder refuses CUDA sources."""
+    site = "lib/python3.12/site-packages"
+    plant(
+        tmp_path,
+        {
+            "pyvenv.cfg": "home = /usr/bin\n",
+            "bin/python3.12": "",
+            f"{site}/torch/version.py": "__version__ = '2.13.0+cpu'\ncuda = None\n",
+            f"{site}/torch-2.13.0.dist-info/METADATA": "Name: torch\nVersion: 2.13.0\n",
+            f"{site}/deepspeed-0.16.9.dist-info/METADATA": "Name: deepspeed\nVersion: 0.16.9\n",
+        },
+    )
+    found = jit.check(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
+    assert (found.status, found.findings) == ("skip", ())
+    assert "CPU build" in found.says

@@ -17,6 +17,9 @@ from cuenv.world.workshop import built_libraries, library_folders, look, nvccs_i
 
 def check(subject: Subject) -> Check:
     """Compilers, headers, libraries and tools for builds on first use; skipped where nothing would build."""
+    files = subject.cuda_files
+    if files.torch is not None and files.cuda is None:
+        return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
     wanted = _wanted(subject)
     if not wanted.why:
         return skipped("jit", "nothing compiles on first use: no nvcc, and no library here that needs one")
