@@ -45,6 +45,7 @@ def test_a_tag_says_what_the_row_says_and_is_never_a_moving_one() -> None:
         if row.role == "pytorch":
             assert row.tag.startswith(f"{row.torch}-cuda{row.cuda}-cudnn")
             assert row.tag.endswith("-devel")
+        assert row.low == bool(row.note) == (row.role == "pytorch")
         if row.role in ("cuda", "micromamba", "run"):
             assert row.glibc is not None
 

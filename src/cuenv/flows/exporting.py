@@ -138,7 +138,7 @@ def _choice(chosen: Stages, origin: str) -> Iterable[str]:
 
 def _source(image: Image, delivery: Delivery) -> str:
     first = delivery.sources[image.sources[0]]
-    return f"{first.title} ({first.publisher})"
+    return f"{first.title} ({first.publisher}{', low confidence: ' + image.note if image.low else ''})"
 
 
 _Made = tuple[Content, dict[str, str], dict[str, str], tuple[str, ...]]
