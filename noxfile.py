@@ -118,3 +118,40 @@ def _records(session: nox.Session) -> Path:
     if missing:
         session.error(f"{RECORDS}={given}: there is no folder {', '.join(missing)} in it")
     return folder
+
+
+_DECIDES = ("versions.py", "decision.py", "preference.py", "rules/*.py")
+_DECIDES_TESTS = (
+    *(
+        "versions",
+        "verdict_sentences",
+        "decision_sentences",
+        "rules",
+        "decision",
+        "extensions",
+        "questions",
+        "properties",
+    ),
+)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Every branch of what decides is taken by the fast tests on it; anything less than all fails."""
+    session.install(".[test]", "coverage>=7.10")
+    folder = str(
+        session.run("python", "-c", "import cuenv, pathlib; print(pathlib.Path(cuenv.__file__).parent)", silent=True)
+    )
+    what = "--include=" + ",".join(f"{folder.strip()}/{name}" for name in _DECIDES)
+    tests = [f"tests/test_{name}.py" for name in _DECIDES_TESTS]
+    session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()) / "coverage")
+    session.run("coverage", "run", "--branch", what, "-m", "pytest", "-q", "-n0", *tests)
+    session.run("coverage", "report", "--show-missing", "--fail-under=100", "--precision=2", what)
+
+
+@nox.session
+def mutate(session: nox.Session) -> None:
+    """Change what decides word by word: every change must fail a test; tests/MUTANTS.md explains those that do not."""
+    session.install("-e", ".[test]", "mutmut>=3.8,<4")
+    session.run("mutmut", "run", *session.posargs)
+    session.run("mutmut", "results")

@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
 
 # A deadline measures the machine, not the code: speed is shown by benchmarks/.
 settings.register_profile("cuenv", deadline=None)
+# For mutation testing: the same examples for every mutant, and none made smaller once one fails.
+settings.register_profile(
+    "mutate", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("cuenv")
 
 _sessions: list[pytest.Session] = []

@@ -96,8 +96,13 @@ def choice(decision: Decision) -> Candidate:
     return decision.chosen.candidate
 
 
-@lru_cache(maxsize=4)
 def everything(platform: str = "linux-64") -> tuple[Candidate, ...]:
+    """Every candidate of a platform; the same objects each time, so that two decisions can be compared."""
+    return _everything(platform)
+
+
+@lru_cache(maxsize=4)
+def _everything(platform: str) -> tuple[Candidate, ...]:
     return candidates(base(), platform)
 
 

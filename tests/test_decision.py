@@ -552,6 +552,7 @@ def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
     before, after = (machine(*texts, driver=driver) for driver in (older, newer))
     decision = decide(case(after, dev=dev), everything())
     have = fitting(before, dev=dev)
+    assert have.keys() <= {item.candidate for item in decision.assessments}
     for item in decision.assessments:
         if item.candidate in have and not item.fits:
             assert {lead.rule for lead in item.objections} == {"driver-gpu"}

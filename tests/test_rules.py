@@ -12,7 +12,8 @@ from cuenv.candidates import Candidate
 from cuenv.facts import Driver, Gap, Gpu, Libc
 from cuenv.pools import pool
 from cuenv.rows import Layer, Requirement
-from cuenv.rules import RULES, Judge, Verdict
+from cuenv.rules import RULES, Judge, Verdict, device, extensions
+from cuenv.rules.driver import floor_of
 from cuenv.rules.layers import range_for
 from cuenv.rules.verdict import Remedy, worst
 from cuenv.versions import Capability, driver_key, version
@@ -608,3 +609,44 @@ def test_a_driver_by_hand_is_judged_like_a_probed_one() -> None:
     assert verdict("driver-floor", CUDA129, facts).outcome == "pass"
     assert verdict("driver-gpu", CUDA129, facts).outcome == "pass"
     assert verdict("driver-level", CUDA129, facts).outcome == "pass"
+
+
+def test_a_machine_of_which_only_a_level_is_known_and_a_pool_with_a_bare_machine() -> None:
+    level = replace(machine(level="12.4"), detected=False)
+    assert verdict("gpu", CUDA129, level).outcome == "unknown"
+    assert verdict("gpu", CUDA129, replace(level, detected=True)).outcome == "reject"
+    bare = pool([machine("8.9", label="one"), machine(label="two"), machine(label="three")])
+    found = verdict("gpu", CUDA129, bare)
+    assert found.outcome == "reject"
+    says(found, "two, three")
+
+
+def test_a_level_that_no_branch_speaks_is_unknown() -> None:
+    assert verdict("driver-gpu", CUDA129, machine("9.0", level="99.0")).outcome == "unknown"
+
+
+def test_of_several_hard_minimums_of_a_minor_the_first_release_counts() -> None:
+    rows = [row for row in base().toolkits if row.hard and row.driver]
+    first = rows[0]
+    later = replace(first, version=version(f"{first.version.major}.{first.version.minor}.999"), driver="999.1")
+    many = replace(base(), toolkits=(later, first))
+    found = floor_of(first.version, many)
+    assert found == (first.driver, first)
+    assert floor_of(version("9.0"), many) is None
+
+
+def test_what_answers_for_others_does_not_answer_for_these() -> None:
+    """The two guards against a caller that skips the question before."""
+    facts = machine("8.9", driver="580.65.06")
+    with pytest.raises(AssertionError, match="without code"):
+        device._serves(replace(CUDA129.build, code=None), Capability(8, 9), facts, case(facts))
+    row = base().extensions[0]
+    with pytest.raises(AssertionError, match="CPU builds"):
+        extensions._fault(row, (row,), CPU, case(facts))
+
+
+def test_a_cpu_build_asks_for_no_glibc_that_no_row_names() -> None:
+    assert verdict("glibc", built(CPU, glibc=None), machine()).outcome == "pass"
+    assert verdict("glibc", built(CUDA129, glibc=None, stack="pytorch"), machine("8.9")).outcome in ("pass", "unknown")
+    no_row = replace(built(CUDA129, glibc=None, stack="pytorch"), cuda=version("99.0"))
+    assert verdict("glibc", no_row, machine("8.9")).outcome == "unknown"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cuenv.environment import EnvironmentSpec
-from cuenv.extensions import broken, demands_of, headers_missing, meets
+from cuenv.extensions import Demand, broken, demands_of, headers_missing, meets, with_condition
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
 
@@ -25,6 +26,7 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             parts = (demand.condition, *(f"!={item}" for item in releases))
             # A wish for one of them alone is mended by another release, not by leaving it out.
             left = any(meets(demand, each, releases) for each in knowledge.extension(demand.name))
+            better = ",".join(parts) if left else f">={row.mended}"
             yield Finding(
                 code="CU503",
                 severity="warning",
@@ -32,8 +34,16 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 message=f"{demand.text} admits {demand.name} {' and '.join(map(str, releases))}, "
                 f"broken with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
-                fix=f"write {demand.name}{','.join(parts) if left else f'>={row.mended}'}",
+                fix=f"write {_rewritten(demand, spec, better)}",
             )
+
+
+def _rewritten(demand: Demand, spec: EnvironmentSpec, condition: str) -> str:
+    """What was asked for with another condition; channel, build, extras and marker stay."""
+    pin = (
+        next((pin for pin in spec.pins if pin.yaml_text() == demand.text), None) if "wheel" not in demand.ways else None
+    )
+    return replace(pin, version=condition).yaml_text() if pin else with_condition(demand.text, condition)
 
 
 def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:

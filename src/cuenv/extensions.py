@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -186,6 +187,14 @@ def without_broken(text: str, when: tuple[str, ...], knowledge: Knowledge) -> tu
     body = body.strip()
     changed = f"{body[:-1]}{joint}{added})" if body.endswith(")") else f"{body}{joint}{added}"
     return f"{changed} {mark}{marker}" if mark else changed, reasons
+
+
+def with_condition(text: str, condition: str) -> str:
+    """A requirement of pip with another condition on its releases; extras and marker stay as they are written."""
+    body, mark, marker = text.strip().partition(";")
+    extras = re.search(r"\[[^\]]*\]", body)
+    name = re.match(r"[A-Za-z0-9._-]*", body)
+    return f"{name[0] if name else ''}{extras[0] if extras else ''}{condition}{f' ;{marker}' if mark else ''}"
 
 
 def pin_without_broken(pin: Pin, when: tuple[str, ...], knowledge: Knowledge) -> Pin:

@@ -99,7 +99,8 @@ def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
 def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Channels that hold CUDA components: one, named."""
     named = {pin.name: pin.channel for pin in spec.pins if pin.channel and knowledge.is_component(pin.name)}
-    loose = [pin.name for pin in spec.pins if not pin.channel and knowledge.is_component(pin.name)]
+    unnamed = [pin for pin in spec.pins if not pin.channel and knowledge.is_component(pin.name)]
+    loose = [pin.name for pin in unnamed]
     channels = [short_channel(channel) for channel in spec.channels]
     holding = sorted(set(named.values()))
     if len(holding) > 1:
@@ -130,7 +131,7 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             severity="warning",
             subject=", ".join(loose),
             message=f"{', '.join(loose)} may come from {nvidia[0]} or from conda-forge: no channel is named",
-            fix=f"write {nvidia[0]}::{loose[0]}",
+            fix=f"write {replace(unnamed[0], channel=nvidia[0]).yaml_text()}",
         )
 
 

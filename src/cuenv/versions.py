@@ -206,8 +206,8 @@ def driver_key(text: str) -> tuple[int, ...]:
 def reaches(driver: str, lowest: str) -> bool | None:
     """Whether a driver is at or above another; ``None`` where it names only a branch that holds both sides."""
     have, need = driver_key(driver), driver_key(lowest)
-    if len(have) < len(need) and have == need[: len(have)] and any(need[len(have) :]):
-        return None
+    if len(have) < len(need) and have == need[: len(have)]:
+        return None if any(need[len(have) :]) else True
     return have >= need
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from cuenv.extensions import broken, pip_demand, without_broken
+from cuenv.extensions import broken, pip_demand, with_condition, without_broken
 from cuenv.knowledge import Knowledge
 from cuenv.lint import Edit, Lint, Machine
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
@@ -106,9 +106,10 @@ def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
             for row, releases in broken(demand, knowledge) if demand and demand.condition else ():
                 better, _ = without_broken(requirement, (row.when,), knowledge)
                 exact = demand is not None and demand.condition.startswith("==")
-                better = f"{row.package}>={row.mended}" if exact else better
+                better = with_condition(requirement, f">={row.mended}") if exact else better
                 start = at + found.start("rest") + word.start()
-                edit = Edit(start=start, end=start + len(word[0]), text=f'"{better}"')
+                mark = "'" if '"' in better else '"'
+                edit = Edit(start=start, end=start + len(word[0]), text=f"{mark}{better}{mark}")
                 names = " and ".join(map(str, releases))
                 yield Lint(
                     finding=Finding(
@@ -121,7 +122,7 @@ def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
                         fix=f"write {better}",
                     ),
                     at=start,
-                    edits=(edit,),
+                    edits=(edit,) if mark not in better else (),
                 )
 
 

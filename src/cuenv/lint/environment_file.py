@@ -124,7 +124,11 @@ def _laws(
     pip = tuple(entry for entry in entries if entry.pip)
     for finding in spec_findings(spec, knowledge):
         subject = finding.subject.split(", ")[0]
-        entry = next((item for item in entries if item.name == subject and _meant(item, finding)), None)
+        meant = [item for item in entries if item.name == subject and _meant(item, finding)]
+        entry = next(
+            (item for item in meant if item.pin and finding.message.startswith(f"{item.pin.yaml_text()} ")), None
+        )
+        entry = entry or next(iter(meant), None)
         if entry is None:
             node = tree.get("channels" if finding.subject == "channels" else "dependencies") or tree
             yield Lint(finding=finding, at=node.start)

@@ -47,9 +47,12 @@ def _by_jit(
 ) -> Verdict:
     level = machine.driver.cuda if machine.driver else None
     how = f"{capability} is served by JIT of {service.target} PTX"
-    needs = case.knowledge.native_driver(service.needs) if service.needs else None
+    if service.needs is None:
+        because = f"{how}, and nobody knows which driver speaks its PTX"
+        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds)
+    needs = case.knowledge.native_driver(service.needs)
     remedy = Remedy(text=f"driver {needs} or later", driver=needs) if needs else None
-    if level is None or service.needs is None:
+    if level is None:
         because = f"{how}, which needs a driver that speaks CUDA {service.needs}; the driver is not known"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
     grounds = (*grounds, fact_ground(machine, "driver.cuda", f"{machine.label}: its driver speaks CUDA {level}"))

@@ -132,6 +132,9 @@ def driver_level(candidate: Candidate, case: Case) -> Verdict:
     if candidate.cuda <= level:
         because = f"CUDA {candidate.cuda} is within the driver's {level}"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
+    if candidate.cuda.major < 11:
+        because = "before CUDA 11 there is no minor-version compatibility: judged by the floor"
+        return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
     because = (
         f"CUDA {candidate.cuda} is above the driver's {level}: it runs by minor-version compatibility, "
         "which covers machine code but not PTX"
@@ -182,7 +185,9 @@ def _generation_grounds(row: Generation) -> tuple[Ground, ...]:
 
 
 def _gpu_name(gpu: Gpu) -> str:
-    return f"{gpu.name} ({gpu.capability})" if gpu.name and gpu.capability else gpu.name or f"GPU {gpu.capability}"
+    if gpu.name and gpu.capability:
+        return f"{gpu.name} ({gpu.capability})"
+    return gpu.name or f"GPU {gpu.capability or gpu.index}"
 
 
 def _distinct(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
