@@ -618,7 +618,7 @@ def test_a_machine_of_which_only_a_level_is_known_and_a_pool_with_a_bare_machine
     bare = pool([machine("8.9", label="one"), machine(label="two"), machine(label="three")])
     found = verdict("gpu", CUDA129, bare)
     assert found.outcome == "reject"
-    says(found, "two, three")
+    says(found, "three, two shows")
 
 
 def test_a_level_that_no_branch_speaks_is_unknown() -> None:
