@@ -64,8 +64,8 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, old in ours.items():
             signal.signal(number, old)
-        for number in dict.fromkeys(came):
-            signal.raise_signal(number)
+        for late in dict.fromkeys(came):
+            signal.raise_signal(late)
 
 
 def _locked(path: Path) -> int | None:
