@@ -74,7 +74,12 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
         try:
             records = channels.ask(parts, question)
         except SolverError as error:
-            return _unsatisfiable(request, channels, parts, error)
+            if not channels.doubted():
+                return _unsatisfiable(request, channels, parts, error)
+            try:
+                records = channels.ask(parts, question)
+            except SolverError as again:
+                return _unsatisfiable(request, channels, parts, again)
     found = (_locked(record, request.platform, channels.sources) for record in records)
     packages = sorted(found, key=lambda package: package.name)
     return Solution(
