@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
 from rattler.exceptions import GatewayError
 
-from cuenv.errors import ChannelError, CuenvError, OutsideError
+from cuenv.errors import ChannelError, CuenvError, InputError, OutsideError
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world import channel_errors
 from cuenv.world.client import make_client
@@ -139,7 +139,7 @@ class Channels:
             raise self._blame(parts, again)[0] from again
 
     def doubted(self) -> bool:
-        """Whether the cache held shards that are not what their index says; they are gone now, and asking again helps."""
+        """Whether the cache held shards that are not what their index says; they are gone now: asking again helps."""
         if not (self._remote and self._sharded) or self.sources.offline:
             return False
         if not forget_wrong_shards(self.sources.repodata_folder()):
@@ -260,6 +260,11 @@ def translated(what: str) -> Iterator[None]:
         yield
     except (CuenvError, OSError):
         raise
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the solver takes no path that is not UTF-8: {printable(error.object)}",
+            hint="work in another folder, and name another home, cache or mirror where they are meant",
+        ) from error
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
