@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) ->
     folder.mkdir()
     (folder / "environment.yml").write_text(f"# {ODD['unicode']}\n{FILE}", encoding="utf-8")
     for locale in ("C", "POSIX", "no_WHERE"):
-        more = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+        more: dict[str, Any] = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
         mirror = f"conda-forge={channel}"
         done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path, **more)
         assert done.returncode == 0, done.stderr
@@ -167,7 +168,7 @@ def test_a_clock_that_is_wrong(
         pytest.skip("no gcc here to make a wrong clock with")
     if not library.exists():
         subprocess.run([gcc, "-shared", "-fPIC", "-xc", "-", "-o", library, "-ldl"], input=CLOCK.encode(), check=True)
-    wrong = {"LD_PRELOAD": str(library), "WRONG_CLOCK": clock}
+    wrong: dict[str, Any] = {"LD_PRELOAD": str(library), "WRONG_CLOCK": clock}
     (tmp_path / "environment.yml").write_text(FILE)
     with serve(channel.parent) as server:
         words = ("lock", *HOST, "--mirror", f"conda-forge={server.url}/conda-forge")

@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, spec_digest
-from cuenv.flows.pip_locking import requirements_file
+from cuenv.flows.pip_locking import UNLOCKED, requirements_file
 from cuenv.lockfile import Lock, PipLocked, Solution
 from cuenv.report import Finding
-from cuenv.urls import short_channel
+from cuenv.urls import redact, short_channel
 from cuenv.world.files import is_file, read_text
 
 _SHOWN = 3
@@ -96,13 +97,25 @@ def _exact(solution: Solution, lock: Lock, folder: Path, text: str) -> Iterator[
     yield from {ascii(name)[1:-1] for _, name, _, _ in there ^ wanted}
     known = {*map(short_channel, lock.channels), *(item.channel_name for item in solution.packages)}
     yield from (f"channel {ascii(name)[1:-1]}" for name in map(short_channel, spec.channels) if name not in known)
+    asked = _asked(lock, folder)
     if solution.pip:
         yield from _requirements(set(spec.pip), solution.pip)
+    elif UNLOCKED not in lock.metadata.get("cuenv_allowed", "").split():
+        yield from (ascii(item)[1:60] for item in spec.pip)
+    elif asked:  # what pip adds was left out of the lock, and stands there as it was asked for
+        yield from (ascii(item)[1:60] for item in set(spec.pip) ^ set(map(redact, asked.pip)))
+    if asked and asked.variables != spec.variables:
+        yield "variables"
+
+
+def _asked(lock: Lock, folder: Path) -> EnvironmentSpec | None:
+    """The environment file that was locked, if it lies there unchanged."""
     for source in lock.sources:
         if is_file(folder / source) and source.endswith((".yml", ".yaml")) and Path(source).name != "meta.yaml":
             asked, _ = read_environment(folder / source)
-            if lock.metadata.get("cuenv_environment") == spec_digest(asked) and asked.variables != spec.variables:
-                yield "variables"
+            if lock.metadata.get("cuenv_environment") == spec_digest(asked):
+                return asked
+    return None
 
 
 def _wheels(solution: Solution, text: str) -> Iterable[str]:
