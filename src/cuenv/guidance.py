@@ -16,6 +16,7 @@ from cuenv.columns import Column
 from cuenv.errors import KnowledgeError
 from cuenv.reading import Faults, describe
 from cuenv.rows import Row, Source
+from cuenv.symptoms import SYMPTOM, Symptom
 from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
@@ -81,6 +82,7 @@ TABLES: Mapping[str, Table] = {
     "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
     "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
     "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
+    "symptoms": facts_table(Symptom, SYMPTOM, lambda row: row.id),
 }
 """Every table of guidance, sources first."""
 
@@ -92,6 +94,7 @@ class Guidance:
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
     ds_keys: tuple[DeepSpeedKeys, ...]
+    symptoms: tuple[Symptom, ...]
 
     @property
     def topics(self) -> tuple[str, ...]:
