@@ -19,7 +19,7 @@ SOURCE = Path(cuenv.__file__).parent
 LAYERS = ("tools", "stations", "formats", "world", "flows", "cli")
 TOOLS = {"cuenv.errors", "cuenv.reading", "cuenv.urls", "cuenv.versions"}
 FOLDERS = {"formats", "world", "flows", "cli"}
-FRONT = {"cuenv", "cuenv.__main__"}
+FRONT = {"cuenv", "cuenv.__main__", "cuenv.ask"}
 """The public API and the entry point stand beside the commands: nothing below may ask for them."""
 
 PURE = {"tools", "stations", "formats"}

@@ -60,6 +60,25 @@ class DeepSpeedKeys(Row):
     strict: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FindingCode:
+    """What a finding code means, the same as in ``docs/reference.md``.
+
+    Attributes:
+        severities: with which it is told.
+        by: the commands that find it.
+        rule: the rule of a decision that judges the same, where there is one.
+    """
+
+    code: str
+    severities: tuple[str, ...]
+    means: str
+    by: tuple[str, ...]
+    rule: str | None
+
+
+_CODE = columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
+
 _ERRATUM = (
     Column("id", columns.shaped(r"E[0-9]{2,3}", "an id such as E03"), columns.same),
     Column("topic", columns.shaped(r"[a-z0-9]+(-[a-z0-9]+)*", "a topic such as ld-library-path"), columns.same),
@@ -67,7 +86,7 @@ _ERRATUM = (
     Column("verdict", columns.one_of(*VERDICTS), columns.same),
     Column("true", columns.text, columns.same, named="truth"),
     Column("do", columns.text, columns.same, absent=None),
-    Column("codes", columns.several(columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")), list, absent=()),
+    Column("codes", columns.several(_CODE), list, absent=()),
 )
 
 _DEEPSPEED_KEYS = (
@@ -78,10 +97,19 @@ _DEEPSPEED_KEYS = (
     Column("strict", columns.flag, columns.same, absent=False),
 )
 
+_FINDING_CODE = (
+    Column("code", _CODE, columns.same),
+    Column("severities", columns.several(columns.one_of("error", "warning", "info")), list),
+    Column("means", columns.text, columns.same),
+    Column("by", columns.several(columns.text), list),
+    Column("rule", columns.text, columns.same, absent=None),
+)
+
 TABLES: Mapping[str, Table] = {
     "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
     "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
     "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
+    "codes": plain_table(FindingCode, _FINDING_CODE, lambda row: row.code),
     "symptoms": facts_table(Symptom, SYMPTOM, lambda row: row.id),
 }
 """Every table of guidance, sources first."""
@@ -94,6 +122,7 @@ class Guidance:
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
     ds_keys: tuple[DeepSpeedKeys, ...]
+    codes: tuple[FindingCode, ...]
     symptoms: tuple[Symptom, ...]
 
     @property
@@ -138,7 +167,7 @@ def parse_guidance(tables: Mapping[str, object], known: frozenset[str], where: s
             if of.key(row) in seen:
                 faults.add(f"{name}[{index}]", f"a second row has the key {describe(of.key(row))}")
             seen.add(of.key(row))
-            if name != "sources" and not ids.issuperset(row.sources):
+            if name not in ("sources", "codes") and not ids.issuperset(row.sources):
                 faults.add(f"{name}[{index}].src", f"no source has the id {', '.join(set(row.sources) - ids)}")
     faults.check()
     found = {name: tuple(rows[name]) for name in TABLES if name != "sources"}

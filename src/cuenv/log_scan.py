@@ -21,6 +21,7 @@ MANY = 1000
 """Sightings of one symptom that are counted."""
 _OVERLAP = 1024
 _KEY = 5
+_FAILURES = 3
 _SHOWN = 300
 
 _COLOURS = re.compile(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -163,7 +164,7 @@ class _Seeker:
         for name, (mark, pattern) in _MENTIONS.items():
             if name not in self.mentions and mark in text and (found := pattern.search(text)):
                 self.mentions[name] = found[1].decode()
-        self._last_failure(text, first)
+        self._last_failures(text, first)
 
     def _mark(self, mark: bytes, text: bytes, first: int) -> None:
         wanted = [row for row in self.by_mark[mark] if self.count.get(row.id, 0) < MANY]
@@ -189,18 +190,18 @@ class _Seeker:
                 self.first[row.id] = Sighting(symptom=row, line=line, text=shows, told=told)
             return
 
-    def _last_failure(self, text: bytes, first: int) -> None:
-        """The last line here that looks like a failure: three of the whole log are kept."""
-        at = max(text.rfind(mark) for mark in _FAILURE_MARKS)
-        for _ in range(20):
-            if at < 0:
-                return
+    def _last_failures(self, text: bytes, first: int) -> None:
+        """The last lines that look like a failure: as many of the whole log are kept as are shown."""
+        found: list[tuple[int, str]] = []
+        places = {mark: text.rfind(mark) for mark in _FAILURE_MARKS}
+        while len(found) < _FAILURES and (at := max(places.values())) >= 0:
             start, end = _around(text, at)
             if _FAILURE.search(text, start, end):
-                number = first + text.count(b"\n", 0, start)
-                self.failures = [*self.failures, (number, shown(text[start:end], at - start))][-3:]
-                return
-            at = max(text.rfind(mark, 0, start) for mark in _FAILURE_MARKS)
+                found.append((first + text.count(b"\n", 0, start), shown(text[start:end], at - start)))
+            for mark, place in places.items():
+                if place >= start:  # the others are looked for no second time: the work stays linear
+                    places[mark] = text.rfind(mark, 0, start)
+        self.failures = [*self.failures, *reversed(found)][-_FAILURES:]
 
     def sightings(self) -> tuple[Sighting, ...]:
         """All of them in the order of the log, but those whose company is missing."""

@@ -61,12 +61,12 @@ def torch_of(case: Case) -> tuple[Version | None, Version | None]:
     if case.prefix:
         package = case.prefix.package("pytorch")
         if package:
-            return _version(package.version), build_cuda(package.build)
+            return version_in(package.version), build_cuda(package.build)
         wheel = case.prefix.wheel("torch")
         if wheel:
-            return _version(wheel.version), _wheel_cuda(wheel.version) or _by_runtime(case.prefix)
+            return version_in(wheel.version), _wheel_cuda(wheel.version) or _by_runtime(case.prefix)
     text = case.mentions.get("torch", "")
-    return (_version(text), _wheel_cuda(text)) if text else (None, None)
+    return (version_in(text), _wheel_cuda(text)) if text else (None, None)
 
 
 def driver_of(case: Case) -> str | None:
@@ -79,7 +79,7 @@ def driver_of(case: Case) -> str | None:
 def level_of(case: Case) -> Version | None:
     """The CUDA release that the driver speaks: as the line tells it, else of the host."""
     if case.told.get("level"):
-        return _version(case.told["level"])
+        return version_in(case.told["level"])
     if case.facts and case.facts.driver and case.facts.driver.cuda:
         return case.facts.driver.cuda
     driver = driver_of(case)
@@ -174,7 +174,7 @@ def device_code(case: Case) -> Joined:
 
 def driver_level(case: Case) -> Joined:
     """The CUDA level of the driver beside the one that is asked for."""
-    level, wanted = level_of(case), _version(case.told.get("cuda", ""))
+    level, wanted = level_of(case), version_in(case.told.get("cuda", ""))
     if level is None:
         return Joined()
     if wanted is None:
@@ -186,11 +186,6 @@ def driver_level(case: Case) -> Joined:
 
 def _order(level: Version, wanted: Version) -> str:
     return "below" if level < wanted else "not below"
-
-
-def gpus(case: Case) -> Joined:
-    """The GPUs of the host."""
-    return Joined(because=(f"{case.facts.label} has {gpu_text(case.facts)}",) if case.facts and case.facts.gpus else ())
 
 
 def cuda_available(case: Case) -> Joined:
@@ -217,15 +212,6 @@ def glibc(case: Case) -> Joined:
     return Joined(because=(f"{facts.label} has glibc {facts.libc.version}, {word} the {wanted} that is asked for",))
 
 
-def library_path(case: Case) -> Joined:
-    """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
-    entries = case.facts.environment.library_path if case.facts else ()
-    because = tuple(
-        f"LD_LIBRARY_PATH names {entry.path}, which holds {', '.join(entry.libraries[:4])}" for entry in entries
-    )
-    return Joined(because=because)
-
-
 def kernel_module(case: Case) -> Joined:
     """The driver's library against the loaded kernel module."""
     driver = case.facts.driver if case.facts else None
@@ -234,42 +220,8 @@ def kernel_module(case: Case) -> Joined:
     return Joined()
 
 
-def regression(case: Case) -> Joined:
-    """The DeepSpeed that is installed, or that the log mentions, against the releases that are known to fail."""
-    package = case.prefix.package("deepspeed") or case.prefix.wheel("deepspeed") if case.prefix else None
-    text = package.version if package else case.mentions.get("deepspeed", "")
-    found = _version(text) if text else None
-    for row in case.knowledge.regression("deepspeed"):
-        if found is None:
-            continue
-        if version(found.public) in row.releases:
-            return Joined(because=(f"deepspeed {found} is one of the releases that are broken so ({row.issue})",))
-        return Joined(because=(f"deepspeed {found} is not one of {', '.join(map(str, row.releases))}",))
-    return Joined()
-
-
-def memory(case: Case) -> Joined:
-    """What the line tells of the memory, and whether fragmentation can be meant."""
-    told = case.told
-    parts = [f"{told[key]} {word}" for key, word in _MEMORY if told.get(key)]
-    because = [f"the line says: {', '.join(parts)}"] if parts else []
-    loose, asked = _mib(told.get("loose")), _mib(told.get("asked"))
-    if loose is not None and asked is not None and loose >= asked:
-        because.append("more is reserved and unused than was asked for: fragmentation")
-        return Joined(because=tuple(because), command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
-    return Joined(because=tuple(because))
-
-
-_MEMORY = (("asked", "asked for"), ("total", "on the GPU"), ("free", "free"), ("loose", "reserved but unused"))
-
-
-def _mib(text: str | None) -> float | None:
-    number, _, unit = (text or "").partition(" ")
-    scale = {"GiB": 1024.0, "MiB": 1.0, "KiB": 1 / 1024, "bytes": 0.0}.get(unit)
-    return float(number) * scale if scale is not None and number else None
-
-
-def _version(text: str) -> Version | None:
+def version_in(text: str) -> Version | None:
+    """A version; ``None`` where the text is none."""
     try:
         return version(text)
     except ValueError:
@@ -285,7 +237,7 @@ def _by_runtime(prefix: Prefix) -> Version | None:
     """The CUDA minor of the runtime wheel beside a torch whose version does not tell its CUDA."""
     for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11"):
         wheel = prefix.wheel(name)
-        found = _version(wheel.version) if wheel else None
+        found = version_in(wheel.version) if wheel else None
         if found:
             return version(f"{found.major}.{found.minor}")
     return None
@@ -297,11 +249,7 @@ JOINS: dict[str, Callable[[Case], Joined]] = {
     "driver_floor": driver_floor,
     "driver_level": driver_level,
     "glibc": glibc,
-    "gpus": gpus,
     "kernel_module": kernel_module,
-    "library_path": library_path,
-    "memory": memory,
     "no_driver": no_driver,
-    "regression": regression,
 }
-"""The joins of this module by the names that rows give; those on building lie in `on_host_build`."""
+"""The joins of this module by the names that rows give; more lie in `on_host_run` and `on_host_build`."""

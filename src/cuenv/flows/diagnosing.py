@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.checks import Check
-from cuenv.diagnose import Diagnosis, diagnose
+from cuenv.diagnosis import Diagnosis, diagnose
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuenv.diagnose import Cause, Diagnosis
+from cuenv.diagnosis import Cause, Diagnosis
 from cuenv.formats.decision_json import source_fields
 from cuenv.guidance import Guidance
 from cuenv.host_text import host_line

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Literal
 
-from cuenv import on_host, on_host_build
+from cuenv import on_host, on_host_build, on_host_run
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.log_scan import Scan, Sighting, scan
@@ -19,7 +19,7 @@ from cuenv.on_host import Case, Joined, host_words
 from cuenv.prefix import Prefix
 from cuenv.symptoms import Symptom
 
-JOINS = {**on_host.JOINS, **on_host_build.JOINS}
+JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS}
 """Every join, by the name that rows give."""
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
