@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from cuenv.symptoms import Symptom, compiled
 from cuenv.urls import printable, redact
@@ -144,12 +145,11 @@ class _Seeker:
         for row in rows:
             for mark in row.marks:
                 self.by_mark.setdefault(mark.encode(), []).append(row)
-        self.by_key = keyed(self.by_mark)
+        self.by_key = keyed(frozenset(self.by_mark))
         self.order = {row.id: index for index, row in enumerate(rows)}
         self.besides = {mark.encode() for row in rows for mark in row.beside}
         self.first: dict[str, Sighting] = {}
-        self.count: dict[str, int] = {}
-        self.last: dict[str, int] = {}
+        self.where: dict[str, set[int]] = {row.id: set() for row in rows}
         self.there: set[bytes] = set()
         self.mentions: dict[str, str] = {}
         self.failures: list[tuple[int, str]] = []
@@ -167,26 +167,27 @@ class _Seeker:
         self._last_failures(text, first)
 
     def _mark(self, mark: bytes, text: bytes, first: int) -> None:
-        wanted = [row for row in self.by_mark[mark] if self.count.get(row.id, 0) < MANY]
+        wanted = [row for row in self.by_mark[mark] if len(self.where[row.id]) < MANY]
         at = text.find(mark) if wanted else -1
+        done, line = 0, first
         while at >= 0:
             start, end = _around(text, at)
+            line += text.count(b"\n", done, start)
+            done = start
             for row in wanted:
-                self._match(row, text, start, end, first)
+                self._match(row, text[start:end], line)
             at = text.find(mark, max(end, at + len(mark)))
 
-    def _match(self, row: Symptom, text: bytes, start: int, end: int, first: int) -> None:
+    def _match(self, row: Symptom, part: bytes, line: int) -> None:
         for pattern in row.patterns:
-            found = compiled(pattern).search(text, start, end)
+            found = compiled(pattern).search(part)
             if not found:
                 continue
-            line = first + text.count(b"\n", 0, found.start())
-            if self.last.get(row.id) != line:
-                self.last[row.id] = line
-                self.count[row.id] = self.count.get(row.id, 0) + 1
+            if len(self.where[row.id]) < MANY:
+                self.where[row.id].add(line)
             if row.id not in self.first or line < self.first[row.id].line:
                 told = {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
-                shows = shown(text[start:end], found.start() - start)
+                shows = shown(part, found.start())
                 self.first[row.id] = Sighting(symptom=row, line=line, text=shows, told=told)
             return
 
@@ -210,18 +211,17 @@ class _Seeker:
             needs = item.symptom.beside
             if needs and not any(mark.encode() in self.there for mark in needs):
                 continue
-            found.append(
-                Sighting(symptom=item.symptom, line=item.line, text=item.text, told=item.told, count=self.count[name])
-            )
+            found.append(replace(item, count=len(self.where[name])))
         return tuple(sorted(found, key=lambda item: (item.line, self.order[item.symptom.id])))
 
 
-def keyed(marks: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+@lru_cache(maxsize=4)
+def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
     """A few short keys, and the marks that hold each: where no key stands, none of its marks needs to be looked for.
 
     The fewer keys, the fewer searches; the key that most marks share is taken first.
     """
-    left = sorted(set(marks))
+    left = sorted(marks)
     found: dict[bytes, tuple[bytes, ...]] = {}
     while left:
         holders: dict[bytes, list[bytes]] = {}

@@ -105,11 +105,15 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
 
 
 def _active(options: HostOptions) -> Path | None:
-    """The active environment; only of the machine at hand."""
-    if options.given:
-        return None
+    """The active environment; only of the machine at hand, and only where it still is one."""
     name = options.environ.get("CONDA_PREFIX") or options.environ.get("VIRTUAL_ENV")
-    return Path(name) if name else None
+    if options.given or not name:
+        return None
+    try:
+        find_prefix(Path(name))
+    except InputError:
+        return None
+    return Path(name)
 
 
 def _environment(prefix: Path, options: HostOptions, knowledge: Knowledge) -> tuple[Check, ...]:
