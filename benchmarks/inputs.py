@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
-from cuenv.facts import virtual_packages
+from cuenv.facts import HostFacts, virtual_packages
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, host_metadata, spec_digest
 from cuenv.formats import conda_lock_v1, environment_yml
@@ -109,10 +109,10 @@ def _package(name: str, version: str, build: str, depends: tuple[str, ...]) -> L
     )
 
 
-def question(folder: Path, path: Path, records: Path) -> Path:
+def question(folder: Path, path: Path, records: Path, facts: HostFacts | None = None) -> Path:
     """What `cuenv lock` asks the solver about an environment file, as plain JSON for ``bare_solve.py``."""
     spec, _ = environment_yml.parse(path.read_text(), path.name)
-    facts = host_facts(HostOptions(hosts=(HOST,)), load())
+    facts = facts or host_facts(HostOptions(hosts=(HOST,)), load())
     places = {mirror.origin: mirror.target for mirror in parse_mirrors(mirrors(records)[1::2])}
     urls = [channel_url(name) for name in spec.channels]
     asked = {

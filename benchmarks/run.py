@@ -2,6 +2,9 @@
 
     python benchmarks/run.py [--records DIR] [--runs 11]
 
+With records the full lock of a profile with a pip part is measured as well, split by phase; its index is that of
+whoever runs it, and is asked once, to fill uv's cache.
+
 Each pair runs in turn (A B A B ...), so that a busy machine slows both alike; compared are the medians. The
 targets are goals, not tests: the exit code says only whether everything ran.
 """
@@ -21,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import full_lock
 import inputs
 
 FLOOR = (sys.executable, "-c", "import click, yaml")
@@ -55,7 +59,14 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="cuenv-bench-") as scratch:
         os.environ["CUENV_CACHE_DIR"] = f"{scratch}/cache"
-        _report([(pair, *_measure(pair, options.runs)) for pair in pairs(Path(scratch), records)], options.runs)
+        full = full_lock.prepare(Path(scratch) / "full", records) if records else "no records"
+        found = pairs(Path(scratch), records)
+        found += [_full_pair(full)] if isinstance(full, full_lock.FullLock) else []
+        _report([(pair, *_measure(pair, options.runs)) for pair in found], options.runs)
+        if isinstance(full, full_lock.FullLock):
+            _phases(full.phases(options.runs))
+        elif records:
+            print(f"the full lock of {full_lock.PROFILE} was not measured: {full}")
     if records is None:
         print("cuenv lock was not measured: --records DIR names real channel records")
 
@@ -131,6 +142,25 @@ def _update_pair(folder: Path, cuenv: str, records: Path) -> Pair:
     )
 
 
+def _full_pair(full: full_lock.FullLock) -> Pair:
+    return Pair(
+        name=f"cuenv lock of {full_lock.PROFILE} with pip",
+        command=(_console_script(), *full.words),
+        floor=("sh", "-c", full.floor),
+        target=1.5,
+        folder=full.folder,
+        before=full.fresh,
+    )
+
+
+def _phases(found: dict[str, float]) -> None:
+    """Where the time of the full lock goes."""
+    whole = sum(found.values())
+    print(f"{full_lock.PROFILE} by phase, uv's cache warm and no network:")
+    for phase, spent in found.items():
+        print(f"  {phase:<10} {spent:7.1f} ms {spent / whole:5.0%}")
+
+
 def _console_script() -> str:
     beside = Path(sys.executable).with_name("cuenv")
     found = str(beside) if beside.exists() else shutil.which("cuenv")
@@ -163,7 +193,8 @@ def _report(rows: list[tuple[Pair, float, float]], runs: int) -> None:
         verdict = "" if ratio <= pair.target else "  above"
         print(f"{pair.name:<40} {command:7.1f} {floor:9.1f} {ratio:6.2f} {pair.target:7.1f}{verdict}")
     for words in dict.fromkeys(tuple(pair.floor) for pair, *_ in rows):
-        print(f"floor: {' '.join(map(_short, words))}")
+        shell = words[0] == "sh"
+        print("floor: bare_solve.py, then uv pip compile" if shell else f"floor: {' '.join(map(_short, words))}")
 
 
 def _short(word: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,6 +15,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.facts import VirtualPackage
@@ -77,6 +81,31 @@ class Server:
         """What lies in the folder."""
         file = self.folder / path.lstrip("/")
         return (200, file.read_bytes()) if file.is_file() else (404, b"nothing here")
+
+
+def self_signed(folder: Path) -> Path:
+    """A certificate for this machine and its key in one file, for `serve`; the certificate alone lies in ``cert``."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate with")
+    pem, own = folder / "own.pem", folder / "cert"
+    words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=test",
+    ]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([openssl, *words, *names, "-keyout", pem, "-out", own], check=True, capture_output=True)
+    pem.write_bytes(pem.read_bytes() + own.read_bytes())
+    return pem
 
 
 @contextmanager

@@ -95,15 +95,18 @@ def stock(folder: Path) -> Path:
 
 
 @contextmanager
-def index(folder: Path, *, login: str = "", hashes: str = "sha256") -> Iterator[Server]:
+def index(
+    folder: Path, *, login: str = "", hashes: str = "sha256", certificate: Path | None = None
+) -> Iterator[Server]:
     """Serve a folder of files as a simple index (PEP 503) at ``URL/simple/``.
 
     Args:
         folder: with wheels and sources.
         login: ``user:password`` that every request must carry.
         hashes: the algorithm in the links; empty for none.
+        certificate: serve over TLS with it and its key.
     """
-    with serve(folder) as server:
+    with serve(folder, certificate) as server:
 
         def answer(path: str) -> tuple[int, bytes] | None:
             if login and server.asked[-1][1] != login:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from cuenv.candidates import Candidate, admits, admits_all, candidates, distance, pythons
 from cuenv.compose import compose, cuda_channel
 from cuenv.decision import Decision, decide
-from cuenv.explain import hints
-from cuenv.facts import HostFacts
+from cuenv.explain import hints, minimum_text
+from cuenv.facts import Driver, HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.resolving import resolve
+from cuenv.formats.decision_json import decision_plain
 from cuenv.pools import pool
 from cuenv.preference import PREFERENCE, preference
 from cuenv.profile import Profile
@@ -644,3 +645,27 @@ def test_why_not_agrees_with_the_decision(gpus: list[Capability], driver: str | 
         assert "would fit" in answer.says
     else:
         assert "known" in answer.says
+
+
+def test_each_machine_of_a_pool_needs_a_driver_of_its_own() -> None:
+    """580 is the last branch that drives 7.0; that another machine needs a later one is no reason to ask it there."""
+    old, new = machine("7.0", driver="580.65.06", label="old"), machine("12.0", driver="590.44.01", label="new")
+    decision = decided(pool([old, new]), dev=False)
+    pairs = {host.label: lowest for host, lowest in decision.minimum_drivers}
+    assert set(pairs) == {"old", "new"}
+    assert driver_key(pairs["old"]) < driver_key(pairs["new"])
+    assert decision.minimum_driver == pairs["new"]
+    item = choice(decision)
+    for host in (old, new):
+        alone = Driver(version=pairs[host.label], cuda=base().cuda_of(pairs[host.label]))
+        assert decide(case(replace(host, driver=alone)), [item]).chosen is not None
+        single = decide(case(host, dev=False), [item])
+        assert [lowest for _, lowest in single.minimum_drivers] == [pairs[host.label]]
+    assert minimum_text(decision) == f"{pairs['new']} on new, {pairs['old']} on old"
+    twins = decide(case(pool([new, replace(new, label="other")]), dev=False), [item])
+    assert minimum_text(twins) == pairs["new"]
+    assert decision_plain(decision)["minimum_drivers"] == [
+        {"host": "new", "driver": pairs["new"]},
+        {"host": "old", "driver": pairs["old"]},
+    ]
+    assert "minimum_drivers" not in decision_plain(decided(new))

@@ -20,7 +20,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.errors import ExitCode, InputError, OutsideError
-from cuenv.world.files import is_file, is_folder, names_in, read_stdin, read_text, shown, write_atomically
+from cuenv.world.files import (
+    is_file,
+    is_folder,
+    names_in,
+    read_stdin,
+    read_text,
+    shown,
+    write_atomically,
+    write_together,
+)
 
 not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
@@ -66,6 +75,21 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real/file").read_text() == "two"
     assert names_in(tmp_path / "real") == ("file",)
+
+
+def test_of_several_files_none_changes_when_one_cannot_be_written(tmp_path: Path) -> None:
+    good, also, bad = tmp_path / "good", tmp_path / "also", tmp_path / "folder"
+    good.write_text("old")
+    bad.mkdir()
+    (bad / "inside").write_text("kept")
+    for wrong in (tmp_path / "no" / "where", bad, Path("/dev/full")):
+        with pytest.raises(OutsideError):
+            write_together([(good, "new"), (wrong, "text"), (also, "text")])
+        assert good.read_text() == "old"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "good"]
+    write_together([(good, "new"), (also, b"text")])
+    assert (good.read_text(), also.read_text()) == ("new", "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["also", "folder", "good"]
 
 
 def test_a_device_is_written_and_not_replaced() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, OutsideError, UsageError
+from cuenv.facts import Driver, Surroundings
 from cuenv.flows.checking import Checked, check
 from cuenv.flows.freshness import out_of_date
 from cuenv.flows.hosts import HostOptions
@@ -627,3 +629,20 @@ def test_every_finding_of_a_lock_has_a_plain_sentence(folder: Path, sources: Sou
         for finding in looked(folder, options(host)).report.findings:
             assert finding.message.isprintable()
             assert "None" not in finding.message
+
+
+def test_why_this_machine_shows_no_gpu_is_told_and_decides_nothing(
+    folder: Path, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked(folder, sources)
+    hidden = replace(
+        shipped("no-gpu"),
+        driver=Driver(kernel_module="535.129.03"),
+        environment=Surroundings(container="docker", device_nodes=()),
+    )
+    monkeypatch.setattr("cuenv.flows.checking.host_facts", lambda *_: hidden)
+    checked = looked(folder, options())
+    assert checked.report.errors == ()
+    told = {item.code: item for item in checked.report.findings if item.severity == "info"}
+    assert "judged for" in told["CU409"].message
+    assert "this container was given no GPU" in told["CU417"].message

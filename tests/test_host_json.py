@@ -28,6 +28,7 @@ from cuenv.facts import (
     Surroundings,
 )
 from cuenv.formats.host_json import dump, parse, to_plain
+from cuenv.host_state import CudaLibrary, Mig, MigInstance, Resources, Switch
 from cuenv.pools import pool
 from cuenv.versions import Capability, version
 
@@ -44,12 +45,17 @@ DRIVERS = st.builds(
     kernel_module=DRIVER | st.none(),
     module_kind=st.sampled_from(["open", "proprietary", None]),
 )
+SWITCH = st.builds(Switch, on=st.booleans(), pending=st.booleans())
+MIB = st.integers(0, 10**7) | st.none()
+INSTANCES = st.lists(st.builds(MigInstance, profile=TEXT, memory_mib=MIB), max_size=2).map(tuple)
 GPU = st.builds(
     Gpu,
     index=st.just(0),
     name=TEXT,
     capability=st.builds(Capability, st.integers(1, 99), st.integers(0, 9)) | st.none(),
-    memory_mib=st.integers(0, 10**7) | st.none(),
+    memory_mib=MIB,
+    mig=st.builds(Mig, mode=SWITCH, instances=INSTANCES) | st.none(),
+    ecc=SWITCH | st.none(),
 )
 GPUS = st.lists(GPU, max_size=3).map(lambda gpus: tuple(replace(gpu, index=n) for n, gpu in enumerate(gpus)))
 AROUND = st.builds(
@@ -61,6 +67,9 @@ AROUND = st.builds(
     library_path=st.lists(
         st.builds(LibraryPath, path=TEXT, libraries=st.lists(TEXT, max_size=2).map(tuple)), max_size=2
     ).map(tuple),
+    driver_capabilities=SOME,
+    device_nodes=st.lists(TEXT, max_size=2).map(tuple) | st.none(),
+    libcuda=st.builds(CudaLibrary, path=TEXT, version=DRIVER | st.none(), via=TEXT, forward=st.booleans()) | st.none(),
 )
 
 
@@ -81,6 +90,7 @@ HOST = st.builds(
     compilers=several(st.builds(Compiler, name=TEXT, path=TEXT, version=TEXT)),
     torch=several(st.builds(FoundTorch, where=TEXT, path=TEXT, version=TEXT, cuda=SOME, origin=TEXT)),
     environment=AROUND,
+    resources=st.builds(Resources, memory_mib=MIB, shm_mib=MIB, disk_mib=MIB),
     evidence=several(st.builds(Evidence, TEXT, TEXT, TEXT)),
     gaps=several(st.builds(Gap, TEXT, TEXT, TEXT)),
 )
@@ -216,3 +226,35 @@ def test_a_pool_that_contradicts_its_members_is_refused() -> None:
     assert faults_of(plain) == ["host.json: driver: differs from what the members give together"]
     plain["members"][0]["platform"] = "linux-aarch64"
     assert "members[0].platform: expected 'linux-64' like the pool, got 'linux-aarch64'" in faults_of(plain)[0]
+
+
+def test_a_record_from_before_the_states_is_read() -> None:
+    old: dict[str, Any] = MINIMAL | {
+        "environment": {"container": None, "wsl": False, "conda_prefix": None, "virtual_env": None, "library_path": []}
+    }
+    facts = parse(json.dumps(old), "x", "x")
+    assert facts.resources == Resources()
+    assert (facts.gpus[0].mig, facts.gpus[0].ecc, facts.environment.device_nodes) == (None, None, None)
+    assert not {"resources", "features"} & set(to_plain(facts))
+
+
+def test_what_a_state_may_not_be() -> None:
+    gpu = {"capability": "8.0", "ecc": {"on": 1}, "mig": {"instances": [{"memory_mib": -1}]}}
+    around = {"device_nodes": "nvidia0", "libcuda": {"forward": "yes", "version": "new"}}
+    faults = faults_of(MINIMAL | {"gpus": [gpu], "environment": around, "resources": {"memory_mib": "8", "ram": 1}})
+    assert "gpus[0].ecc.on: expected true or false, got 1" in faults
+    assert "gpus[0].mig.mode: expected a mapping, got nothing" in faults
+    assert "gpus[0].mig.instances[0].profile: expected a string, got nothing" in faults
+    assert "gpus[0].mig.instances[0].memory_mib: expected 0 or more, got -1" in faults
+    assert "environment.device_nodes: expected a list, got 'nvidia0'" in faults
+    assert "environment.libcuda.path: expected a string, got nothing" in faults
+    assert "environment.libcuda.version: expected a driver version such as 535.129.03, got 'new'" in faults
+    assert "resources.memory_mib: expected a whole number, got '8'" in faults
+    assert any("resources: unknown key 'ram'" in fault for fault in faults)
+
+
+def test_what_the_tables_say_of_a_host_is_no_fact_of_it() -> None:
+    facts = HostFacts(label="x", platform="linux-64")
+    text = dump(facts, {"9.0": {"bf16": True}})
+    assert json.loads(text)["features"] == {"9.0": {"bf16": True}}
+    assert parse(text, "x", "x") == facts

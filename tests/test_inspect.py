@@ -70,7 +70,9 @@ def test_it_answers_on_any_machine() -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("this machine (linux-")
     titles = [line[2:12].strip() for line in result.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
+    titles = [title for title in titles if title != "can do"]  # only where there is a GPU
     assert titles[:8] == ["driver", "GPUs", "C library", "kernel", "toolkits", "compilers", "torch", "around"]
+    assert "resources" in titles
 
 
 def test_json_keeps_to_its_schema_and_is_read_back() -> None:
@@ -110,3 +112,25 @@ def test_record_and_host_exclude_each_other(tmp_path: Path) -> None:
     result = typed("--record", str(tmp_path / "x"), "--host", "no-gpu")
     assert isinstance(result.exception, UsageError)
     assert not (tmp_path / "x").exists()
+
+
+def test_it_says_what_each_gpu_can_do_and_where_that_is_from() -> None:
+    result = typed("--host", "v100-rtx5090-575")
+    assert "  can do      7.0: tensor cores for fp16, not for bf16" in result.stdout
+    assert "12.0: tensor cores for tf32, bf16, fp16, fp8, fp6, fp4, int8; bf16 arithmetic" in result.stdout
+    features = json.loads(typed("--host", "v100-rtx5090-575", "--json").stdout)["features"]
+    assert list(features) == ["7.0", "12.0"]
+    assert features["12.0"]["tensor"]["fp8"] is True
+    assert features["7.0"]["sources"]
+    assert "features" not in json.loads(typed("--host", "no-gpu", "--json").stdout)
+    assert "(low confidence)" in typed("--gpu", "GTX 1650", "--driver", "535").stdout
+
+
+def test_a_record_keeps_memory_and_not_the_disk_of_the_moment(tmp_path: Path) -> None:
+    result = CliRunner().invoke(command, ["--record", str(tmp_path / "node")])
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "node/host.json").read_text())
+    assert kept["resources"]["memory_mib"] > 0
+    assert "disk_mib" not in kept["resources"]
+    assert not any("disk" in item["fact"] for item in kept["evidence"])
+    assert "free disk here" in result.stdout

@@ -53,7 +53,7 @@ def test_a_gpu_has_its_capability_its_drivers_and_its_builds() -> None:
     assert page.title == "GeForce RTX 4090"
     for fact in ("8.9", "Ada Lovelace", "AD102", "520", "2.13.0"):
         assert fact in text(page)
-    assert {entry.table for entry in page.entries} == {"gpus", "generations", "torch"}
+    assert {entry.table for entry in page.entries} == {"gpus", "generations", "features", "torch"}
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from cuenv.explain_host import lines
 from cuenv.facts import HostFacts, virtual_packages
 from cuenv.formats import host_json
+from cuenv.host_state import Mig, MigInstance, Switch
 from trees import PROPRIETARY, plant
 
 SOURCE = Path(__file__).parent / "nvml" / "fake_nvml.c"
@@ -33,6 +35,7 @@ told = {package.name.normalized: str(package.version) for package in found}
 print(json.dumps({"facts": to_plain(facts), "rattler": told, "shutdowns": shutdowns}), flush=True)
 os._exit(0)
 """
+A100 = "8.0|81920|NVIDIA A100-SXM4-80GB"
 RTX4090 = "8.9|24564|NVIDIA GeForce RTX 4090"
 V100 = "7.0|32768|Tesla V100-SXM2-32GB"
 HEALTHY = f"driver 535.129.03\ncuda 12020\ncount 1\ngpu 0 {RTX4090}\n"
@@ -60,7 +63,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     if compiler is None:
         pytest.skip("no C compiler here to build the stand-in for libnvidia-ml.so.1")
     built = {}
-    for name, flags in (("whole", []), ("old", ["-DWITHOUT_CUDA_LEVEL"])):
+    for name, flags in (("whole", []), ("old", ["-DWITHOUT_CUDA_LEVEL", "-DWITHOUT_MODES"])):
         folder = tmp_path_factory.mktemp(name)
         real = folder / "libnvidia-ml.so.535.129.03"
         command = [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1", *flags]
@@ -246,3 +249,58 @@ def test_a_count_that_fails_leaves_the_driver_known(ask: Any) -> None:
 )
 def test_an_answer_that_makes_no_sense_is_a_gap(ask: Any, config: str, fact: str) -> None:
     assert "unusable answer" in ask(config).gap(fact)
+
+
+def test_a_gpu_without_modes_has_none_and_no_gap(ask: Any) -> None:
+    answer = ask(HEALTHY)
+    assert [(gpu.mig, gpu.ecc) for gpu in answer.facts.gpus] == [(None, None)]
+    said = {item.fact: item.text for item in answer.facts.evidence}
+    assert said["gpus[0].mig"] == "it has no MIG mode"
+    assert said["gpus[0].ecc"] == "it has no ECC mode"
+    assert not [gap for gap in answer.facts.gaps if gap.source.startswith("nvml")]
+
+
+def test_ecc_and_mig_modes_now_and_after_a_reset(ask: Any) -> None:
+    gpus = f"gpu 0 {A100}\ngpu 1 {A100}\necc 0 1 1\necc 1 0 1\nmig 0 0 0\nmig 1 0 1\n"
+    first, second = ask(f"driver 535.129.03\ncuda 12020\ncount 2\n{gpus}").facts.gpus
+    assert (first.ecc, second.ecc) == (Switch(on=True, pending=True), Switch(on=False, pending=True))
+    assert (first.mig, second.mig) == (
+        Mig(mode=Switch(on=False, pending=False)),
+        Mig(mode=Switch(on=False, pending=True)),
+    )
+
+
+def test_mig_instances_by_profile_and_memory(ask: Any) -> None:
+    instances = (
+        "mig_instance 0 9728|NVIDIA A100-SXM4-80GB MIG 1g.10gb\nmig_instance 3 40192|NVIDIA A100 MIG 1c.3g.40gb\n"
+    )
+    answer = ask(f"driver 535.129.03\ncuda 12020\ncount 1\ngpu 0 {A100}\nmig 0 1 1\nmig_places 0 7\n{instances}")
+    (gpu,) = answer.facts.gpus
+    assert gpu.mig == Mig(
+        mode=Switch(on=True, pending=True),
+        instances=(
+            MigInstance(profile="1g.10gb", memory_mib=9728),
+            MigInstance(profile="1c.3g.40gb", memory_mib=40192),
+        ),
+    )
+    assert not [gap for gap in answer.facts.gaps if ".mig" in gap.fact]
+    assert "MIG on (1g.10gb, 1c.3g.40gb)" in "\n".join(lines(answer.facts))
+
+
+def test_modes_that_cannot_be_asked_are_gaps(ask: Any) -> None:
+    gpus = f"gpu 0 {A100}\ngpu 1 {A100}\ngpu 2 {A100}\n"
+    wrong = "ecc_error 0 15\nmig_error 0 4\necc 1 7 0\nmig 1 1 1\nmig_places 1 9999\nmig 2 1 1\nmig_places 2 2\n"
+    answer = ask(f"driver 535.129.03\ncuda 12020\ncount 3\n{gpus}{wrong}mig_instance_error 20 4\n")
+    assert [gpu.ecc for gpu in answer.facts.gpus] == [None, None, None]
+    assert [gpu.mig and gpu.mig.instances for gpu in answer.facts.gpus] == [None, (), ()]
+    assert "GPU is lost" in answer.gap("gpus[0].ecc")
+    assert "NVML error 4" in answer.gap("gpus[0].mig")
+    assert "unusable answer: 7, 0 are no modes" in answer.gap("gpus[1].ecc")
+    assert "9999 is no number of instances" in answer.gap("gpus[1].mig.most")
+    assert "NVML error 4" in answer.gap("gpus[2].mig.instances[0]")
+
+
+def test_a_library_without_the_questions_for_modes(ask: Any) -> None:
+    answer = ask(HEALTHY, library="old")
+    assert "NVML error 13" in answer.gap("gpus[0].ecc")
+    assert "NVML error 13" in answer.gap("gpus[0].mig")

@@ -13,6 +13,7 @@ import pytest
 from cuenv.errors import UsageError
 from cuenv.explain_host import evidence_lines, lines
 from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts
+from cuenv.host_state import Resources
 from cuenv.versions import Capability, version
 from cuenv.world import smi, toolkits, torchfiles
 from cuenv.world.probe import Outside, probe, surroundings
@@ -95,7 +96,9 @@ def test_an_idle_nvidia_device_is_named(tmp_path: Path) -> None:
     )
     facts = look(tmp_path, outside=outside(never))
     named = [gap.reason for gap in facts.gaps if gap.fact == "gpus"]
-    assert named == ["an NVIDIA GPU is there (device 0x2684), bound to nouveau"]
+    assert named == [
+        "GPU seen on the PCI bus (device '0x2684'), but no NVIDIA driver is loaded: it is bound to nouveau"
+    ]
     facts = look(plant(tmp_path, {"etc/nv_tegra_release": "# R36\n"}), outside=outside(never))
     assert any("Jetson" in gap.reason for gap in facts.gaps)
 
@@ -113,7 +116,7 @@ def test_a_complete_nvml_needs_no_nvidia_smi(tmp_path: Path) -> None:
         version="535.129.03", cuda=version("12.2"), kernel_module="535.129.03", module_kind="proprietary"
     )
     assert not (tmp_path / "asked").exists()
-    assert facts.gaps[-1].fact == "kernel"
+    assert [gap.fact for gap in facts.gaps] == ["gpus", "kernel", "resources.memory_mib", "resources.shm_mib"]
 
 
 def test_nvidia_smi_answers_where_nvml_does_not(tmp_path: Path) -> None:
@@ -435,3 +438,96 @@ def test_a_program_gets_a_clean_environment(tmp_path: Path) -> None:
         [str(shown)], 5, {"SECRET": "x", "CUDA_VISIBLE_DEVICES": "1", "LD_LIBRARY_PATH": "/libs", "LC_ALL": "de_DE"}
     )
     assert (done.code, done.out, done.reason) == (0, "C|||/libs\n", None)
+
+
+def test_an_idle_gpu_has_the_name_of_its_pci_id(tmp_path: Path) -> None:
+    device = "sys/bus/pci/devices/0000:01:00.0"
+    files = {f"{device}/vendor": "0x10de\n", f"{device}/class": "0x030200\n", f"{device}/device": "0x2330\n"}
+    root = plant(tmp_path, files)
+    facts = probe({}, root, device_to_name={"0x2330": "H100 (9.0)"}.get, outside=outside(never))
+    (gap,) = [gap for gap in facts.gaps if gap.fact == "gpus"]
+    assert gap.reason == "GPU seen on the PCI bus: H100 (9.0), but no NVIDIA driver is loaded: it is bound to none"
+    plant(root, {f"{device}/driver": "-> ../../../../bus/pci/drivers/nvidia"})
+    (gap,) = [gap for gap in look(root, outside=outside(never)).gaps if gap.fact == "gpus"]
+    assert gap.reason == "GPU seen on the PCI bus (device '0x2330'), but its driver cannot be reached from here"
+
+
+def measured(root: Path, **more: str) -> HostFacts:
+    def space(_: Path) -> tuple[int, int]:
+        return 64 * 1024 * 1024, 0
+
+    facts = plant(root, {"proc/meminfo": "MemTotal:       527923456 kB\nMemFree: 1 kB\n", **more})
+    ask = Outside(nvml=silent, uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35", space=space)
+    return probe({}, facts, outside=ask)
+
+
+def test_memory_is_that_of_the_machine_or_the_bound_of_its_container(tmp_path: Path) -> None:
+    facts = measured(tmp_path)
+    assert facts.resources == Resources(memory_mib=515550, shm_mib=64)
+    assert source_of(facts, "resources.memory_mib") == "/proc/meminfo"
+    plant(tmp_path, {"sys/fs/cgroup/memory.max": "max\n"})
+    assert measured(tmp_path).resources.memory_mib == 515550
+    (tmp_path / "sys/fs/cgroup/memory.max").write_text(f"{8 * 1024**3}\n")
+    bound = measured(tmp_path)
+    assert bound.resources.memory_mib == 8192
+    assert source_of(bound, "resources.memory_mib") == "/sys/fs/cgroup/memory.max"
+
+
+@pytest.mark.parametrize("text", ["", "MemTotal: lots kB", "MemTotal:  " + "9" * 30 + " kB", "\x00"])
+def test_memory_that_is_not_told_is_a_gap(tmp_path: Path, text: str) -> None:
+    facts = measured(tmp_path, **{"proc/meminfo": text})
+    assert facts.resources.memory_mib is None
+    assert any(gap.fact == "resources.memory_mib" for gap in facts.gaps)
+
+
+def test_free_disk_is_looked_at_only_where_everything_is(tmp_path: Path) -> None:
+    assert look(tmp_path).resources.disk_mib is None
+    deep = look(tmp_path, deep=True)
+    assert deep.resources.disk_mib is not None
+    assert source_of(deep, "resources.disk_mib") == "statvfs of the working folder"
+
+
+def test_the_device_nodes_of_nvidia_alone(tmp_path: Path) -> None:
+    names = ("nvidia0", "nvidia12", "nvidiactl", "nvidia-uvm", "nvidia0x", "null", "dxg", "nvidiana")
+    facts = look(plant(tmp_path, {f"dev/{name}": "" for name in names}))
+    assert facts.environment.device_nodes == ("dxg", "nvidia-uvm", "nvidia0", "nvidia12", "nvidiactl")
+
+
+def test_the_libcuda_that_goes_first(tmp_path: Path) -> None:
+    own = "usr/lib/x86_64-linux-gnu"
+    compat = "usr/local/cuda-12.8/compat"
+    root = plant(
+        tmp_path,
+        {
+            "proc/driver/nvidia/version": PROPRIETARY,
+            f"{own}/libcuda.so.535.129.03": "",
+            f"{own}/libcuda.so.1": "-> libcuda.so.535.129.03",
+            f"{compat}/libcuda.so.570.26": "",
+            f"{compat}/libcuda.so.1": "-> libcuda.so.570.26",
+            "env/cuda-compat/libcuda.so.580.65.06": "",
+            "env/lib/libcuda.so.1": "-> ../cuda-compat/libcuda.so.580.65.06",
+        },
+    )
+
+    def libcuda(**environ: str) -> tuple[str | None, str, bool]:
+        facts = look(root, environ)
+        found = facts.environment.libcuda
+        assert found
+        assert source_of(facts, "environment.libcuda") == found.via
+        assert facts.driver
+        assert facts.driver.version == "535.129.03"
+        return found.version, found.via, found.forward
+
+    assert libcuda() == ("535.129.03", "loader", False)
+    assert libcuda(LD_LIBRARY_PATH=f"/nowhere:{root}/{compat}") == ("570.26", "LD_LIBRARY_PATH", True)
+    first = libcuda(LD_LIBRARY_PATH=f"{root}/{compat}", CONDA_PREFIX=f"{root}/env")
+    assert first == ("580.65.06", "CONDA_PREFIX", True)
+    assert look(tmp_path / "empty", {"LD_LIBRARY_PATH": f"{root}/{compat}"}).environment.libcuda is None
+
+
+def test_driver_capabilities_are_those_of_a_container(tmp_path: Path) -> None:
+    asked = {"NVIDIA_DRIVER_CAPABILITIES": "utility"}
+    assert look(tmp_path, asked).environment.driver_capabilities is None
+    facts = look(plant(tmp_path, {".dockerenv": ""}), asked)
+    assert facts.environment.driver_capabilities == "utility"
+    assert source_of(facts, "environment.driver_capabilities") == "NVIDIA_DRIVER_CAPABILITIES"

@@ -34,7 +34,7 @@ LADDER: dict[str, tuple[str, tuple[str, str, str]]] = {
     "gpus": ("gpus", ("8.9", "RTX 4090", "V100")),
     "driver": ("driver", ("535.129.03", "550.54.14", "470.129.06")),
     "glibc": ("glibc", ("2.28", "2.31", "2.35")),
-    "platform": ("platform", ("linux-64", "linux-aarch64", "linux-64")),
+    "platforms": ("platforms", ("linux-64", "linux-aarch64", "linux-64")),
     "mirrors": ("mirrors", ("bioconda=/a", "bioconda=/b", "bioconda=/c")),
     "offline": ("offline", ("1", "0", "1")),
     "knowledge": ("tables", ("/a", "/b", "/c")),
@@ -90,7 +90,7 @@ def test_the_command_line_goes_before_variables_before_the_file(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, (param, (low, middle, high)) = KINDS[name], LADDER[name]
-    command = {"platform": "check", "engine": "lock"}.get(name, "resolve")  # resolve takes several platforms
+    command = {"engine": "lock"}.get(name, "resolve")
     default = params(command=command)[param]
     assert default == kind.default
     (folder / "cuenv.toml").write_text(toml(name, low))
@@ -198,7 +198,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "no version": (b"pytorch = 'new'\n", "pytorch: .*'new'"),
     "no driver": (b"driver = 'abc'\n", "driver: .*'abc'"),
     "no glibc": (b"glibc = 'musl'\n", "glibc: .*musl"),
-    "no platform": (b"platform = 'win-64'\n", "platform: expected one of"),
+    "no platform": (b"platforms = ['linux-64', 'win-64']\n", r"platforms\[1\]: expected one of"),
     "no mirror": (b"mirrors = ['https://u:secret@m.example.com']\n", r"mirrors\[0\]: expected FROM=TO"),
     "no table of profiles": (b"profiles = 3\n", "profiles: expected a mapping, got 3"),
     "no table of a profile": (b"profiles.lab = 3\n", "profiles.lab: expected a mapping, got 3"),
@@ -327,13 +327,13 @@ def test_a_host_that_is_named_replaces_the_machine_below() -> None:
     def level(**values: str) -> dict[str, Setting]:
         return {name: Setting(name=name, value=value, origin="x") for name, value in values.items()}
 
-    low = level(gpus="V100", driver="1", glibc="2", platform="p", cuda="12.4")
+    low = level(gpus="V100", driver="1", glibc="2", platforms="p", cuda="12.4")
     by_host = merge(level(hosts="a800-470"), low)
     assert {name for name in MACHINE if by_host[name].origin != "default"} == {"hosts"}
     assert by_host["cuda"].value == "12.4"
     by_gpu = merge(level(gpus="T4"), low | level(hosts="h"))
     assert {name: by_gpu[name].value for name in MACHINE} == {
-        "gpus": "T4", "glibc": "2", "platform": "p", "hosts": (), "driver": None
+        "gpus": "T4", "glibc": "2", "platforms": "p", "hosts": (), "driver": None
     }  # fmt: skip
     by_driver = merge(level(driver="2"), low)
     assert (by_driver["gpus"].value, by_driver["driver"].value) == ("V100", "2")
@@ -352,8 +352,28 @@ def test_what_is_typed_replaces_the_machine_of_the_settings(folder: Path) -> Non
     assert "V100" in older.stderr
 
 
+def test_several_platforms_of_the_settings(folder: Path) -> None:
+    """They count for commands that make one environment for several; others judge what their file is for."""
+    (folder / "cuenv.toml").write_text("platforms = ['linux-64', 'linux-aarch64']\n")
+    hopper = ("--gpu", "9.0", "--driver", "570.86.15", "--glibc", "2.35")
+    typed = ("--platform", "linux-64", "--platform", "linux-aarch64")
+    by_file = run("resolve", *hopper, folder=folder)
+    assert "platforms:\n  - linux-64\n  - linux-aarch64\n" in by_file.stdout
+    assert "set     --platform by cuenv.toml" in by_file.stderr
+    assert by_file.stdout == run("resolve", *hopper, *typed, "--no-config", folder=folder).stdout
+    by_variable = run("resolve", *hopper, "--no-config", folder=folder, CUENV_PLATFORM="linux-64, linux-aarch64")
+    assert by_variable.stdout == by_file.stdout
+    assert params(command="check")["platform"] is None
+    assert params("--platform", "linux-64", command="check")["platform"] == "linux-64"
+    named = run("resolve", *HOST, folder=folder)
+    assert named.stdout == run("resolve", *HOST, "--no-config", folder=folder).stdout
+    assert "set  " not in named.stderr
+    assert run("resolve", folder=folder, CUENV_PLATFORM="linux-64,win-64").returncode == 2
+
+
 def test_a_platform_of_the_settings_is_one_of_several(folder: Path) -> None:
-    (folder / "cuenv.toml").write_text("platform = 'linux-aarch64'\n")
+    (folder / "cuenv.toml").write_text("platforms = ['linux-aarch64']\n")
+    assert params(command="check")["platform"] == "linux-aarch64"
     assert params()["platforms"] == ("linux-aarch64",)
     assert params("--platform", "linux-64")["platforms"] == ("linux-64",)
     ours = run("resolve", "--gpu", "9.0", "--driver", "570.86.15", "--glibc", "2.35", folder=folder)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from channel_builder import Server, pkg, request, serve, write
+from channel_builder import Server, pkg, request, self_signed, serve, write
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, InputError
 from cuenv.lockfile import Solution
@@ -194,30 +192,10 @@ def test_a_proxy_is_used_unless_the_environment_names_another(
 
 
 def test_a_company_s_authority_is_trusted_when_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl here to make a certificate with")
-    pem = tmp_path / "own.pem"
-    words = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=test",
-    ]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
-    subprocess.run(
-        [openssl, *words, *names, "-keyout", pem, "-out", tmp_path / "cert"], check=True, capture_output=True
-    )
-    pem.write_bytes(pem.read_bytes() + (tmp_path / "cert").read_bytes())
+    pem = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", "")  # so that monkeypatch restores what make_client sets
-    monkeypatch.delenv("SSL_CERT_FILE")
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
     write(tmp_path / "served", {"conda-forge": [pkg("a")]})
     with serve(tmp_path / "served", certificate=pem) as secure:
         unknown = mirror(secure, tmp_path)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
-from channel_builder import Server
+import cuenv
+from channel_builder import Server, self_signed
 from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.lockfile import PipLocked
-from cuenv.pip_part import PipConflict, PipRequest, Provided
+from cuenv.pip_part import PipConflict, PipRequest, Provided, normalise
 from cuenv.world.pip import resolve
 from cuenv.world.pip_index import index_variables, shown_indexes
 from cuenv.world.pip_names import pypi_names
@@ -290,6 +294,46 @@ def test_settings_of_uv_and_pip_are_not_mixed(tmp_path: Path) -> None:
     assert with_links["UV_FIND_LINKS"] == f"{Path.cwd() / 'wheels'},https://d.example/w"
 
 
+def test_a_company_s_authority_is_trusted_whoever_names_it(server: Server, tmp_path: Path) -> None:
+    pem, own = self_signed(tmp_path), str(tmp_path / "cert")
+    conf = tmp_path / "pip.conf"
+    conf.write_text(f"[global]\ncert = {own}\n")
+    with index(server.folder, certificate=pem) as secure:
+        url = f"{secure.url}/simple"
+        user = variables(tmp_path / "stranger", UV_DEFAULT_INDEX=url)
+        with pytest.raises(ChannelError, match="cannot be reached"):
+            resolve(ask("psutil"), user)
+        ways: tuple[dict[str, str], ...] = (
+            {"UV_DEFAULT_INDEX": url, "SSL_CERT_FILE": own, "REQUESTS_CA_BUNDLE": "/nowhere"},
+            {"UV_DEFAULT_INDEX": url, "PIP_CERT": own},
+            {"UV_DEFAULT_INDEX": url, "REQUESTS_CA_BUNDLE": own, "CURL_CA_BUNDLE": "/nowhere"},
+            {"UV_DEFAULT_INDEX": url, "CURL_CA_BUNDLE": own, "REQUESTS_CA_BUNDLE": ""},
+            {"PIP_INDEX_URL": url, "PIP_CONFIG_FILE": str(conf), "REQUESTS_CA_BUNDLE": "/nowhere"},
+        )
+        for number, way in enumerate(ways):
+            assert locked(resolve(ask("psutil"), variables(tmp_path / f"home{number}", **way))), way
+        by_condarc = resolve(ask("psutil"), variables(tmp_path / "condarc", UV_DEFAULT_INDEX=url), certificates=own)
+        assert locked(by_condarc)
+
+
+def test_authorities_in_a_folder(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "UV_DEFAULT_INDEX": "https://c.example/simple"}
+    found = index_variables({**home, "REQUESTS_CA_BUNDLE": str(tmp_path)})
+    assert found == {"UV_DEFAULT_INDEX": "https://c.example/simple", "SSL_CERT_DIR": str(tmp_path)}
+    assert "SSL_CERT_FILE" not in index_variables(home)
+
+
+def test_the_best_release_of_all_indexes_counts_for_pip_users_alone(server: Server, tmp_path: Path) -> None:
+    wheel(tmp_path / "files", "psutil", "5.1")
+    with index(tmp_path / "files") as other:
+        both = {"INDEX_URL": f"{server.url}/simple", "EXTRA_INDEX_URL": f"{other.url}/simple"}
+        of_pip = variables(tmp_path / "home", **{f"PIP_{name}": url for name, url in both.items()})
+        of_uv = variables(tmp_path / "home", **{f"UV_{name}": url for name, url in both.items()})
+        assert locked(resolve(ask("psutil"), of_pip)) == {"psutil": "6.0"}
+        assert locked(resolve(ask("psutil"), of_uv)) == {"psutil": "5.1"}
+        assert locked(resolve(ask("psutil"), {**of_pip, "UV_INDEX_STRATEGY": "first-index"})) == {"psutil": "5.1"}
+
+
 def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
     conf = tmp_path / "pip.conf"
     conf.write_text(f"index-url = https://me:{SECRET}@a.example/simple\n")
@@ -309,10 +353,46 @@ def test_indexes_are_shown_without_credentials() -> None:
     assert shown == "https://a.example/simple, https://b.example/s"
 
 
-def test_the_table_of_names_is_in_order() -> None:
+def test_the_table_of_names_is_in_order_and_says_where_it_comes_from() -> None:
     names = pypi_names()
     assert list(names) == sorted(names)
+    assert all(name == normalise(name) for name in names.values())
     assert names["pytorch"] == "torch"
+    table = json.loads((Path(cuenv.__file__).parent / "data" / "pip" / "names.json").read_bytes())
+    assert table.keys() == {"schema", "sources", "names"}
+    assert all(table["sources"])
+
+
+def test_conda_packages_of_the_records_provide_what_pip_knows(records: Path) -> None:
+    """No row stands for a package that is not there, but for libraries on torch that the records leave out."""
+    text = "".join(
+        (records / place).read_text()
+        for place in (
+            "conda-forge/linux-64/repodata.json",
+            "conda-forge/noarch/repodata.json",
+            "pytorch/linux-64/repodata.json",
+        )
+    )
+    absent = {name for name in pypi_names() if f'"{name}"' not in text}
+    assert len(absent) < 12
+    assert {"pytorch", "matplotlib-base", "pyarrow-core", "torchtriton"} & absent == set()
+
+
+@pytest.mark.slow
+def test_the_names_agree_with_the_mapping_that_conda_pypi_ships(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(tmp_path), "conda-pypi"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        pytest.skip("the Python package index cannot be reached")
+    (file,) = tmp_path.glob("*.whl")
+    with ZipFile(file) as archive:
+        theirs = json.loads(archive.read("conda_pypi/grayskull_pypi_mapping.json"))
+    known: dict[str, set[str]] = {}
+    for row in theirs.values():
+        known.setdefault(row["conda_name"], set()).add(normalise(row["pypi_name"]))
+    ours = {name: pypi for name, pypi in pypi_names().items() if name in known}
+    assert len(ours) > 20
+    assert {name: pypi for name, pypi in ours.items() if pypi not in known[name]} == {}
 
 
 @pytest.mark.slow

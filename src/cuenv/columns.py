@@ -161,9 +161,9 @@ _release = _shaped(r"\d+\.\d+\.\d+", "a release X.Y.Z")
 day = _shaped(r"\d{4}-\d{2}-\d{2}", "a day YYYY-MM-DD")
 """Reads a day."""
 
-# The readers and writers that the columns on extensions share.
+# The readers and writers that the columns on extensions, states and recipes share.
 parsed, shaped, several, one_of, strings, same = _parsed, _shaped, _list, _one_of, _strings, _same
-text, flag, release_number, capability = _text, _flag, _version, _capability
+text, flag, whole, release_number, capability = _text, _flag, _whole, _version, _capability
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cuenv.candidates import Candidate, admits_all
 from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.explain import lock_command, served_lines
+from cuenv.explain import lock_command, minimum_text, served_lines
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Cuda, Requirement
@@ -280,9 +280,11 @@ def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple
     ]
     lines += served_lines(decision)
     if decision.minimum_driver:
-        lines.append(f"Lowest driver that runs it: {decision.minimum_driver}.")
+        lines.append(f"Lowest driver that runs it: {minimum_text(decision)}.")
     if case.wish.host_memory_gb:
-        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile states; nobody checks it.")
+        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile asks for.")
+    if case.wish.disk_gb:
+        lines.append(f"Free disk: {case.wish.disk_gb} GB, as the profile asks for.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cuenv.candidates import Candidate, admits, candidates, pythons
-from cuenv.facts import Driver
+from cuenv.facts import Driver, HostFacts
 from cuenv.preference import Assessment, Criterion, Ranking, preference
 from cuenv.rules import RULES, Case, Judge, Remedy, Verdict
-from cuenv.rules.driver import minimum_driver
+from cuenv.rules.driver import minimum_driver, minimum_drivers
 from cuenv.versions import driver_key
 
 
@@ -56,8 +56,13 @@ class Decision:
 
     @property
     def minimum_driver(self) -> str | None:
-        """The lowest driver that runs what was chosen."""
+        """The lowest driver that runs what was chosen; of a pool, that of the machine that needs most."""
         return minimum_driver(self.chosen.candidate, self.case) if self.chosen else None
+
+    @property
+    def minimum_drivers(self) -> tuple[tuple[HostFacts, str], ...]:
+        """Each machine with the lowest driver that runs what was chosen on its own GPUs."""
+        return minimum_drivers(self.chosen.candidate, self.case) if self.chosen else ()
 
     @cached_property
     def rejections(self) -> tuple[Rejection, ...]:

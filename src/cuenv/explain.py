@@ -49,6 +49,14 @@ def served_lines(decision: Decision) -> list[str]:
     return lines
 
 
+def minimum_text(decision: Decision) -> str:
+    """The lowest driver that runs what was chosen; where machines of a pool need different ones, each machine's."""
+    pairs = decision.minimum_drivers
+    if len({lowest for _, lowest in pairs}) < 2:
+        return decision.minimum_driver or ""
+    return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
+
+
 def services(decision: Decision) -> list[tuple[str, object]]:
     """Each capability of the host with how the chosen build serves it."""
     code = decision.chosen.candidate.build.code if decision.chosen else None
@@ -69,7 +77,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
     if chosen:
         lines += [f"        {line}" for line in served_lines(decision)]
         if decision.minimum_driver and not unknown_driver:
-            lines.append(f"        lowest driver that runs it: {decision.minimum_driver}")
+            lines.append(f"        lowest driver that runs it: {minimum_text(decision)}")
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
     lines += skipped_lines(decision)
     groups = decision.rejections

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from cuenv.facts import Driver, Gpu, HostFacts
+from cuenv.host_state import Switch
 
 _WIDTH = 11
 OFFERS = "the highest CUDA its driver API offers, not an installed toolkit"
@@ -17,11 +19,18 @@ def plain(text: object) -> str:
     return word if word.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in word)
 
 
-def lines(facts: HostFacts) -> tuple[str, ...]:
-    """The layers of a machine, or of a pool and then of each of its machines."""
+def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
+    """The layers of a machine, or of a pool and then of each of its machines.
+
+    Args:
+        facts: the host.
+        abilities: what the tables say that its GPUs can do, a line for each kind.
+    """
     out = [f"{plain(facts.label)} ({facts.platform})"]
     for title, texts in _layers(facts):
         out.extend(_block(title, texts))
+        if title == "GPUs":
+            out.extend(_block("can do", map(plain, abilities)))
     for member in facts.members:
         out.append("")
         out.extend(lines(member))
@@ -54,6 +63,7 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
         yield "compilers", _compilers(facts)
         yield "torch", _torch(facts)
         yield "around", _around(facts)
+        yield "resources", _resources(facts)
         pretended = [item for item in facts.evidence if item.source.startswith("override:")]
         if pretended:
             yield "pretended", [f"{item.source.partition(':')[2]}: {plain(item.text)}" for item in pretended]
@@ -93,9 +103,7 @@ def _gpus(facts: HostFacts) -> list[str]:
         if facts.driver is None:
             return ["none found"]
         return ["none: the driver works and counts no device" if counted else "the driver could not count them"]
-    groups = [
-        list(group) for _, group in groupby(facts.gpus, key=lambda gpu: (gpu.name, gpu.capability, gpu.memory_mib))
-    ]
+    groups = [list(group) for _, group in groupby(facts.gpus, key=lambda gpu: replace(gpu, index=0))]
     rows = [_gpu_row(group) for group in groups]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     out = ["  ".join(f"{text:<{width}}" for text, width in zip(row[:3], widths, strict=True)) + row[3] for row in rows]
@@ -110,7 +118,21 @@ def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
     index = str(first.index) if len(group) == 1 else f"{first.index}-{last.index}"
     capability = f"capability {first.capability}" if first.capability else "capability not known"
     memory = f"  {first.memory_mib} MiB{' each' if len(group) > 1 else ''}" if first.memory_mib else ""
-    return index, plain(first.name) or "unnamed", capability, memory
+    return index, plain(first.name) or "unnamed", capability, memory + "".join(f"  {text}" for text in _modes(first))
+
+
+def _modes(gpu: Gpu) -> Iterator[str]:
+    """The modes that a GPU has; one that it has not is not worth a word."""
+    if gpu.ecc:
+        yield f"ECC {_switch(gpu.ecc)}"
+    if gpu.mig:
+        names = ", ".join(plain(item.profile) or "unnamed" for item in gpu.mig.instances)
+        yield f"MIG {_switch(gpu.mig.mode)}" + (f" ({names or 'no instance'})" if gpu.mig.mode.on else "")
+
+
+def _switch(mode: Switch) -> str:
+    words = {True: "on", False: "off"}
+    return words[mode.on] if mode.on == mode.pending else f"{words[mode.on]}, {words[mode.pending]} after a reset"
 
 
 def _libc(facts: HostFacts) -> list[str]:
@@ -158,7 +180,23 @@ def _around(facts: HostFacts) -> list[str]:
         out.append(f"active conda environment {plain(around.conda_prefix)}")
     if around.virtual_env:
         out.append(f"active virtual environment {plain(around.virtual_env)}")
+    if around.driver_capabilities is not None:
+        out.append(f"NVIDIA_DRIVER_CAPABILITIES={plain(around.driver_capabilities)}")
+    if around.libcuda and around.libcuda.forward:
+        driver = plain(around.libcuda.version or "an unknown driver")
+        out.append(f"programs get the forward-compatibility libcuda of {driver} ({plain(around.libcuda.path)})")
     for entry in around.library_path:
         names = ", ".join(plain(name) for name in entry.libraries)
         out.append(f"LD_LIBRARY_PATH {plain(entry.path)} holds {names}: loaded before the environment's own")
     return out or ["no container, no active environment, no CUDA library on LD_LIBRARY_PATH"]
+
+
+def _resources(facts: HostFacts) -> list[str]:
+    have = facts.resources
+    amounts = (("memory", have.memory_mib), ("shared memory", have.shm_mib), ("free disk here", have.disk_mib))
+    known = [f"{what} {_gib(mib)}" for what, mib in amounts if mib is not None]
+    return [", ".join(known)] if known else []
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib} MiB"

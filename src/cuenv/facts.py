@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from packaging.version import Version
 
+from cuenv.host_state import CudaLibrary, Mig, Resources, Switch
 from cuenv.versions import Capability, version
 
 PLATFORMS = ("linux-64", "linux-aarch64")
@@ -59,12 +60,19 @@ class Driver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU as the driver counts it; ``CUDA_VISIBLE_DEVICES`` changes nothing here."""
+    """One GPU as the driver counts it; ``CUDA_VISIBLE_DEVICES`` changes nothing here.
+
+    Attributes:
+        mig: ``None`` when it has no such mode; a gap says when that could not be asked.
+        ecc: the same of error-correcting memory.
+    """
 
     index: int
     name: str
     capability: Capability | None
     memory_mib: int | None = None
+    mig: Mig | None = None
+    ecc: Switch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +138,22 @@ class LibraryPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What encloses the process: container, WSL, the active environment, library paths."""
+    """What encloses the process: container, WSL, the active environment, library paths.
+
+    Attributes:
+        driver_capabilities: NVIDIA_DRIVER_CAPABILITIES, which says what of the driver a container gets.
+        device_nodes: the names in ``/dev`` through which a process reaches the driver; ``None`` when not looked for.
+        libcuda: the driver library that a program gets.
+    """
 
     container: str | None = None
     wsl: bool = False
     conda_prefix: str | None = None
     virtual_env: str | None = None
     library_path: tuple[LibraryPath, ...] = ()
+    driver_capabilities: str | None = None
+    device_nodes: tuple[str, ...] | None = None
+    libcuda: CudaLibrary | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +184,7 @@ class HostFacts:
     compilers: tuple[Compiler, ...] = ()
     torch: tuple[FoundTorch, ...] = ()
     environment: Surroundings = field(default_factory=Surroundings)
+    resources: Resources = field(default_factory=Resources)
     evidence: tuple[Evidence, ...] = ()
     gaps: tuple[Gap, ...] = ()
     members: tuple[HostFacts, ...] = ()

@@ -16,6 +16,7 @@ from cuenv.columns import Column
 from cuenv.errors import KnowledgeError
 from cuenv.reading import Faults, describe
 from cuenv.rows import Row, Source
+from cuenv.state_rows import NUMBERS
 from cuenv.symptoms import SYMPTOM, Symptom
 from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
 
@@ -77,6 +78,33 @@ class FindingCode:
     rule: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Advice(Row):
+    """What to know when training on a GPU.
+
+    Attributes:
+        id: stable, such as ``A01``.
+        about: data types, PCIe, DataLoader.
+        names: GPUs whose name begins so; empty for all.
+        tensor, lacks: a kind of number that the GPU's tensor cores take, or do not take; ``None`` for any.
+        do: a setting or a call; ``None`` where there is nothing to do.
+    """
+
+    id: str
+    about: str
+    names: tuple[str, ...]
+    tensor: str | None
+    lacks: str | None
+    says: str
+    do: str | None
+
+    def concerns(self, name: str, tensor: tuple[str, ...]) -> bool:
+        """Whether it is about a GPU of this name (empty when only its capability is known) with these numbers."""
+        if self.names and not name.startswith(self.names):
+            return False
+        return (self.tensor is None or self.tensor in tensor) and (self.lacks is None or self.lacks not in tensor)
+
+
 _CODE = columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
 
 _ERRATUM = (
@@ -105,9 +133,20 @@ _FINDING_CODE = (
     Column("rule", columns.text, columns.same, absent=None),
 )
 
+_ADVICE = (
+    Column("id", columns.shaped(r"A[0-9]{2,3}", "an id such as A01"), columns.same),
+    Column("about", columns.text, columns.same),
+    Column("names", columns.several(columns.text), list, absent=()),
+    Column("tensor", columns.one_of(*NUMBERS), columns.same, absent=None),
+    Column("lacks", columns.one_of(*NUMBERS), columns.same, absent=None),
+    Column("says", columns.text, columns.same),
+    Column("do", columns.text, columns.same, absent=None),
+)
+
 TABLES: Mapping[str, Table] = {
     "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
     "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
+    "advice": facts_table(Advice, _ADVICE, lambda row: row.id),
     "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
     "codes": plain_table(FindingCode, _FINDING_CODE, lambda row: row.code),
     "symptoms": facts_table(Symptom, SYMPTOM, lambda row: row.id),
@@ -121,6 +160,7 @@ class Guidance:
 
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
+    advice: tuple[Advice, ...]
     ds_keys: tuple[DeepSpeedKeys, ...]
     codes: tuple[FindingCode, ...]
     symptoms: tuple[Symptom, ...]

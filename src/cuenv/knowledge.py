@@ -28,6 +28,7 @@ from cuenv.rows import (
     TorchBuild,
     Twin,
 )
+from cuenv.state_rows import Feature, State
 from cuenv.versions import Capability, driver_key
 
 
@@ -51,6 +52,8 @@ class Knowledge:
     endings: tuple[Ending, ...]
     extensions: tuple[Extension, ...]
     regressions: tuple[Regression, ...]
+    features: tuple[Feature, ...]
+    states: tuple[State, ...]
 
     def cuda(self, wanted: Version) -> Cuda | None:
         """The row of a CUDA minor."""
@@ -129,3 +132,12 @@ class Knowledge:
     def regression(self, package: str) -> tuple[Regression, ...]:
         """The rows on broken releases of a library."""
         return tuple(row for row in self.regressions if row.package == package)
+
+    def feature(self, capability: Capability, chip: str = "") -> Feature | None:
+        """What GPUs of a capability can do: the row of the chip, else that of all others."""
+        rows = [row for row in self.features if row.capability == capability and row.chip in ("", chip)]
+        return max(rows, key=lambda row: row.chip, default=None)
+
+    def state(self, about: str) -> State | None:
+        """What a state of a machine means."""
+        return next((row for row in self.states if row.about == about), None)

@@ -55,6 +55,7 @@ class PipLocked:
         sha256: of that file; ``None`` when the lock that was read has none.
         size: bytes of the file; ``None`` when the index does not say.
         direct: whether the requirement itself named the URL.
+        depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
     """
 
     name: str
@@ -63,6 +64,7 @@ class PipLocked:
     sha256: str | None
     size: int | None = None
     direct: bool = False
+    depends: tuple[str, ...] = ()
 
     @property
     def from_source(self) -> bool:
@@ -157,12 +159,22 @@ def digest(*parts: str) -> str:
     return total.hexdigest()
 
 
-def content_digest(solutions: Sequence[Solution]) -> str:
-    """Digest over what is locked, by which a later edit by hand is seen."""
+_LEAST = ("cuenv_minimum_", "cuenv_served_")
+"""How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
+
+
+def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | None = None) -> str:
+    """Digest over what is locked, by which a later edit by hand is seen.
+
+    Args:
+        solutions: all that is locked.
+        metadata: of the lock; what it says of the least host counts as well.
+    """
     rows = [
         [solution.platform, package.url, package.md5 or "", package.sha256 or ""]
         for solution in solutions
         for package in solution.packages
     ]
     rows += [["pip", item.platform, pip.url, pip.sha256 or ""] for item in solutions for pip in item.pip]
+    rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(_LEAST)]
     return digest(json.dumps(sorted(rows)))

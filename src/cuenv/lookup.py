@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cuenv.errors import UsageError
 from cuenv.extension_text import extension_line
+from cuenv.features import sentence, title
 from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Generation, GpuModel, Row, TorchBuild
@@ -59,8 +60,26 @@ def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
         ("endings", len(knowledge.endings)),
         ("extensions", len(knowledge.extensions)),
         ("regressions", len(knowledge.regressions)),
+        ("features", len(knowledge.features)),
+        ("states", len(knowledge.states)),
         ("sources", len(knowledge.sources)),
     )
+
+
+def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capability]:
+    """The GPU that a name or a capability means; of a capability alone there is no row.
+
+    Raises:
+        UsageError: no such GPU is known.
+    """
+    try:
+        return None, Capability.parse(text)
+    except ValueError:
+        row = find_gpu(text, knowledge.gpus)
+    if row is None:
+        near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
+        raise UsageError(f"no GPU {text!r} is known; the nearest are {near}", hint="cuenv kb gpu 8.9")
+    return row, row.capability
 
 
 def gpu(text: str, knowledge: Knowledge) -> Page:
@@ -69,15 +88,7 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
     Raises:
         UsageError: no such GPU is known.
     """
-    row: GpuModel | None = None
-    try:
-        capability = Capability.parse(text)
-    except ValueError:
-        row = find_gpu(text, knowledge.gpus)
-        if row is None:
-            near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-            raise UsageError(f"no GPU {text!r} is known; the nearest are {near}", hint="cuenv kb gpu 8.9") from None
-        capability = row.capability
+    row, capability = which_gpu(text, knowledge)
     entries = []
     if row:
         memory = "/".join(str(size) for size in row.memory_gb)
@@ -88,6 +99,9 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
         known = ", ".join(str(item.capability) for item in knowledge.generations)
         raise UsageError(f"no GPU of capability {capability} is known; known are {known}", hint="cuenv kb gpu 8.9")
     entries.append(_generation(generation))
+    feature = knowledge.feature(capability, row.chip if row else "")
+    if feature:
+        entries.append(_entry("features", feature, f"{title(feature)} has {sentence(feature)}"))
     for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
         entries.append(_build(build))
     return Page(title=row.name if row else f"capability {capability}", entries=tuple(entries))

@@ -7,16 +7,28 @@ from collections.abc import Iterator
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
+from cuenv.machine_driver import driver_findings
+from cuenv.machine_state import state_findings
+from cuenv.profile import Profile
 from cuenv.report import Finding
 
 
-def machine_findings(facts: HostFacts, chosen: Candidate | None, knowledge: Knowledge) -> tuple[Finding, ...]:
-    """What is odd about each real machine itself, whatever is locked."""
+def machine_findings(
+    facts: HostFacts, chosen: Candidate | None, knowledge: Knowledge, wish: Profile | None = None
+) -> tuple[Finding, ...]:
+    """What is odd about each real machine itself, whatever is locked.
+
+    Args:
+        facts: the host; each real machine of a pool is looked at by itself.
+        chosen: what is to run there.
+        knowledge: the tables.
+        wish: what a profile asks of the machine.
+    """
     found: list[Finding] = []
     for machine in facts.machines:
         if machine.detected:
-            found += [*_modules(machine, knowledge), *_mismatch(machine)]
-            found += _nvcc_on_path(machine, chosen)
+            found += [*_modules(machine, knowledge), *driver_findings(machine, knowledge)]
+            found += [*state_findings(machine, chosen, knowledge, wish), *_nvcc_on_path(machine, chosen)]
     return tuple(found)
 
 
@@ -35,18 +47,6 @@ def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
             message=f"{machine.label}: {', '.join(needs['open'])} works only with the open kernel modules, "
             f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot drive both",
             fix="put the cards into two machines; one lock can still serve both",
-        )
-
-
-def _mismatch(machine: HostFacts) -> Iterator[Finding]:
-    driver = machine.driver
-    if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
-        yield Finding(
-            code="CU411",
-            severity="warning",
-            subject=machine.label,
-            message=f"the driver library is {driver.version}, the loaded kernel module {driver.kernel_module}",
-            fix="sudo reboot",
         )
 
 

@@ -2,7 +2,7 @@
 
 What conda provides is a constraint and is never pulled again: a torch from pip over conda's is the classic way to break
 a CUDA environment. Which conda package provides which distribution of PyPI is said by a small table
-(``data/pypi_names.json``), and else by the name.
+(``data/pip/names.json``), and else by the name.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ class Profile:
         packages: further conda specs; ``pip``: requirements for the pip part.
         cpu: a CPU build, only ever when asked for.
         offload: ``cpu`` when training moves parameters or optimizer states to host memory, else ``none``.
-        host_memory_gb: what the machine should have of it; stated, and judged by nobody. 0 for nothing stated.
+        host_memory_gb: memory that the machine should have, in units of 10^9 bytes. 0 for nothing stated.
+        disk_gb: disk that should be free where the command is started, in the same units.
         prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA level first.
     """
 
@@ -48,6 +49,7 @@ class Profile:
     prefer: str = "newest"
     offload: str = "none"
     host_memory_gb: int = 0
+    disk_gb: int = 0
 
 
 def parse(data: Any, source: str, path: str = "") -> Profile:
@@ -79,12 +81,14 @@ def parse(data: Any, source: str, path: str = "") -> Profile:
         prefer=reader.parsed("prefer", lambda text: _one_of(text, PREFER)) or "newest",
         offload=reader.parsed("offload", lambda text: _one_of(text, OFFLOAD)) or "none",
         host_memory_gb=reader.get("host_memory_gb", int) or 0,
+        disk_gb=reader.get("disk_gb", int) or 0,
     )
     reader.done()
     if profile.lowest_driver and not profile.gpus:
         faults.add(reader.at("lowest_driver"), "a driver without gpus says nothing; name the gpus it drives")
-    if profile.host_memory_gb < 0:
-        faults.add(reader.at("host_memory_gb"), f"expected a number of GB, got {profile.host_memory_gb}")
+    for key, value in (("host_memory_gb", profile.host_memory_gb), ("disk_gb", profile.disk_gb)):
+        if value < 0:
+            faults.add(reader.at(key), f"expected a number of GB, got {value}")
     faults.check(hint="cuenv resolve --help names what a profile may hold; strings want quotes: python: '3.12'")
     return profile
 

@@ -6,14 +6,21 @@ CU6xx the tables against a channel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cuenv.errors import ExitCode
 
 Severity = Literal["error", "warning", "info"]
 _RANK = {"error": 0, "warning": 1, "info": 2}
+
+PIP = "CU51"
+"""How the codes of findings on the locked pip part begin: no repair of the file mends them."""
+NEVER_ALLOWED: Mapping[str, str] = {"CU108": "", "CU112": "", "CU413": "", "CU510": "CU501", "CU514": "CU501"}
+"""Codes that ``--allow`` cannot allow, since nothing could be locked or believed then, and the code that can be
+allowed in their place: to leave the pip part out. Empty where there is none.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,16 @@ class Report:
     def exit(self) -> ExitCode:
         """The exit code of the report."""
         return ExitCode.NEGATIVE if self.errors else ExitCode.OK
+
+
+def allowed(findings: Iterable[Finding], codes: Collection[str]) -> list[Finding]:
+    """The findings, with errors that a user allowed as warnings; nothing is left to mend about those."""
+    return [
+        replace(item, severity="warning", fix=None)
+        if item.severity == "error" and item.code in codes and item.code not in NEVER_ALLOWED
+        else item
+        for item in findings
+    ]
 
 
 def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = ()) -> Report:

@@ -98,7 +98,7 @@ KINDS: Mapping[str, Kind] = {
     "gpus": Kind(flag="--gpu", variable="CUENV_GPU", type=tuple, default=()),
     "driver": Kind(flag="--driver", variable="CUENV_DRIVER", check=check_driver),
     "glibc": Kind(flag="--glibc", variable="CUENV_GLIBC", check=glibc),
-    "platform": Kind(flag="--platform", variable="CUENV_PLATFORM", check=_one_of(*PLATFORMS)),
+    "platforms": Kind(flag="--platform", variable="CUENV_PLATFORM", type=tuple, default=(), check=_one_of(*PLATFORMS)),
     "mirrors": Kind(flag="--mirror", variable="CUENV_MIRROR", type=tuple, default=(), check=_mirror, place="target"),
     "offline": Kind(flag="--offline", variable="CUENV_OFFLINE", type=bool, default=False),
     "engine": Kind(flag="--engine", variable="CUENV_ENGINE", default="embedded", check=_one_of(*ENGINES)),
@@ -110,7 +110,7 @@ KINDS: Mapping[str, Kind] = {
 }
 """Every setting by its name in the file."""
 
-MACHINE = frozenset({"hosts", "gpus", "driver", "glibc", "platform"})
+MACHINE = frozenset({"hosts", "gpus", "driver", "glibc", "platforms"})
 """The settings that name a host."""
 
 NO_CONFIG = "CUENV_NO_CONFIG"

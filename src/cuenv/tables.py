@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from packaging.version import Version
 
-from cuenv import columns, extension_columns
+from cuenv import columns, extension_columns, state_columns
 from cuenv.columns import device_code
 from cuenv.errors import KnowledgeError
 from cuenv.extension_rows import Extension, Regression
@@ -33,6 +33,7 @@ from cuenv.rows import (
     TorchBuild,
     Twin,
 )
+from cuenv.state_rows import Feature, State
 from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
 from cuenv.versions import Capability, DeviceCode, minor, version
 
@@ -71,6 +72,8 @@ TABLES: Mapping[str, Table] = {
         lambda row: (row.package, row.comes, row.first or min(row.releases, default=_OLDEST), row.cuda),
     ),
     "regressions": facts_table(Regression, extension_columns.REGRESSION, lambda row: (row.package, row.releases)),
+    "features": facts_table(Feature, state_columns.FEATURE, lambda row: (row.capability, row.chip)),
+    "states": facts_table(State, state_columns.STATE, lambda row: row.about),
 }
 """Every table, sources first."""
 
@@ -78,6 +81,7 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("toolkits", "version", "cudas", lambda row: (minor(row.version),)),
     ("cudas", "targets", "generations", lambda row: row.targets),
     ("gpus", "capability", "generations", lambda row: (row.capability,)),
+    ("features", "capability", "generations", lambda row: (row.capability,)),
     ("torch", "cuda", "cudas", lambda row: (row.cuda,) if row.cuda else ()),
     ("torch", "arch_list", "generations", lambda row: _capabilities(row.code)),
     ("layers", "serves_from", "generations", lambda row: (row.serves_from,)),

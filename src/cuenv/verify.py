@@ -70,6 +70,12 @@ def _without_torch(solution: Solution) -> Candidate | None:
     return _candidate(solution, _no_row("", _NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
 
 
+def bare_candidate(cuda: Version, platform: str) -> Candidate:
+    """An environment of which nothing is known but its CUDA release."""
+    build = _no_row("", _NO_TORCH, cuda, "", platform)
+    return Candidate(build=build, cuda=cuda, python="3", label=None, cudnn=None, nccl=None)
+
+
 def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
     python = solution.package("python")
     return Candidate(

@@ -2,7 +2,9 @@
  *
  * Lines of that file: "init 18", "driver 535.129.03", "driver_error 3", "cuda 12020", "cuda_error 13", "count 2",
  * "count_error 999", "gpu <index> <capability>|<MiB>|<name>", "handle_error <index> 4", "name_error <index> 15",
- * "capability_error <index> 3", "memory_error <index> 3". Every nvmlShutdown appends a byte to <file>.shutdown.
+ * "capability_error <index> 3", "memory_error <index> 3", "ecc <index> 1 0" (now, pending; without the line: not
+ * supported), "ecc_error <index> 15", "mig <index> 1 1", "mig_error <index> 4", "mig_places <index> 7",
+ * "mig_instance <index * 10 + place> <MiB>|<name>", "mig_instance_error <index * 10 + place> 4". Every nvmlShutdown appends a byte to <file>.shutdown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,10 +84,16 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **out) {
     return number("handle_error", (int)index, 0);
 }
 
+enum { FIRST_INSTANCE = 1000 };
+
 static int device(const char *error, void *handle, int *major, int *minor, unsigned long long *mib, char *name) {
     int index = (int)(size_t)handle - 1, code = number(error, index, 0);
     char value[512];
     if (code) return code;
+    if ((size_t)handle >= FIRST_INSTANCE) {
+        if (!read_line("mig_instance", (int)(size_t)handle - FIRST_INSTANCE, value, sizeof value)) return 999;
+        return sscanf(value, "%llu|%199[^\n]", mib, name) == 2 ? 0 : 999;
+    }
     if (!read_line("gpu", index, value, sizeof value)) return 999;
     return sscanf(value, "%d.%d|%llu|%199[^\n]", major, minor, mib, name) == 4 ? 0 : 999;
 }
@@ -115,3 +123,34 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_t *out) {
     out->free = out->total;
     return code;
 }
+
+#ifndef WITHOUT_MODES
+static int mode(const char *key, const char *error, void *handle, unsigned *now, unsigned *pending) {
+    int index = (int)(size_t)handle - 1, code = number(error, index, 0);
+    char value[512];
+    if (code) return code;
+    if (!read_line(key, index, value, sizeof value)) return 3;
+    return sscanf(value, "%u %u", now, pending) == 2 ? 0 : 999;
+}
+
+int nvmlDeviceGetEccMode(void *handle, unsigned *now, unsigned *pending) {
+    return mode("ecc", "ecc_error", handle, now, pending);
+}
+
+int nvmlDeviceGetMigMode(void *handle, unsigned *now, unsigned *pending) {
+    return mode("mig", "mig_error", handle, now, pending);
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *out) {
+    *out = (unsigned)number("mig_places", (int)(size_t)handle - 1, 0);
+    return 0;
+}
+
+/* The handle of an instance is that of no GPU: 1000 + index * 10 + place. */
+int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned place, void **out) {
+    int which = ((int)(size_t)handle - 1) * 10 + (int)place, code = number("mig_instance_error", which, 0);
+    char value[512];
+    *out = (void *)(size_t)(FIRST_INSTANCE + which);
+    return code ? code : read_line("mig_instance", which, value, sizeof value) ? 0 : 6;
+}
+#endif

@@ -127,11 +127,16 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
     setting = found.settings[name]
     if setting.origin == "default":
         return None
+    value = setting.value
+    if isinstance(value, tuple) and not option.multiple:
+        if len(value) != 1:
+            return None  # several platforms: a command that takes one judges those of its file or lock
+        value = value[0]
     if _TAKEN not in context.meta:
         context.meta[_TAKEN] = {}
         context.call_on_close(lambda: _tell(context))
     context.meta[_TAKEN][KINDS[name].flag] = setting.origin
-    return [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
+    return [value] if option.multiple and isinstance(value, str) else value
 
 
 def typed(name: str) -> bool:
@@ -149,8 +154,8 @@ def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
 
     given = {name for name in ("hosts", "gpus") if typed(name)}
     gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
-    if "platform" in gone:  # what a command calls it that takes several
-        gone.add("platforms")
+    if "platforms" in gone:  # what a command calls it that takes one
+        gone.add("platform")
     context.meta[_GONE] = {name.rstrip("s") for name in gone}
     return {
         name: (() if isinstance(value, tuple) else None) if name in gone and not typed(name) else value

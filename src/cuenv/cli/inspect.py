@@ -40,14 +40,18 @@ def command(record: Path | None, **values: Any) -> None:
         facts = host_facts(options, knowledge)
     else:
         facts = _this_machine(record, knowledge, quiet=values["quiet"])
+    from cuenv.features import features_of, features_plain, sentence, title  # noqa: PLC0415 - as above
+
+    rows = features_of(facts.gpus, knowledge)
     if values["as_json"]:
         from cuenv.formats.host_json import dump  # noqa: PLC0415 - only for JSON
 
-        emit(dump(facts))
+        emit(dump(facts, features_plain(rows, knowledge)))
         return
     from cuenv.explain_host import evidence_lines, lines  # noqa: PLC0415 - only for people
 
-    emit("\n".join([*lines(facts), *(evidence_lines(facts) if values["verbose"] else ())]))
+    abilities = [f"{title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows]
+    emit("\n".join([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())]))
 
 
 def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:

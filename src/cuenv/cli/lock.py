@@ -108,11 +108,13 @@ def command(path: Path, **values: Any) -> int:
 
 def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
     """What an update changed, one line for each package."""
-    from cuenv.formats.lock_diff_v1 import change_line  # noqa: PLC0415 - only an update shows it
+    from cuenv.formats.lock_diff_v1 import change_line, pip_lines  # noqa: PLC0415 - only an update shows it
     from cuenv.lock_diff import diff  # noqa: PLC0415 - as above
 
-    changes = diff(before, after, (), knowledge).changes
-    return [f"updated {change_line(change)}" for change in changes] or ["updated nothing: what is named is the newest"]
+    found = diff(before, after, (), knowledge)
+    lines = [f"updated {change_line(change)}" for change in found.changes]
+    lines += [f"updated {line}" for line in pip_lines(found)]
+    return lines or ["updated nothing: what is named is the newest"]
 
 
 def _count(solution: Solution) -> str:
@@ -139,17 +141,17 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, path: Path, platforms: tuple[str, ...], *, verbose: bool) -> list[str]:
-    from cuenv.flows.pip_locking import NEVER_ALLOWED  # noqa: PLC0415 - only then
-    from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - as above
-    from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - only then
+    from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - only then
+    from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - as above
+    from cuenv.report import NEVER_ALLOWED, PIP  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
-        found = {item.code for item in answer.report.errors} - {"CU112", "CU413"}
-        codes = sorted({"CU501" if code in NEVER_ALLOWED else code for code in found})
+        codes = sorted({NEVER_ALLOWED.get(item.code, item.code) for item in answer.report.errors} - {""})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
         words = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml", *host_options_of(answer.facts)]
-        hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes else []
+        mended = any(not item.code.startswith(PIP) for item in answer.report.errors)  # what is asked of pip is not
+        hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes and mended else []
         return [*lines, f"error   refused; nothing was written{anyway}", *hint]
     lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
     tree = answer.unsatisfiable.text.splitlines()

@@ -32,6 +32,21 @@ def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
+def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> str | None:
+    """The one value of an option; click itself would take the last of several and say nothing.
+
+    Raises:
+        UsageError: two values that differ.
+    """
+    if len(set(value)) > 1:
+        flag = option.opts[0]
+        raise UsageError(
+            f"{flag} stands for {' and '.join(map(repr, value))}: one environment has one",
+            hint="cuenv profile new both",
+        )
+    return value[0] if value else None
+
+
 _host_options = (
     click.option(
         "--host", "hosts", multiple=True, metavar="DIR|FILE|NAME|-", help="A recorded host; repeat for a pool."
@@ -71,7 +86,7 @@ channel_options = _all(
 )
 
 wish_options = _all(
-    click.option("--profile", metavar="NAME|FILE", help="Wishes from a profile."),
+    click.option("--profile", multiple=True, callback=_one, metavar="NAME|FILE", help="Wishes from a profile."),
     click.option("--stack", type=click.Choice(STACKS), help="Where CUDA components come from."),
     click.option("--pytorch", metavar="WISH", help="2.5 (prefix), ==2.5.1 (exact) or '>=2.4,<2.6'."),
     click.option("--cuda", metavar="WISH", help="The CUDA release, as --pytorch."),
@@ -101,7 +116,7 @@ def host_from(values: dict[str, Any]) -> HostOptions:
         driver=values["driver"],
         glibc=values["glibc"],
         platform=values["platform"] if "platform" in values else next(iter(values["platforms"]), None),
-        environ=os.environ,
+        environ=dict(os.environ),  # as it is now: reading channels sets some variables for rattler
         stdin=_stdin,
     )
 
@@ -112,7 +127,7 @@ def several_platforms(values: dict[str, Any]) -> tuple[str, ...]:
     Raises:
         UsageError: one is not served.
     """
-    asked = values["platforms"]
+    asked = without_replaced(values)["platforms"]
     for text in asked:
         if text not in PLATFORMS:
             raise UsageError(

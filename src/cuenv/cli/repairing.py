@@ -11,6 +11,7 @@ from cuenv.cli.output import emit, emit_json, layer_plain, progress, progress_do
 from cuenv.cli.resolve import WRITTEN_BY
 from cuenv.errors import ExitCode, UsageError
 from cuenv.knowledge import Knowledge
+from cuenv.report import PIP
 
 if TYPE_CHECKING:
     from cuenv.flows.repairing import Repaired
@@ -60,6 +61,8 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     lines += [f"skipped {what}: {why}" for what, why in shown]
     if len(shown) < len(answer.skipped):
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
+    if answer.spec is None and all(item.code.startswith(PIP) for item in answer.report.errors):
+        return [*lines, "error   what is asked of pip stays as it is: mend it in the file"]
     if answer.spec is None:
         return [*lines, "error   nothing near to it fits the host and closes on the channels: cuenv resolve --prove"]
     lines += [str(change) for change in answer.changes]

@@ -11,14 +11,17 @@ from cuenv.coverage import LayerCoverage, coverage
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import read_environment, read_lock, recorded_host, spec_digest
+from cuenv.flows.hosts import HostOptions, host_facts, with_disk
+from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, recorded_host, spec_digest
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
 from cuenv.machine import machine_findings
-from cuenv.report import Finding, Report, report
+from cuenv.machine_driver import driver_findings, with_forward
+from cuenv.minimum_host import record_findings
+from cuenv.profile import Profile
+from cuenv.report import Finding, Report, allowed, report
 from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
 from cuenv.world.files import is_file
@@ -33,39 +36,42 @@ class Checked:
     layers: tuple[LayerCoverage, ...] = ()
 
 
-def check(path: Path, options: HostOptions, knowledge: Knowledge) -> Checked:
+def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile | None = None) -> Checked:
     """Check a lock.
 
-    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
+    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for. ``wish``
+    is the profile whose memory and disk the machine should have.
 
     Raises:
         InputError: the lock cannot be read.
     """
     lock = _read(path)
     facts = host_facts(options, knowledge)
+    if wish and not options.given:
+        facts = with_disk(facts, wish)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
         recorded = recorded_host(lock, facts, knowledge)
         if recorded:
+            # Why this machine shows none is worth a word, and decides nothing: the answer is for the other host.
+            hidden = (replace(item, severity="info") for item in driver_findings(facts, knowledge))
+            notes += [_judged_for(recorded), *hidden]
             facts = recorded
-            notes.append(_judged_for(recorded))
+    judged = with_forward(facts, knowledge)
     found = [*notes, *edited(lock), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
         found += _pip(solution)
-        host = facts if facts.platform == solution.platform or options.platform else _moved(facts, lock, solution)
+        host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
         found += host_findings(solution, host, knowledge)
+        found += _by_record(lock, solution, host, knowledge)
     mine = lock.solution(facts.platform)
-    layers = coverage(mine, facts, knowledge) if mine else ()
-    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge)
+    layers = coverage(mine, judged, knowledge) if mine else ()
+    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
     by_pip = sum(len(item.pip) for item in lock.solutions)
     also = f" and {by_pip} for pip" if by_pip else ""
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
-    allowed = lock.metadata.get("cuenv_allowed", "").split()
-    lenient = [
-        replace(item, severity="warning") if item.severity == "error" and item.code in allowed else item
-        for item in found
-    ]
+    lenient = allowed(found, lock.metadata.get("cuenv_allowed", "").split())
     return Checked(report=report(str(path), lenient, looked), facts=facts, layers=layers)
 
 
@@ -111,6 +117,13 @@ def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
         if lock.metadata.get("cuenv_environment") == spec_digest(spec):
             continue
         yield from _unsatisfied(lock, spec, file)
+
+
+def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    try:
+        return tuple(record_findings(lock, solution, facts, knowledge))
+    except ValueError as error:
+        raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
 
 
 def _pip(solution: Solution) -> Iterator[Finding]:

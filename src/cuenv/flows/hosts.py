@@ -64,6 +64,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Profile | No
         facts = _of_profile(profile, options, knowledge)
     else:
         facts = this_machine(options.environ, knowledge)
+        facts = with_disk(facts, profile) if profile else facts
     facts = _overridden(facts, gpus=gpus, driver=driver, libc=libc, platform=platform)
     if options.driver and not facts.gpus:
         raise UsageError(
@@ -80,8 +81,27 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
     def capability(name: str) -> Capability | None:
         return _capability(name, knowledge)
 
-    facts = probe(environ, deep=deep, name_to_capability=capability, level_of=knowledge.cuda_of)
+    def device(number: str) -> str | None:
+        from cuenv.gpu_names import by_pci  # noqa: PLC0415 - only for a GPU without a driver
+
+        row = by_pci(number, knowledge.gpus)
+        return f"{row.name} ({row.capability})" if row else None
+
+    facts = probe(environ, deep=deep, name_to_capability=capability, device_to_name=device, level_of=knowledge.cuda_of)
     return apply_overrides(facts, environ)
+
+
+def with_disk(facts: HostFacts, wish: Profile) -> HostFacts:
+    """This machine with what is free in the working folder, where a profile asks for it."""
+    if not wish.disk_gb or facts.resources.disk_mib is not None:
+        return facts
+    from cuenv.world.resources import free_disk  # noqa: PLC0415 - few profiles ask for disk
+
+    found = free_disk()
+    resources = replace(facts.resources, disk_mib=found.resources.disk_mib)
+    return replace(
+        facts, resources=resources, evidence=(*facts.evidence, *found.evidence), gaps=(*facts.gaps, *found.gaps)
+    )
 
 
 def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:

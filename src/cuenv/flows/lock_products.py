@@ -9,7 +9,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.flows.lock_files import LOCK_NAME, virtual_version
 from cuenv.flows.pip_locking import pip_after, pip_command, pip_head, requirements_file
 from cuenv.lockfile import Lock
-from cuenv.world.files import remove_own, write_atomically
+from cuenv.world.files import remove_own, write_together
 
 
 def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
@@ -25,13 +25,13 @@ def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path,
         if solution.pip:
             text = requirements_txt.render(solution.pip, head=(origin, f"Install: {pip_command(solution.platform)}"))
             files.append((folder / requirements_file(solution.platform), text))
-        else:  # that of an earlier lock would install what is no longer asked for
-            remove_own(folder / requirements_file(solution.platform), "# Written by cuenv")
         files.append((folder / stem, explicit_txt.render(solution, head=head)))
         files.append((folder / f"{stem}.yml", env_lock_yml.render(spec, solution, head=head)))
     files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
-    for target, text in files:
-        write_atomically(target, text)
+    write_together(files)
+    for solution in made.solutions:
+        if not solution.pip:  # that of an earlier lock would install what is no longer asked for
+            remove_own(folder / requirements_file(solution.platform), "# Written by cuenv")
     return tuple(target for target, _ in files)
 
 

@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.engines import Engine, compared, solved
-from cuenv.flows.hosts import HostOptions
+from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import (
     LOCK_NAME,
     existing_lock,
@@ -21,23 +22,19 @@ from cuenv.flows.lock_files import (
     spec_digest,
 )
 from cuenv.flows.lock_products import create_commands, write_products
-from cuenv.flows.pip_locking import (
-    NEVER_ALLOWED,
-    before_pip,
-    lock_pip,
-)
-from cuenv.flows.updating import Update, standing, updated
+from cuenv.flows.pip_locking import before_pip, lock_pip
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
 from cuenv.lock_laws import cpu_twins, lock_findings
 from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
-from cuenv.profile import Profile
-from cuenv.report import Finding, Report, report
-from cuenv.rules import Case
-from cuenv.rules.driver import minimum_driver
-from cuenv.verify import candidate_of, host_findings
+from cuenv.minimum_host import minimum_host
+from cuenv.report import Finding, Report, allowed, report
+from cuenv.verify import host_findings
 from cuenv.world.sources import Sources
+
+if TYPE_CHECKING:  # most locks are no updates
+    from cuenv.flows.updating import Update
 
 Progress = Callable[[str], None]
 
@@ -65,6 +62,8 @@ class LockRequest:
     @property
     def updating(self) -> Update:
         """What is asked of an update."""
+        from cuenv.flows.updating import Update  # noqa: PLC0415 - as above
+
         return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
 
 
@@ -107,7 +106,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
-    kept, facts = standing(request.updating, knowledge)
+    kept, facts = _standing(request, knowledge)
     platforms = request.platforms or asked or kept or spec.platforms
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
@@ -123,7 +122,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     ]
     if not any(item.code == "CU413" for item in before):
         before += [finding for host in hosts for finding in judge_spec(spec, host, knowledge)]
-    early = report(request.path.name, _allowed(before, request.allow))
+    early = report(request.path.name, allowed(before, request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
     if early.errors:
         return refused
@@ -137,8 +136,10 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         spec,
         solutions,
         request.path.parent / LOCK_NAME,
+        update=request.update,
         environ=request.host.environ,
         allow=request.allow,
+        certificates=request.sources.certificates,
         offline=request.sources.offline,
         progress=progress,
     )
@@ -149,7 +150,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
             after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
-    late = report(request.path.name, _allowed(after, request.allow))
+    late = report(request.path.name, allowed(after, request.allow))
     if late.errors:
         return replace(refused, report=late)
     made = Lock(
@@ -159,6 +160,14 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
     return replace(refused, report=late, lock=made, written=write_products(request.path, made, spec))
+
+
+def _standing(request: LockRequest, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
+    if not request.update:
+        return (), host_facts(request.host, knowledge)
+    from cuenv.flows.updating import standing  # noqa: PLC0415 - most locks are no updates
+
+    return standing(request.updating, knowledge)
 
 
 def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
@@ -191,6 +200,8 @@ def _solve(
         )
         answer: Solution | Unsatisfiable | Finding
         if request.update:
+            from cuenv.flows.updating import updated  # noqa: PLC0415 - most locks are no updates
+
             answer = updated(request.updating, question, old, knowledge)
         else:
             answer = solved(request.engine, question, request.sources, request.host.environ, progress)
@@ -243,16 +254,6 @@ def _without_cuda(
     )
 
 
-def _allowed(findings: list[Finding], allow: tuple[str, ...]) -> list[Finding]:
-    """The findings, with those that ``--allow`` names as warnings."""
-    return [
-        replace(item, severity="warning", fix=None)
-        if item.severity == "error" and item.code in set(allow) - NEVER_ALLOWED
-        else item
-        for item in findings
-    ]
-
-
 def _metadata(
     spec: EnvironmentSpec,
     facts: HostFacts,
@@ -261,17 +262,15 @@ def _metadata(
     knowledge: Knowledge,
 ) -> dict[str, str]:
     """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
+    least = minimum_host(solutions, facts, knowledge)
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
-        "cuenv_content": content_digest(solutions),
+        "cuenv_content": content_digest(solutions, least),
         "cuenv_environment": spec_digest(spec),
         "cuenv_knowledge": knowledge.edition,
         **host_metadata(facts),
+        **least,
     }
     if request.allow:
         found["cuenv_allowed"] = " ".join(sorted(request.allow))
-    candidate = candidate_of(solutions[0], knowledge)
-    lowest = minimum_driver(candidate, Case(facts=facts, wish=Profile(), knowledge=knowledge)) if candidate else None
-    if lowest:
-        found["cuenv_minimum_driver"] = lowest
     return found

@@ -15,8 +15,6 @@ from cuenv.urls import redact
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
-NEVER_ALLOWED = frozenset({"CU510", "CU514"})
-"""Findings after which there is no pip part to lock: only leaving it out helps."""
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -43,8 +41,10 @@ def lock_pip(
     solutions: list[Solution],
     earlier: Path,
     *,
+    update: tuple[str, ...] = (),
     environ: Mapping[str, str],
     allow: tuple[str, ...],
+    certificates: str | None = None,
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[list[Solution], list[Finding]]:
@@ -54,8 +54,10 @@ def lock_pip(
         spec: the environment file.
         solutions: conda's answers.
         earlier: a lock that may lie there; its packages for pip stay while they satisfy the file.
+        update: packages of that lock that may move.
         environ: the user's variables: indexes, credentials, proxies.
         allow: codes that the user allowed; CU501 leaves the pip part out.
+        certificates: authorities that ``.condarc`` names.
         offline: take only what uv's cache holds.
         progress: told in a few words what is being done.
 
@@ -68,7 +70,9 @@ def lock_pip(
     old = read_lock(earlier) if earlier.exists() else None
     made, found = [], []
     for solution in solutions:
-        part, findings = _one(spec, solution, old, environ=environ, offline=offline, progress=progress)
+        part, findings = _one(
+            spec, solution, old, update, environ=environ, certificates=certificates, offline=offline, progress=progress
+        )
         made.append(part)
         found += findings
     return made, found
@@ -78,13 +82,15 @@ def _one(
     spec: EnvironmentSpec,
     solution: Solution,
     old: Lock | None,
+    update: tuple[str, ...],
     *,
     environ: Mapping[str, str],
+    certificates: str | None,
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[Solution, list[Finding]]:
     from cuenv.pip_laws import conflict_finding, origin_findings, pip_findings  # noqa: PLC0415 - only with a pip part
-    from cuenv.pip_part import PipConflict, PipRequest, glibc_of, provided  # noqa: PLC0415 - as above
+    from cuenv.pip_part import PipConflict, PipRequest, glibc_of, normalise, provided  # noqa: PLC0415 - as above
     from cuenv.world.pip import resolve  # noqa: PLC0415 - as above
     from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - as above
 
@@ -92,15 +98,16 @@ def _one(
     if python is None:
         return solution, [_no_python(spec)]
     kept = old.solution(solution.platform) if old else None
+    moving = set(map(normalise, update))
     request = PipRequest(
         requirements=spec.pip,
         python=python.version,
         platform=solution.platform,
         glibc=glibc_of(solution.virtual_packages),
         provided=provided(solution.packages, pypi_names()),
-        prefer=kept.pip if kept else (),
+        prefer=tuple(item for item in kept.pip if item.name not in moving) if kept else (),
     )
-    answer = resolve(request, environ, offline=offline, progress=progress)
+    answer = resolve(request, environ, certificates=certificates, offline=offline, progress=progress)
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
     whole = replace(solution, pip=answer)

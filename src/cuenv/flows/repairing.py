@@ -22,6 +22,7 @@ from cuenv.facts import HostFacts, virtual_packages
 from cuenv.flows.hosts import host_facts
 from cuenv.flows.lock_files import read_environment
 from cuenv.flows.locking import LockRequest
+from cuenv.flows.pip_locking import before_pip
 from cuenv.flows.proving import prove, unsatisfiable_text
 from cuenv.intent import Change, Intent, changes, intent_of, nearness, notes
 from cuenv.judge import judge_spec
@@ -86,7 +87,12 @@ def repair(
         InputError: the file or a channel cannot be read.
         OutsideError: the solver crashed.
     """
-    found = _repaired(request, knowledge, progress)
+    spec, _ = read_environment(request.path)
+    found = _repaired(spec, request, knowledge, progress)
+    of_pip = before_pip(spec, ())
+    if of_pip:  # requirements for pip stay as they are: nobody knows what else was meant
+        whole = report(request.path.name, [*found.report.findings, *of_pip])
+        found = replace(found, report=whole, spec=found.spec if found.needed else None)
     if found.spec is None or not found.changes:
         return found
     lock = f"cuenv lock {shlex.quote(name)} "
@@ -94,8 +100,7 @@ def repair(
     return replace(found, spec=replace(found.spec, header=header))
 
 
-def _repaired(request: LockRequest, knowledge: Knowledge, progress: Progress | None) -> Repaired:
-    spec, _ = read_environment(request.path)
+def _repaired(spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge, progress: Progress | None) -> Repaired:
     facts = host_facts(request.host, knowledge)
     platform = request.host.platform or next(iter(spec.platforms), facts.platform)
     facts = replace(facts, platform=platform)

@@ -78,7 +78,7 @@ def resolve(
         decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
     chosen = decision.chosen
     spec = composed(decision, name) if chosen else None
-    findings = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge))
+    findings = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge, wish))
     if spec is not None:
         findings += spec_findings(spec, knowledge)
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings, solution=solution)

@@ -1,4 +1,7 @@
-"""Update: named packages of a lock move, everything else stays, and the CUDA core stays whatever happens."""
+"""Update: named packages of a lock move, everything else stays, and the CUDA core stays whatever happens.
+
+Packages for pip are named in the same way; resolving them again is the part of `cuenv.flows.pip_locking`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Update:
 
     Attributes:
         path: the environment file.
-        names: packages that may move.
+        names: packages that may move, of conda or of the pip part.
     """
 
     path: Path
@@ -83,8 +86,23 @@ def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge
         host = host_options(host_facts(request.host, knowledge))
     elif kept.virtual_packages:
         question = replace(question, virtual_packages=kept.virtual_packages)
-    answer = update(question, kept, request.names, knowledge, lambda asked: solve(asked, request.sources))
+    named = tuple(name for name in request.names if kept.package(name))
+
+    def ask(asked: SolveRequest) -> Answer:
+        return solve(asked, request.sources)
+
+    if not named:  # packages for pip alone: conda's stay to the last one, unless the file asks for others
+        same = ask(replace(question, prefer=kept.packages, frozen=kept.packages))
+        if isinstance(same, Solution):
+            return same
+    answer = update(question, kept, named, knowledge, ask)
     return _finding(answer, request.path, host) if isinstance(answer, Blocked) else answer
+
+
+def _for_pip(name: str) -> str:
+    from cuenv.pip_part import normalise  # noqa: PLC0415 - only with a pip part
+
+    return normalise(name)
 
 
 def _required(old: Lock | None, request: Update, platform: str) -> Solution:
@@ -97,9 +115,10 @@ def _required(old: Lock | None, request: Update, platform: str) -> Solution:
     if kept is None:
         raise InputError(f"{LOCK_NAME} is not for {platform}: there is nothing to update yet", hint=command)
     known = {package.name for item in old.solutions for package in item.packages}
+    by_pip = {package.name for item in old.solutions for package in item.pip}
     for name in request.names:
-        if name not in known:
-            near = get_close_matches(name, sorted(known), n=3)
+        if name not in known and not (by_pip and _for_pip(name) in by_pip):
+            near = get_close_matches(name, sorted(known | by_pip), n=3)
             also = f"; the nearest are {', '.join(near)}" if near else ""
             raise UsageError(f"--update {name}: the lock holds no package of that name{also}", hint=command)
     return kept

@@ -15,6 +15,7 @@ from cuenv.formats.conda_lock_hash import content_hash
 from cuenv.formats.conda_lock_v1_read import SOLVER, VIRTUAL, parse
 from cuenv.formats.yaml_write import quote
 from cuenv.lockfile import CREATED_BY, Lock, LockedPackage, PipLocked, Solution
+from cuenv.pip_part import requirement_name
 from cuenv.specs import parse_spec, split_name
 from cuenv.urls import index_url, strip_credentials
 
@@ -113,13 +114,13 @@ def _package(package: LockedPackage, platform: str) -> list[str]:
 
 
 def _pip(package: PipLocked, platform: str) -> list[str]:
-    """A package for pip. What it requires is not said: installers take every entry, and none resolves again."""
+    depends = {name: text[len(name) :].strip() or "*" for text in package.depends for name in (requirement_name(text),)}
     return [
         f"- name: {quote(package.name)}",
         f"  version: {quote(package.version)}",
         '  manager: "pip"',
         f"  platform: {quote(platform)}",
-        "  dependencies: {}",
+        *_mapping("dependencies", depends, "  "),
         f"  url: {quote(index_url(package.url))}",
         *(["  hash:", f"    sha256: {quote(package.sha256)}"] if package.sha256 else ["  hash: {}"]),
         '  category: "main"',

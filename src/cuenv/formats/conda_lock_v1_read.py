@@ -111,7 +111,8 @@ class _Parse:
                 from cuenv.pip_part import normalise  # noqa: PLC0415 - most locks have no pip part
 
                 clean = index_url(url)
-                found = PipLocked(name=normalise(name), version=version, url=clean, sha256=sha256, direct=False)
+                needs = tuple(_requirement(key, value) for key, value in depends.items())
+                found = PipLocked(name=normalise(name), version=version, url=clean, sha256=sha256, depends=needs)
                 self.pip[platform].setdefault(found.name, found)
         elif manager != "conda":
             self.faults.add(entry.at("manager"), f"expected 'conda' or 'pip', got {describe(manager)}")
@@ -144,6 +145,10 @@ class _Parse:
             solver=custom.pop(SOLVER + platform, ""),
             pip=tuple(package for _, package in sorted(self.pip[platform].items())),
         )
+
+
+def _requirement(name: str, constraint: str) -> str:
+    return f"{name}{'' if constraint[:1] in '<>=!~' else ' '}{'' if constraint == '*' else constraint}".strip()
 
 
 def _locked(name: str, version: str, url: str, platform: str, depends: Mapping[str, str]) -> LockedPackage:

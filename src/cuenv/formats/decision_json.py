@@ -27,6 +27,7 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> dict
             for capability, how in services(decision)
         ],
         "minimum_driver": decision.minimum_driver,
+        **_by_machine(decision),
         "proven": decision.proven,
         "notes": [
             {"rule": verdict.rule, "outcome": verdict.outcome, "because": verdict.because}
@@ -44,6 +45,13 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> dict
             for item in findings
         ],
     }
+
+
+def _by_machine(decision: Decision) -> dict[str, Any]:
+    """The lowest driver of each machine of a pool; a single machine's is that of the decision."""
+    if not decision.case.facts.members:
+        return {}
+    return {"minimum_drivers": [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]}
 
 
 def _chosen(decision: Decision) -> dict[str, Any] | None:

@@ -103,7 +103,9 @@ class _Parse:
         self.reader.get("category", str)
         channels = self._unique("channels", _channel)
         if "nodefaults" in channels:
-            self.warnings.append("channels: 'nodefaults' ignored; cuenv never adds default channels")
+            self.warnings.append("channels: 'nodefaults' ignored; cuenv adds no default channels to those of a file")
+            if set(channels) == {"nodefaults"}:
+                self.faults.add("channels", "'nodefaults' alone leaves no channel: name one, such as conda-forge")
         platforms = self._unique("platforms", _platform)
         pins, pip = self._dependencies()
         variables = self._variables()

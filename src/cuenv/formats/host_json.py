@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -27,8 +27,16 @@ from cuenv.facts import (
     Gpu,
     HostFacts,
     Libc,
-    LibraryPath,
-    Surroundings,
+)
+from cuenv.formats.host_state_json import (
+    amount,
+    gpu_plain,
+    read_mig,
+    read_resources,
+    read_surroundings,
+    read_switch,
+    resources_plain,
+    surroundings_plain,
 )
 from cuenv.pools import pool
 from cuenv.reading import Faults, Reader, describe, once
@@ -40,20 +48,23 @@ _RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
 _HINT = "cuenv inspect --json > host.json"
 
 
-def to_plain(facts: HostFacts) -> dict[str, Any]:
+def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The facts as JSON-ready mappings, lists, strings and numbers.
 
-    A pool carries its ``members`` as whole hosts beside the merged facts; a single host has no such key.
+    A pool carries its ``members`` as whole hosts beside the merged facts; a single host has no such key. ``features``
+    is what the tables say that its GPUs can do; it is no fact of the host, and is passed over in reading.
     """
     plain: dict[str, Any] = {"schema": SCHEMA, **_host(facts)}
+    if features:
+        plain["features"] = dict(features)
     if facts.members:
         plain["members"] = [_host(member) for member in facts.members]
     return plain
 
 
-def dump(facts: HostFacts) -> str:
+def dump(facts: HostFacts, features: Mapping[str, Any] | None = None) -> str:
     """The text of a host file."""
-    return json.dumps(to_plain(facts), indent=2) + "\n"
+    return json.dumps(to_plain(facts, features), indent=2) + "\n"
 
 
 def _host(facts: HostFacts) -> dict[str, Any]:
@@ -65,17 +76,13 @@ def _host(facts: HostFacts) -> dict[str, Any]:
         "kernel": facts.kernel,
         **({"archspec": facts.archspec} if facts.archspec else {}),
         "driver": driver and {**asdict(driver), "cuda": driver.cuda and str(driver.cuda)},
-        "gpus": [{**asdict(gpu), "capability": gpu.capability and str(gpu.capability)} for gpu in facts.gpus],
+        "gpus": [gpu_plain(gpu) for gpu in facts.gpus],
         "libc": libc and {"family": libc.family, "version": str(libc.version)},
         "toolkits": [asdict(item) for item in facts.toolkits],
         "compilers": [asdict(item) for item in facts.compilers],
         "torch": [asdict(item) for item in facts.torch],
-        "environment": {
-            **asdict(facts.environment),
-            "library_path": [
-                {"path": entry.path, "libraries": list(entry.libraries)} for entry in facts.environment.library_path
-            ],
-        },
+        "environment": surroundings_plain(facts.environment),
+        **({"resources": resources} if (resources := resources_plain(facts.resources)) else {}),
         "gaps": [asdict(item) for item in facts.gaps],
         "evidence": [asdict(item) for item in facts.evidence],
     }
@@ -103,6 +110,7 @@ def parse(text: str, source: str, label: str) -> HostFacts:
         )
     facts = _read_host(reader, label)
     members = tuple(_read_members(reader, facts.platform, faults))
+    reader.raw("features")  # what the tables said of it, read from them anew
     reader.done()
     if members and not faults.items:
         merged = replace(pool(members), label=facts.label)
@@ -160,7 +168,8 @@ def _read_host(reader: Reader, label: str) -> HostFacts:
             Compiler(name=a, path=b, version=c) for a, b, c in _texts(reader, "compilers", "name", "path", "version")
         ),
         torch=tuple(_torch(item) for item in reader.readers("torch")),
-        environment=_surroundings(reader.reader("environment")),
+        environment=read_surroundings(reader.reader("environment")),
+        resources=read_resources(reader.reader("resources")),
         evidence=tuple(Evidence(*item) for item in _texts(reader, "evidence", "fact", "source", "text")),
         gaps=tuple(Gap(*item) for item in _texts(reader, "gaps", "fact", "source", "reason")),
     )
@@ -190,10 +199,12 @@ def _gpus(reader: Reader) -> tuple[Gpu, ...]:
     found: list[Gpu] = []
     for position, item in enumerate(reader.readers("gpus", required=True)):
         gpu = Gpu(
-            index=_count(item, "index", position) or 0,
+            index=amount(item, "index", position) or 0,
             name=item.get("name", str) or "",
             capability=_capability(item),
-            memory_mib=_count(item, "memory_mib", None),
+            memory_mib=amount(item, "memory_mib"),
+            mig=read_mig(item.reader("mig")),
+            ecc=read_switch(item.reader("ecc")),
         )
         if any(gpu.index == other.index for other in found):
             item.faults.add(item.at("index"), f"{gpu.index} stands twice")
@@ -209,13 +220,6 @@ def _capability(reader: Reader) -> Capability | None:
         return reader.parsed("capability", Capability.parse)
     reader.faults.add(reader.at("capability"), f"expected 'X.Y', got {describe(value)}")
     return None
-
-
-def _count(reader: Reader, key: str, default: int | None) -> int | None:
-    value = reader.get(key, int, default)
-    if value is not None and value < 0:
-        reader.faults.add(reader.at(key), f"expected 0 or more, got {value}")
-    return value
 
 
 def _libc(reader: Reader | None) -> Libc | None:
@@ -245,24 +249,6 @@ def _torch(reader: Reader) -> FoundTorch:
         version=reader.text("version"),
         cuda=reader.get("cuda", str),
         origin=reader.text("origin"),
-    )
-    reader.done()
-    return found
-
-
-def _surroundings(reader: Reader | None) -> Surroundings:
-    if reader is None:
-        return Surroundings()
-    entries = []
-    for item in reader.readers("library_path"):
-        entries.append(LibraryPath(path=item.text("path"), libraries=item.texts("libraries")))
-        item.done()
-    found = Surroundings(
-        container=reader.get("container", str),
-        wsl=reader.get("wsl", bool) or False,
-        conda_prefix=reader.get("conda_prefix", str),
-        virtual_env=reader.get("virtual_env", str),
-        library_path=tuple(entries),
     )
     reader.done()
     return found

@@ -83,9 +83,13 @@ def lines(diff: LockDiff, old: str, new: str) -> list[str]:
     found += [f"  + platform {name}" for name in diff.platforms_added]
     found += [f"  - platform {name}" for name in diff.platforms_removed]
     if diff.pip_added or diff.pip_removed:
-        found.append("pip:")
-        found += [f"  - {text}" for text in diff.pip_removed] + [f"  + {text}" for text in diff.pip_added]
+        found += ["pip:", *(f"  {line}" for line in pip_lines(diff))]
     return [*found, *_meaning(diff)]
+
+
+def pip_lines(diff: LockDiff) -> list[str]:
+    """What changed in the pip part, one line for each release that went or came."""
+    return [f"- {text}" for text in diff.pip_removed] + [f"+ {text}" for text in diff.pip_added]
 
 
 _SIGN = {"added": "+", "removed": "-", "changed": "~"}

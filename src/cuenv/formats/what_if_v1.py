@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cuenv.explain import chosen_line, served_lines
+from cuenv.explain import chosen_line, minimum_text, served_lines
 from cuenv.formats.decision_json import decision_plain
 from cuenv.host_text import host_line
 from cuenv.what_if import Group, WhatIf
@@ -36,7 +36,7 @@ def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
         found.append(f"        {chosen_line(decision)}")
         found += [f"        {line}" for line in served_lines(decision)]
         if decision.minimum_driver:
-            found.append(f"        lowest driver that runs it: {decision.minimum_driver}")
+            found.append(f"        lowest driver that runs it: {minimum_text(decision)}")
         if decision.chosen is None:
             found += [f"        {group.count:4d}  {group.because}" for group in decision.rejections[:3]]
     if not answer.appear and not answer.vanish:

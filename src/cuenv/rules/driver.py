@@ -190,20 +190,35 @@ def _distinct(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
 
 
 def minimum_driver(candidate: Candidate, case: Case) -> str | None:
-    """The lowest driver that runs a candidate on all GPUs: floor of its CUDA, branch of each GPU, JIT of its PTX.
+    """The lowest driver that runs a candidate: floor of its CUDA, branch of each GPU, JIT of its PTX.
 
-    ``None`` for a CPU build and where no row says it.
+    Of a pool, that of the machine that needs most; the others may need less, see `minimum_drivers`. ``None`` for a CPU
+    build and where no row says it.
+    """
+    return max((lowest for _, lowest in minimum_drivers(candidate, case)), key=driver_key, default=None)
+
+
+def minimum_drivers(candidate: Candidate, case: Case) -> tuple[tuple[HostFacts, str], ...]:
+    """Each machine with the lowest driver that runs a candidate on its own GPUs; those of which no row says it are out.
+
+    Machines of a pool have drivers of their own: one may drive a GPU that the driver of another has dropped.
     """
     if candidate.cuda is None:
-        return None
-    knowledge = case.knowledge
-    found = floor_of(candidate.cuda, knowledge)
-    needs = [found[0]] if found else []
-    for capability in case.facts.capabilities:
+        return ()
+    found = floor_of(candidate.cuda, case.knowledge)
+    floor = [found[0]] if found else []
+    pairs = ((machine, [*floor, *_needs(machine, candidate, case.knowledge)]) for machine in case.facts.machines)
+    return tuple((machine, max(needs, key=driver_key)) for machine, needs in pairs if needs)
+
+
+def _needs(machine: HostFacts, candidate: Candidate, knowledge: Knowledge) -> list[str]:
+    """The drivers from which on each GPU of a machine is driven, and PTX compiled for it."""
+    needs = []
+    for capability in machine.capabilities:
         row = knowledge.generation(capability)
         if row and row.first_branch:
             needs.append(knowledge.first_driver(row.first_branch))
         service = serve(candidate.build.code, capability) if candidate.build.code else None
         if isinstance(service, Jit) and service.needs:
             needs.append(knowledge.native_driver(service.needs) or "")
-    return max((need for need in needs if need), key=driver_key, default=None)
+    return [need for need in needs if need]

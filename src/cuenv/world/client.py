@@ -17,6 +17,7 @@ from rattler.networking.middleware import (
 
 from cuenv.errors import InputError
 from cuenv.urls import credentials, host
+from cuenv.world.authorities import authorities, of_requests
 from cuenv.world.sources import Sources
 
 _AGENT = "cuenv"
@@ -66,5 +67,4 @@ def _set_environment(sources: Sources) -> None:
         name = f"{scheme}_proxy"
         if name not in os.environ and name.upper() not in os.environ:
             os.environ[name] = proxy
-    if sources.certificates and "SSL_CERT_FILE" not in os.environ:
-        os.environ["SSL_CERT_FILE"] = sources.certificates
+    os.environ.update(authorities(os.environ, sources.certificates, of_requests(os.environ)))

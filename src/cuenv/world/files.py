@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
@@ -160,47 +161,70 @@ def write_atomically(path: Path, data: str | bytes) -> None:
     Raises:
         OutsideError: the file cannot be written; nothing is left behind.
     """
-    raw = data.encode() if isinstance(data, str) else data
+    write_together([(path, data)])
+
+
+def write_together(files: Iterable[tuple[Path, str | bytes]]) -> None:
+    """Write several files as `write_atomically` does: none takes its name before all of them are on the disk.
+
+    Args:
+        files: take their names in this order.
+
+    Raises:
+        OutsideError: one cannot be written; no file has changed then, unless a name could not be taken.
+    """
+    ready: list[tuple[Path, Path, Path, int]] = []
+    path = Path()
     try:
-        target = path.resolve()
-        try:
-            old = target.stat()
-        except FileNotFoundError:
-            old = None
-        if old is not None and not stat.S_ISREG(old.st_mode):
-            with target.open("wb", buffering=0) as stream:
-                _write_all(stream.fileno(), raw)
-            return
-        if old is not None and not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        _replace(target, raw, old)
+        for path, data in files:
+            prepared = _prepared(path, data.encode() if isinstance(data, str) else data)
+            ready += [(path, *prepared)] if prepared else []
+        for path, _, _, handle in ready:  # noqa: B007 - the error names the path that it failed for
+            os.fsync(handle)
+        for path, beside, target, _ in ready:  # noqa: B007 - as above
+            beside.replace(target)
     except (OSError, ValueError, RuntimeError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
         hint = f"mkdir -p {shown(path.parent)}" if missing else None
         raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
+    finally:
+        for _, beside, _, handle in ready:
+            os.close(handle)
+            with contextlib.suppress(OSError):
+                beside.unlink()
+    for folder in dict.fromkeys(target.parent for _, _, target, _ in ready):
+        _sync_folder(folder)
 
 
-def _replace(target: Path, raw: bytes, old: os.stat_result | None) -> None:
+def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
+    """The bytes in a new file beside the target, the target, and the open file; ``None`` for a device, written now."""
+    target = path.resolve()
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with target.open("wb", buffering=0) as stream:
+            _write_all(stream.fileno(), raw)
+        return None
+    if old is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     beside = target.with_name(f".cuenv-{os.urandom(8).hex()}.tmp")
     # O_EXCL with a fresh mode lets the umask of the user decide about a new file.
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        try:
-            if old is not None:
-                with contextlib.suppress(OSError):
-                    os.fchown(handle, old.st_uid, old.st_gid)
-                os.fchmod(handle, stat.S_IMODE(old.st_mode))
-            _write_all(handle, raw)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        beside.replace(target)
+        if old is not None:
+            with contextlib.suppress(OSError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+            os.fchmod(handle, stat.S_IMODE(old.st_mode))
+        _write_all(handle, raw)
     except BaseException:
+        os.close(handle)
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
-    _sync_folder(target.parent)
+    return beside, target, handle
 
 
 def _write_all(handle: int, raw: bytes) -> None:

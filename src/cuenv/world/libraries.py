@@ -29,6 +29,7 @@ _CUDA_LIBRARY = re.compile(
     r"(lib(?:cudart|cublas|cublasLt|cudnn(?:_[a-z_]+)?|nccl|cusparse|cusparseLt|cusolver|cufft|curand|nvrtc"
     r"|nvJitLink|cupti|nvToolsExt|cuda|nvidia-ml))\.so(\.[0-9.]+)?"
 )
+_COMPAT = frozenset({"compat", "cuda-compat"})
 _CACHE_LIMIT = 16 * 1024 * 1024
 
 
@@ -74,13 +75,21 @@ def parse_number(file_name: str) -> str | None:
     return found[1] if found and found.end() == len(file_name) else None
 
 
+def is_forward(path: Path) -> bool:
+    """Whether a driver library is one of a forward-compatibility package, as in ``/usr/local/cuda-12.8/compat``."""
+    return not _COMPAT.isdisjoint({path.parent.name, Path(os.path.realpath(path)).parent.name})
+
+
 def library_version(environ: Mapping[str, str], root: Path) -> tuple[str, str] | None:
-    """The version of the driver's user-mode libraries by what their links point to, and the words for evidence."""
+    """The version of the driver's user-mode libraries by what their links point to, and the words for evidence.
+
+    A forward-compatibility package is of another driver than the machine's.
+    """
     for name in (NVML, CUDA):
         found = find_library(name, environ, root)
         target = os.path.realpath(found.path) if found else ""
         number = parse_number(target)
-        if found and number:
+        if found and number and not is_forward(found.path):
             return number, f"{found.path} is {Path(target).name}"
     return None
 

@@ -13,15 +13,20 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from cuenv.facts import Driver, Evidence, Gap, Gpu
+from cuenv.host_state import Mig, MigInstance, Switch
 from cuenv.reading import describe
 from cuenv.versions import Capability, check_driver
 from cuenv.world.sighting import Sighting, level
 
 T = TypeVar("T")
 
+NOT_SUPPORTED = 3
 NO_PERMISSION = 4
+NOT_FOUND = 6
+_MOST_INSTANCES = 64
+"""More MIG instances than any GPU holds: a count above it is no count."""
 _MEANING = {
-    3: "this GPU or driver does not offer it",
+    NOT_SUPPORTED: "this GPU or driver does not offer it",
     NO_PERMISSION: "this process may not ask: device permissions or a cgroup forbid it",
     9: "the kernel module is not loaded, or this container was not given the GPUs",
     12: "the driver's library cannot be loaded; a container needs NVIDIA_DRIVER_CAPABILITIES=compute,utility",
@@ -79,12 +84,18 @@ class _Questions:
                 self.nvml.nvmlShutdown()
         return Sighting(driver=driver, gpus=gpus, evidence=tuple(self.evidence), gaps=tuple(self.gaps))
 
-    def ask(self, fact: str, call: str, *arguments: object, read: Callable[[Any], T]) -> T | None:
-        """The answer of one call as ``read`` understands it (ValueError when not), else ``None`` and a gap."""
+    def ask(self, fact: str, call: str, *arguments: object, read: Callable[[Any], T], absent: str = "") -> T | None:
+        """The answer of one call as ``read`` understands it (ValueError when not), else ``None`` and a gap.
+
+        ``absent`` is what "not supported" means where a GPU may lack the thing asked for: that is no gap.
+        """
         try:
             answer = getattr(self.nvml, call)(*arguments)
             found = read(answer)
         except self.nvml.NVMLError as error:
+            if absent and error.value == NOT_SUPPORTED:
+                self.evidence.append(Evidence(fact, f"nvml:{call}", absent))
+                return None
             self.gaps.append(Gap(fact, f"nvml:{call}", _reason(error)))
         except ValueError as error:
             self.gaps.append(Gap(fact, f"nvml:{call}", f"unusable answer: {error}"))
@@ -111,7 +122,30 @@ class _Questions:
                 f"{fact}.capability", "nvmlDeviceGetCudaComputeCapability", handle, read=_read_capability
             ),
             memory_mib=self.ask(f"{fact}.memory_mib", "nvmlDeviceGetMemoryInfo", handle, read=_read_memory),
+            mig=self.mig(fact, handle),
+            ecc=self.ask(f"{fact}.ecc", "nvmlDeviceGetEccMode", handle, read=_read_switch, absent="it has no ECC mode"),
         )
+
+    def mig(self, fact: str, handle: Any) -> Mig | None:
+        mode = self.ask(f"{fact}.mig", "nvmlDeviceGetMigMode", handle, read=_read_switch, absent="it has no MIG mode")
+        if mode is None or not mode.on:
+            return None if mode is None else Mig(mode=mode)
+        most = self.ask(f"{fact}.mig.most", "nvmlDeviceGetMaxMigDeviceCount", handle, read=_read_count) or 0
+        found = (self.instance(f"{fact}.mig.instances[{index}]", handle, index) for index in range(most))
+        return Mig(mode=mode, instances=tuple(item for item in found if item is not None))
+
+    def instance(self, fact: str, handle: Any, index: int) -> MigInstance | None:
+        """The instance in one of the places that a GPU has for them; an empty place is none."""
+        call = "nvmlDeviceGetMigDeviceHandleByIndex"
+        try:
+            own = self.nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except self.nvml.NVMLError as error:
+            if error.value != NOT_FOUND:
+                self.gaps.append(Gap(fact, f"nvml:{call}", _reason(error)))
+            return None
+        name = self.ask(fact, "nvmlDeviceGetName", own, read=str) or ""
+        memory = self.ask(f"{fact}.memory_mib", "nvmlDeviceGetMemoryInfo", own, read=_read_memory)
+        return MigInstance(profile=name.rpartition("MIG ")[2], memory_mib=memory)
 
 
 def _read_capability(answer: tuple[int, int]) -> Capability:
@@ -120,6 +154,19 @@ def _read_capability(answer: tuple[int, int]) -> Capability:
 
 def _read_memory(answer: Any) -> int:
     return int(answer.total) // (1024 * 1024)
+
+
+def _read_switch(answer: Any) -> Switch:
+    now, pending = answer
+    if not {now, pending} <= {0, 1}:
+        raise ValueError(f"{now}, {pending} are no modes")
+    return Switch(on=bool(now), pending=bool(pending))
+
+
+def _read_count(answer: int) -> int:
+    if not 0 <= answer <= _MOST_INSTANCES:
+        raise ValueError(f"{answer} is no number of instances")
+    return answer
 
 
 def _reason(error: Any) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from cuenv.errors import ChannelError, OutsideError
-from cuenv.formats import pylock
+from cuenv.formats import pylock, uv_log
 from cuenv.lockfile import PipLocked
 from cuenv.pip_part import PipConflict, PipRequest, Provided, conflict, loosened, requirement_name
 from cuenv.urls import index_url, printable
@@ -28,6 +28,9 @@ from cuenv.world.process import Completed, run
 
 _TIMEOUT = 1800.0
 """Seconds for one run: a package may be built to learn what it requires."""
+_LOG_LIMIT = 64 * 1024 * 1024
+"""Bytes of uv's log, which also tells every release that was tried and given up."""
+_ALWAYS = {"UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1", "RUST_LOG": uv_log.LOG}
 _LOGIN = re.compile(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
 _FAR = re.compile(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
 _ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*)\S* was not found in (?:the package registry|the cache|the provided)")
@@ -37,13 +40,19 @@ Progress = Callable[[str], None]
 
 
 def resolve(
-    request: PipRequest, environ: Mapping[str, str], *, offline: bool = False, progress: Progress | None = None
+    request: PipRequest,
+    environ: Mapping[str, str],
+    *,
+    certificates: str | None = None,
+    offline: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[PipLocked, ...] | PipConflict:
     """Resolve the pip part; a contradiction is a value, with the smallest repair where one was found.
 
     Args:
         request: requirements, the Python, the platform, and what conda provides.
         environ: the user's variables: indexes, credentials, proxies.
+        certificates: authorities of a settings file, for when the variables name none.
         offline: take only what uv's cache holds.
         progress: told in a few words what is being done.
 
@@ -51,7 +60,7 @@ def resolve(
         ChannelError: an index cannot be reached, wants a login, or does not hold a package at all.
         OutsideError: uv cannot be run, or a package's setup failed.
     """
-    variables = index_variables(environ)
+    variables = index_variables(environ, certificates)
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
     if not isinstance(answer, PipConflict) or not answer.requirement:
         return answer
@@ -87,11 +96,14 @@ def _compile(
             [*_command(request), *(["--offline"] if offline else []), *_no_index(variables)],
             _TIMEOUT,
             environ,
-            more={**variables, "UV_FIND_LINKS": links, "UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1"},
+            more={**variables, "UV_FIND_LINKS": links, **_ALWAYS},
             folder=name,
+            limit=_LOG_LIMIT,
         )
         if done.reason is None:
-            return pylock.parse(toml.loads(target.read_text(encoding="utf-8")), request, "uv's pylock.toml")
+            found = pylock.parse(toml.loads(target.read_text(encoding="utf-8")), request, "uv's pylock.toml")
+            needs = uv_log.requirements(done.err, found, {item.name: item.version for item in request.provided})
+            return tuple(replace(item, depends=needs.get(item.name, ())) for item in found)
     return _failed(done, request, environ, variables, offline=offline)
 
 
@@ -157,7 +169,7 @@ def _failed(
     offline: bool,
 ) -> PipConflict:
     """The value or the error that a failed run stands for. Order matters: a login also reads as "not found"."""
-    text = _clean(done.err, environ)
+    text = _clean(uv_log.without_log(done.err), environ)
     where = shown_indexes(variables)
     skip = "cuenv lock --allow CU501 leaves the pip part unlocked"
     if _LOGIN.search(text):

@@ -16,6 +16,7 @@ from typing import Any
 from cuenv.errors import InputError
 from cuenv.urls import index_url
 from cuenv.world import toml
+from cuenv.world.authorities import authorities, of_requests
 from cuenv.world.files import is_file, read_text
 
 _PASSED = re.compile(
@@ -36,28 +37,32 @@ _KINDS = (
 )
 
 
-def index_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that tell uv where packages are.
+def index_variables(environ: Mapping[str, str], certificates: str | None = None) -> dict[str, str]:
+    """The variables that tell uv where packages are, and whom to trust.
 
     uv's settings count where there are any: its variables, then ``uv.toml``. Else those of pip: its variables, then
-    ``pip.conf``. The two are not mixed: an index that only pip knows would be a surprise beside one given to uv.
+    ``pip.conf``. The two are not mixed: an index that only pip knows would be a surprise beside one given to uv. With
+    pip's indexes the best release of all of them counts, as it does for pip; with uv's the first index that has one.
 
     Args:
         environ: the user's variables; HOME and XDG_CONFIG_HOME say where the settings files are.
+        certificates: file or folder with authorities of a settings file, for when the variables name none.
 
     Raises:
         InputError: a settings file cannot be read.
     """
     found = {name: value for name, value in environ.items() if value and _PASSED.fullmatch(name)}
     _fill(found, _uv_toml(environ))
+    conf: Mapping[str, str] = {}
     if not {name for kind in _KINDS for name in kind} & found.keys():
+        conf = _pip_conf(environ)
         _fill(found, _pip_variables(environ))
-        _fill(found, _pip_conf(environ))
-    if "SSL_CERT_FILE" not in found and environ.get("PIP_CERT"):
-        found["SSL_CERT_FILE"] = environ["PIP_CERT"]
+        _fill(found, conf)
+        if "UV_EXTRA_INDEX_URL" in found:
+            found.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     if "UV_FIND_LINKS" in found:
         found["UV_FIND_LINKS"] = _absolute(found["UV_FIND_LINKS"])
-    return found
+    return found | authorities(environ, environ.get("PIP_CERT"), conf.get("cert"), of_requests(environ), certificates)
 
 
 def _fill(found: dict[str, str], source: Mapping[str, str]) -> None:
@@ -131,6 +136,7 @@ def _pip_conf(environ: Mapping[str, str]) -> dict[str, str]:
         if is_file(path):
             values.update(_ini(path))
     return {
+        "cert": values.get("cert", ""),
         "UV_INDEX_URL": values.get("index-url", ""),
         "UV_EXTRA_INDEX_URL": " ".join(values.get("extra-index-url", "").split()),
         "UV_FIND_LINKS": ",".join(values.get("find-links", "").split()),

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from cuenv.facts import THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
 from cuenv.versions import Capability
-from cuenv.world import libraries, process, system
+from cuenv.world import libraries, process, resources, system
 from cuenv.world.process import Completed
 from cuenv.world.sighting import Sighting, merge, name_capabilities
 
@@ -34,12 +34,14 @@ class Outside:
         nvml: asks NVML; gets the path of the library when the loader would not find it.
         uname: system name, as ``Linux``, and machine, as ``x86_64``.
         confstr: asks the C library about itself.
+        space: asks a file system for all and free bytes.
     """
 
     run: Run = process.run
     nvml: Callable[[Path | None], Sighting] = _nvml
     uname: tuple[str, str] = field(default_factory=lambda: (os.uname().sysname, os.uname().machine))
     confstr: Callable[[str], str | None] = os.confstr
+    space: resources.Space = resources.space
 
 
 def probe(
@@ -48,6 +50,7 @@ def probe(
     *,
     level_of: Callable[[str], Version | None] = lambda _: None,
     name_to_capability: Callable[[str], Capability | None] = lambda _: None,
+    device_to_name: Callable[[str], str | None] = lambda _: None,
     deep: bool = False,
     outside: Outside | None = None,
 ) -> HostFacts:
@@ -58,8 +61,9 @@ def probe(
         root: below it lie ``/proc``, ``/sys``, ``/etc``, ``/usr``.
         level_of: the CUDA release that a driver speaks, by the knowledge base, for a driver that could not be asked.
         name_to_capability: the capability of a GPU by its name, for a source that does not tell it.
-        deep: also look for all toolkits, the compilers and the torch that is there, which starts programs; without it
-            only for the nvcc on PATH.
+        device_to_name: what a PCI device id is, for a GPU that no driver tells.
+        deep: also look for all toolkits, the compilers and the torch that is there, which starts programs, and for
+            free disk; without it only for the nvcc on PATH.
         outside: what else is asked.
 
     Raises:
@@ -67,16 +71,18 @@ def probe(
     """
     ask = outside or Outside()
     facts = surroundings(root, ask)
-    seen = name_capabilities(_driver(environ, root, ask, level_of), name_to_capability)
+    seen = name_capabilities(_driver(environ, root, ask, level_of, device_to_name), name_to_capability)
     around, noted = _around(environ, root, facts.kernel)
+    measured = _measured(root, ask, deep=deep)
     facts = replace(
         facts,
         detected=True,
         driver=seen.driver,
         gpus=seen.gpus or (),
         environment=around,
-        evidence=(*facts.evidence, *seen.evidence, *noted),
-        gaps=(*seen.gaps, *facts.gaps),
+        resources=measured.resources,
+        evidence=(*facts.evidence, *seen.evidence, *noted, *measured.evidence),
+        gaps=(*seen.gaps, *facts.gaps, *measured.gaps),
     )
     return _with_tools(facts, environ, root, ask, deep=deep)
 
@@ -107,7 +113,11 @@ def surroundings(root: Path = SLASH, outside: Outside | None = None) -> HostFact
 
 
 def _driver(
-    environ: Mapping[str, str], root: Path, ask: Outside, level_of: Callable[[str], Version | None]
+    environ: Mapping[str, str],
+    root: Path,
+    ask: Outside,
+    level_of: Callable[[str], Version | None],
+    device_to_name: Callable[[str], str | None],
 ) -> Sighting:
     """Driver and GPUs: NVML, then nvidia-smi, then the kernel's side."""
     kernel_side = system.see(root)
@@ -122,7 +132,7 @@ def _driver(
         seen.append(smi.see(environ, root, ask.run))
     found = merge((*seen, kernel_side))
     if found.driver is None and not found.gpus:
-        return replace(found, gaps=(*found.gaps, *system.idle_devices(root)))
+        return replace(found, gaps=(*found.gaps, *system.idle_devices(root, device_to_name)))
     return _completed(found, libraries.library_version(environ, root), level_of)
 
 
@@ -154,17 +164,39 @@ def _around(environ: Mapping[str, str], root: Path, kernel: str | None) -> tuple
         conda_prefix=environ.get("CONDA_PREFIX") or None,
         virtual_env=environ.get("VIRTUAL_ENV") or None,
         library_path=paths,
+        driver_capabilities=environ.get("NVIDIA_DRIVER_CAPABILITIES") if container else None,
+        device_nodes=resources.device_nodes(root),
+        libcuda=resources.find_libcuda(environ, root) if system.has_driver(root) else None,
     )
     named = [
         Evidence(f"environment.{fact}", variable, environ[variable])
-        for fact, variable in (("conda_prefix", "CONDA_PREFIX"), ("virtual_env", "VIRTUAL_ENV"))
+        for fact, variable in (
+            ("conda_prefix", "CONDA_PREFIX"),
+            ("virtual_env", "VIRTUAL_ENV"),
+            ("driver_capabilities", "NVIDIA_DRIVER_CAPABILITIES" if container else ""),
+        )
         if environ.get(variable)
     ]
+    if around.libcuda:
+        named.append(Evidence("environment.libcuda", around.libcuda.via, around.libcuda.path))
     listed = [
         Evidence(f"environment.library_path[{index}]", "LD_LIBRARY_PATH", f"{entry.path}: {', '.join(entry.libraries)}")
         for index, entry in enumerate(paths)
     ]
     return around, [*(item for item in (container, wsl) if item), *named, *listed]
+
+
+def _measured(root: Path, ask: Outside, *, deep: bool) -> resources.Measured:
+    found = resources.measure(root, ask.space)
+    if not deep:
+        return found
+    disk = resources.free_disk(ask.space)
+    return replace(
+        found,
+        resources=replace(found.resources, disk_mib=disk.resources.disk_mib),
+        evidence=(*found.evidence, *disk.evidence),
+        gaps=(*found.gaps, *disk.gaps),
+    )
 
 
 def _with_tools(facts: HostFacts, environ: Mapping[str, str], root: Path, ask: Outside, *, deep: bool) -> HostFacts:

@@ -31,12 +31,14 @@ class Completed:
         out: what it wrote on standard output, as text.
         err: the same for standard error.
         reason: why there is no good answer, in a few words; ``None`` after exit status 0.
+        late: it was stopped at its time limit.
     """
 
     code: int | None
     out: str = ""
     err: str = ""
     reason: str | None = None
+    late: bool = False
 
 
 def run(
@@ -46,6 +48,7 @@ def run(
     *,
     more: Mapping[str, str] | None = None,
     folder: str | None = None,
+    limit: int = LIMIT,
     tick: Callable[[], None] | None = None,
 ) -> Completed:
     """Run a program to its end; what fails is told in the value's ``reason``.
@@ -56,6 +59,7 @@ def run(
         environ: where PATH, HOME, LD_LIBRARY_PATH and TMPDIR come from; nothing else of it reaches the program.
         more: further variables for the program.
         folder: its working folder; this process's when none is named.
+        limit: bytes of each stream that are read; more is a failure.
         tick: called about once a second while the program says nothing.
     """
     import subprocess  # noqa: PLC0415 - 8 ms that a run without it does not need
@@ -80,7 +84,7 @@ def run(
     except (OSError, ValueError) as error:
         return Completed(code=None, reason=f"cannot be started: {getattr(error, 'strerror', None) or error}")
     with process:
-        return _collect(process, float("inf") if timeout is None else timeout, tick)
+        return _collect(process, float("inf") if timeout is None else timeout, limit, tick)
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:
@@ -92,20 +96,23 @@ def which(name: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _collect(process: subprocess.Popen[bytes], timeout: float, tick: Callable[[], None] | None) -> Completed:
+def _collect(
+    process: subprocess.Popen[bytes], timeout: float, limit: int, tick: Callable[[], None] | None
+) -> Completed:
     deadline = time.monotonic() + timeout
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
-        reason = _drain(process, out, err, deadline, tick)
+        reason = _drain(process, out, err, deadline, limit=limit, tick=tick)
         if reason is None:
             code, reason = _wait(process, deadline)
     finally:
         if process.returncode is None:
             with contextlib.suppress(OSError):  # it may just have ended
                 os.killpg(process.pid, signal.SIGKILL)
-    reason = f"no answer within {timeout:g} s" if reason == "late" else reason
-    return Completed(code=code, out=_text(out), err=_text(err), reason=reason)
+    late = reason == "late"
+    reason = f"no answer within {timeout:g} s" if late else reason
+    return Completed(code=code, out=_text(out, limit), err=_text(err, limit), reason=reason, late=late)
 
 
 def _drain(
@@ -113,6 +120,8 @@ def _drain(
     out: bytearray,
     err: bytearray,
     deadline: float,
+    *,
+    limit: int,
     tick: Callable[[], None] | None,
 ) -> str | None:
     import selectors  # noqa: PLC0415 - subprocess has loaded it
@@ -133,8 +142,8 @@ def _drain(
                 key.data.extend(data)
                 if not data:
                     selector.unregister(key.fileobj)
-                if len(key.data) > LIMIT:
-                    return f"wrote more than {LIMIT} bytes"
+                if len(key.data) > limit:
+                    return f"wrote more than {limit} bytes"
     return None
 
 
@@ -150,5 +159,5 @@ def _wait(process: subprocess.Popen[bytes], deadline: float) -> tuple[int | None
     return code, f"exit status {code}" if code else None
 
 
-def _text(data: bytearray) -> str:
-    return data[:LIMIT].decode("utf-8", "replace")
+def _text(data: bytearray, limit: int) -> str:
+    return data[:limit].decode("utf-8", "replace")

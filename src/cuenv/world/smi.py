@@ -58,6 +58,8 @@ def see(environ: Mapping[str, str], root: Path, run_: Run = run) -> Sighting:
     cuda = parse_banner(banner.out)
     if cuda is None:
         gaps.append(Gap("driver.cuda", "nvidia-smi", "its banner names no CUDA version"))
+    if seen.gpus:
+        gaps.append(Gap("gpus.modes", "nvidia-smi", "MIG and ECC are asked of NVML alone"))
     known = seen.driver.version if seen.driver else None
     level = () if cuda is None else (Evidence("driver.cuda", "nvidia-smi", f"CUDA Version: {cuda}"),)
     return Sighting(

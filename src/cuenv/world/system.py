@@ -90,8 +90,11 @@ def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | N
     return Driver(kernel_module=number)
 
 
-def idle_devices(root: Path) -> tuple[Gap, ...]:
-    """What says that a GPU is there, on a machine whose driver did not answer: the PCI bus, or a Jetson's system."""
+def idle_devices(root: Path, device_to_name: Callable[[str], str | None]) -> tuple[Gap, ...]:
+    """What says that a GPU is there, on a machine whose driver did not answer: the PCI bus, or a Jetson's system.
+
+    ``device_to_name`` says what a PCI device id is, such as ``H100 (9.0)``.
+    """
     found = []
     if is_file(root / TEGRA):
         found.append(Gap("gpus", f"/{TEGRA}", "this is a Jetson, whose GPU no source tells; name it with --gpu"))
@@ -102,8 +105,11 @@ def idle_devices(root: Path) -> tuple[Gap, ...]:
             continue
         device = read(root, f"{PCI}/{entry}/device").text.strip()
         bound = Path(os.path.realpath(root / PCI / entry / "driver")).name
-        holder = f"bound to {bound}" if bound != "driver" else "bound to no driver"
-        found.append(Gap("gpus", f"/{PCI}/{entry}", f"an NVIDIA GPU is there (device {device}), {holder}"))
+        holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to none"
+        why = "its driver cannot be reached from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
+        name = device_to_name(device)
+        what = f"GPU seen on the PCI bus: {name}" if name else f"GPU seen on the PCI bus (device {describe(device)})"
+        found.append(Gap("gpus", f"/{PCI}/{entry}", f"{what}, but {why}"))
     return tuple(found[:_MAX_GPUS])
 
 

@@ -1,0 +1,165 @@
+"""Environment files of somebody's editor, habit or neighbour: a right answer or a clear no, nothing half-written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from channel_builder import Server, pkg, write
+from commands import HOST, run
+from pip_index import index, wheel
+
+LOCKS = {"conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml"}
+PIP = "channels: [conda-forge]\ndependencies: [python, pip, {pip: [%s]}]\n"
+HASH = "0" * 64
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> str:
+    packages = [
+        pkg("python", "3.11.9"),
+        pkg("python", "3.12.7"),
+        pkg("pip", "25.0", subdir="noarch", noarch="python", depends=("python",)),
+        pkg("a", "1.0"),
+    ]
+    return f"conda-forge={write(tmp_path_factory.mktemp('channel'), {'conda-forge': packages}).mirrors[0].target}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("index")
+    wheel(folder, "tool", "1.0", "more; extra == 'big'", extras=["big"])
+    wheel(folder, "more", "1.0")
+    with index(folder) as running:
+        yield running
+
+
+def locked(folder: Path, text: str, mirror: str, url: str, *more: str) -> tuple[int, str, set[str]]:
+    """The exit code, what was said, and what lies there beside the environment file."""
+    (folder / "environment.yml").write_bytes(text.encode())
+    words = ("lock", *HOST, "--mirror", mirror, "--no-progress", *more)
+    done = run(*words, folder=folder, UV_DEFAULT_INDEX=f"{url}/simple", NO_PROXY="*", UV_HTTP_RETRIES="0")
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+    written = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {"environment.yml"}
+    return done.returncode, done.stderr, written
+
+
+REFUSED = {
+    "tabs": ("channels:\n\t- conda-forge\ndependencies: [python]\n", 3, "indented by spaces, never by tabs"),
+    "a duplicate key": ("dependencies: [python]\nchannels: [conda-forge]\ndependencies: [a]\n", 3, "stands twice"),
+    "an alias to nothing": ("channels: *c\ndependencies: [python]\n", 3, "alias"),
+    "a merge key": ("b: &b {name: x}\n<<: *b\nchannels: [conda-forge]\ndependencies: [python]\n", 3, "merge keys"),
+    "nodefaults alone": ("channels: [nodefaults]\ndependencies: [python]\n", 3, "leaves no channel"),
+    "two Pythons": ("channels: [conda-forge]\ndependencies: [python=3.11, python=3.12]\n", 1, "both must hold"),
+    "a URL": (PIP % "'https://x.example/t-1.0-py3-none-any.whl'", 1, "CU514"),
+    "a URL with a name": (PIP % "'t @ https://x.example/t-1.0.tar.gz'", 1, "write NAME @ URL#sha256=HASH"),
+    "a local path": (PIP % "./tool", 1, "a path on this machine"),
+    "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", 1, "a branch can move"),
+    "an extra that is none": (PIP % "'tool[big'", 1, "CU514"),
+    "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),
+    "an option": (PIP % "'--index-url https://me:hunter2@x.example/simple'", 1, "an option of pip"),
+    "a package that nobody has": (PIP % "nobody-has-this", 3, "holds nobody-has-this"),
+    "an escape sequence": (PIP % '"tool\\e[2J"', 3, "on one line"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_clear_no_and_nothing_written(name: str, tmp_path: Path, mirror: str, server: Server) -> None:
+    text, code, says = REFUSED[name]
+    found, said, written = locked(tmp_path, text, mirror, server.url)
+    assert (found, written) == (code, set()), said
+    assert says in said
+    assert "hunter2" not in said
+
+
+GOOD = {
+    "CRLF": ("channels:\r\n- conda-forge\r\ndependencies:\r\n- python=3.12\r\n", "", {"python": "3.12.7"}),
+    "anchors": ("channels: &c [conda-forge]\nx: *c\ndependencies: [&p python]\n", "'x': ignored", {"python": "3.12.7"}),
+    "selectors": (
+        "channels: [conda-forge]\ndependencies:\n- python\n- a  # [win]\n",
+        "the selector 'win' is a plain comment here",
+        {"a": "1.0", "python": "3.12.7"},
+    ),
+    "nodefaults": (
+        "channels: [conda-forge, nodefaults]\ndependencies: [python=3.11]\n",
+        "'nodefaults' ignored",
+        {"python": "3.11.9"},
+    ),
+    "a byte order mark": ("\ufeffchannels: [conda-forge]\ndependencies: [a]\n", "", {"a": "1.0"}),
+    "an extra": (PIP % "'tool[big]'", "", {"pip": "25.0", "python": "3.12.7", "tool": "1.0", "more": "1.0"}),
+    "a marker that holds": (
+        PIP % "\"tool; sys_platform == 'linux'\"",
+        "",
+        {"pip": "25.0", "python": "3.12.7", "tool": "1.0"},
+    ),
+    "a marker that does not hold": (PIP % "'tool; os_name == \"nt\"'", "", {"pip": "25.0", "python": "3.12.7"}),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_is_only_unusual_is_locked(name: str, tmp_path: Path, mirror: str, server: Server) -> None:
+    text, says, packages = GOOD[name]
+    code, said, written = locked(tmp_path, text, mirror, server.url)
+    assert code == 0, said
+    assert written - {"requirements-linux-64.lock.txt"} == LOCKS
+    assert says in said
+    entries = yaml.safe_load((tmp_path / "conda-lock.yml").read_text())["package"]
+    assert {item["name"]: item["version"] for item in entries} == packages
+
+
+def test_a_marker_that_never_holds_can_be_checked(tmp_path: Path, mirror: str, server: Server) -> None:
+    """Nothing is locked for pip then, and the lock is whole all the same."""
+    assert locked(tmp_path, GOOD["a marker that does not hold"][0], mirror, server.url)[0] == 0
+    assert run("lock", "--check", folder=tmp_path).returncode == 0
+    checked = run("check", *HOST, folder=tmp_path)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_an_index_that_is_down_leaves_the_old_lock(tmp_path: Path, mirror: str, server: Server) -> None:
+    assert locked(tmp_path, PIP % "tool", mirror, server.url)[0] == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    code, said, _ = locked(tmp_path, PIP % "tool, more", mirror, "http://127.0.0.1:9")
+    assert code == 3
+    assert "cannot be reached" in said
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert {**after, "environment.yml": before["environment.yml"]} == before
+
+
+def test_a_package_without_hashes(tmp_path: Path, mirror: str, server: Server) -> None:
+    with index(server.folder, hashes="") as bare:
+        code, said, written = locked(tmp_path, PIP % "tool", mirror, bare.url)
+    assert (code, written) == (0, LOCKS | {"requirements-linux-64.lock.txt"}), said  # uv hashes the file itself
+    assert "--hash=sha256:" in (tmp_path / "requirements-linux-64.lock.txt").read_text()
+    with index(server.folder, hashes="md5") as weak:
+        (tmp_path / "weak").mkdir()
+        code, said, written = locked(tmp_path / "weak", PIP % "tool", mirror, weak.url)
+    assert (code, written) == (1, set())
+    assert "CU513" in said
+
+
+def test_a_repair_does_not_promise_what_is_asked_of_pip(tmp_path: Path, mirror: str, server: Server) -> None:
+    said = locked(tmp_path, PIP % "./tool", mirror, server.url)[1]
+    assert "--repair" not in said
+    code, said, written = locked(tmp_path, PIP % "./tool", mirror, server.url, "--repair", "-o", str(tmp_path / "new"))
+    assert (code, written) == (1, set())
+    assert "CU514" in said
+    assert "nothing to repair" not in said
+
+
+def test_two_profiles_for_one_environment(tmp_path: Path) -> None:
+    done = run("resolve", *HOST, "--profile", "inference", "--profile", "jit-dev", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--profile stands for 'inference' and 'jit-dev'" in done.stderr
+    same = run("resolve", *HOST, "--profile", "inference", "--profile", "inference", folder=tmp_path)
+    assert same.returncode == 0, same.stderr
+
+
+def test_a_profile_that_contradicts_itself(tmp_path: Path) -> None:
+    (tmp_path / "odd.yml").write_text("name: odd\nstory: two wishes\npytorch: '2.7'\nwith: ['pytorch=2.4']\n")
+    done = run("resolve", *HOST, "--profile", "odd.yml", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pytorch=2.4: pytorch is what cuenv chooses" in done.stderr
