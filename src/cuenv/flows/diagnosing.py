@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuenv.checks import Check
 from cuenv.diagnosis import Diagnosis, diagnose
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
+from cuenv.flows.check_asked import Asked
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.guidance import Guidance
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding, Report, report
 from cuenv.urls import printable
-from cuenv.world.files import is_file
 from cuenv.world.guidance import load_guidance
 from cuenv.world.prefix import find_prefix
 from cuenv.world.streams import file_blocks, stdin_blocks
@@ -80,46 +79,43 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     Raises:
         InputError: the named folder is no environment.
     """
-    from cuenv.machine import machine_findings  # noqa: PLC0415 - a log needs none of it
+    from cuenv.flows.check_asked import checked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.machine import machine_findings  # noqa: PLC0415 - as above
 
     guidance = load_guidance(knowledge)
     facts = host_facts(options, knowledge)
-    found = [*machine_findings(facts, None, knowledge), *_gpus(facts), *_shadows(facts)]
-    active = prefix or _active(options)
+    what = _at_hand(options, prefix)
+    found: list[Finding] = []
     fine: list[str] = []
-    looked = []
-    if active is not None:
-        checks = _environment(active, options, knowledge)
-        found += [finding for check in checks for finding in check.findings]
-        fine += [f"{check.name}: {check.says}" for check in checks if check.status == "ok"]
-        looked.append(f"the environment {active}")
-    elif is_file("conda-lock.yml"):
-        from cuenv.flows.checking import check as check_lock  # noqa: PLC0415 - only where a lock lies here
-
-        found += check_lock(Path("conda-lock.yml"), options, knowledge).report.findings
-        looked.append("conda-lock.yml in this folder")
+    for one in checked(what, options, knowledge) if what else ():
+        found += one.report.findings
+        fine += [f"{check.name}: {check.says}" for check in one.checks if check.status == "ok"]
+    if what is None or what.prefix is None:
+        found += machine_findings(facts, None, knowledge)
+    codes = {finding.code for finding in found}
+    found += () if codes & {"CU409", "CU417"} else _gpus(facts)
+    found += () if "CU232" in codes else _shadows(facts)
+    shows = {item.code: tuple(row.id for row in guidance.symptoms if item.code in row.codes) for item in found}
+    looked = [str(path) for path in (what.lock, what.prefix) if path] if what else []
+    title = f"{facts.label}: {' and '.join(looked) or 'no environment is active, and no lock lies here'}"
     fine += _fine(facts, found)
-    shows = {finding.code: tuple(row.id for row in guidance.symptoms if finding.code in row.codes) for finding in found}
-    title = f"{facts.label} and {' and '.join(looked)}" if looked else f"{facts.label}; no environment is active"
     return Looked(report=report(title, found), fine=tuple(fine), shows=shows, facts=facts, guidance=guidance)
 
 
-def _active(options: HostOptions) -> Path | None:
-    """The active environment; only of the machine at hand, and only where it still is one."""
-    name = options.environ.get("CONDA_PREFIX") or options.environ.get("VIRTUAL_ENV")
-    if options.given or not name:
-        return None
+def _at_hand(options: HostOptions, prefix: Path | None) -> Asked | None:
+    """The environment that is named; else the lock in this folder, and on the machine at hand what is active."""
+    from cuenv.flows.check_asked import asked  # noqa: PLC0415 - a log needs none of it
+
+    environ = {} if options.given else options.environ
     try:
-        find_prefix(Path(name))
+        what = asked(None, environ, prefix=prefix)
+        if prefix is None and what.prefix is not None:
+            find_prefix(what.prefix)
     except InputError:
-        return None
-    return Path(name)
-
-
-def _environment(prefix: Path, options: HostOptions, knowledge: Knowledge) -> tuple[Check, ...]:
-    from cuenv.flows.prefix_checking import check_prefix  # noqa: PLC0415 - only with an environment
-
-    return check_prefix(prefix, options, knowledge).checks
+        if prefix is not None:
+            raise
+        return None  # nothing is there, or what the variables name is gone
+    return what
 
 
 def _gpus(facts: HostFacts) -> Iterator[Finding]:
