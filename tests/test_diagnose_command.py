@@ -26,7 +26,7 @@ def test_a_log_is_explained_on_a_host(tmp_path: Path) -> None:
     assert done.stdout.startswith("cause    the NVIDIA driver is too old for the CUDA major")
     assert "line 6: RuntimeError: CUDA error" in done.stdout
     assert "         cuenv resolve --host a800-470 --cuda 11.8 -o environment.yml\n" in done.stdout
-    assert "CU401 would have told it before: cuenv why CU401" in done.stdout
+    assert "codes    CU401, CU274 would have told it before: cuenv why CU401" in done.stdout
 
 
 def test_the_command_that_it_gives_works(tmp_path: Path) -> None:
@@ -164,7 +164,17 @@ def test_without_a_log_the_active_environment_is_looked_at(tmp_path: Path) -> No
         assert "no environment is active" in text
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
     _, text = on_a_terminal(tmp_path, CONDA_PREFIX=str(tmp_path / "env"))
-    assert f"the environment {tmp_path / 'env'}" in text
+    assert text.startswith(f"this machine: {tmp_path / 'env'}\n")
+    code, text = on_a_terminal(tmp_path, "--prefix", str(tmp_path / "env"), "--json")
+    assert code in (0, 1)
+    assert json.loads(text)["fine"]
+
+
+def test_without_a_log_a_lock_in_the_folder_is_judged(tmp_path: Path) -> None:
+    assert run("demo", "--dir", "made", folder=tmp_path).returncode == 0
+    code, text = on_a_terminal(tmp_path / "made", *HOST)
+    assert "conda-lock.yml" in text.splitlines()[0]
+    assert code in (0, 1)
 
 
 # -- codes and symptoms, linked both ways
