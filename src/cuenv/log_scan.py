@@ -35,6 +35,7 @@ _FAILURE = re.compile(
 )
 _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "torch": (b"+cu", re.compile(rb"\b([1-9]\.[0-9]{1,2}\.[0-9]{1,2}\+cu[0-9]{2,3})\b")),
+    "cuda": (b"CUDA used to build PyTorch: ", re.compile(rb"CUDA used to build PyTorch: ([0-9]{1,2}\.[0-9])\b")),
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
 }
@@ -65,7 +66,7 @@ class Scan:
     Attributes:
         sightings: in the order of their first lines.
         failures: the last lines that look like a failure, each with its number, whether a symptom knows them or not.
-        mentions: what the log says in passing: ``torch``, ``driver``, ``deepspeed``.
+        mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
     """
 
     sightings: tuple[Sighting, ...]

@@ -66,7 +66,8 @@ def torch_of(case: Case) -> tuple[Version | None, Version | None]:
         if wheel:
             return version_in(wheel.version), _wheel_cuda(wheel.version) or _by_runtime(case.prefix)
     text = case.mentions.get("torch", "")
-    return (version_in(text), _wheel_cuda(text)) if text else (None, None)
+    cuda = version_in(case.mentions.get("cuda", ""))
+    return version_in(text), _wheel_cuda(text) or cuda
 
 
 def driver_of(case: Case) -> str | None:
@@ -181,7 +182,15 @@ def driver_level(case: Case) -> Joined:
         return Joined(because=(f"the driver speaks CUDA {level}",))
     first = case.knowledge.native_driver(wanted)
     needs = f": CUDA {wanted} came with driver {first}" if first else ""
-    return Joined(because=(f"the driver speaks CUDA {level}, which is {_order(level, wanted)} {wanted}{needs}",))
+    because = (f"the driver speaks CUDA {level}, which is {_order(level, wanted)} {wanted}{needs}",)
+    driver, floor, runs = driver_of(case), floor_of(wanted, case.knowledge), newest_for(case, level)
+    if runs and floor and driver and reaches(driver, floor[0]) is False:
+        said = (
+            f"driver {driver} is below {floor[0]}, the floor of CUDA {wanted.major}.x: to skip the check would not help"
+        )
+        command = f"cuenv resolve {host_words(case.facts)} --cuda {runs} -o environment.yml".replace("  ", " ")
+        return Joined(because=(*because, said), command=command)
+    return Joined(because=because)
 
 
 def _order(level: Version, wanted: Version) -> str:
@@ -195,11 +204,15 @@ def cuda_available(case: Case) -> Joined:
         host = host_words(case.facts)
         command = f"cuenv resolve {host} -o environment.yml".replace("  ", " ")
         return Joined(because=(f"torch {release} of this environment is a CPU build",), command=command)
+    level = level_of(case)
+    if cuda is None and level is not None:  # whether the driver is to blame depends on a build that nobody named
+        return Joined(
+            because=(f"the driver speaks CUDA {level}; it runs builds for CUDA up to {newest_for(case, level)}",)
+        )
     found = driver_floor(case)
-    if found.command or level_of(case) is None:
+    if found.command or level is None:
         return found
-    said = f"torch is built for CUDA {cuda}, which this driver runs" if cuda else ""
-    return Joined(because=(*found.because, *([said] if said else [])))
+    return Joined(because=(*found.because, f"torch is built for CUDA {cuda}, which this driver runs"))
 
 
 def glibc(case: Case) -> Joined:

@@ -35,6 +35,9 @@ def toolchain(case: Case) -> Joined:
         there = [name for name in ("cuda-nvcc", "cuda-nvcc-impl", "cudatoolkit-dev") if case.prefix.package(name)]
         lacking = [name for name in _HEADERS if not case.prefix.package(name)]
         because.append(f"{case.prefix.path} holds {' and '.join(there) or 'no nvcc'}" + _without(lacking))
+        if there and not lacking:
+            because.append("all of it is there: builds do not look where conda-forge puts it")
+            return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
     if cuda is None:
         return Joined(because=tuple(because), command=_resolve(case))
     because.append(f"torch is built for CUDA {cuda}")
