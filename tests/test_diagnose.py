@@ -405,20 +405,16 @@ def test_credentials_and_escapes_of_a_log_are_not_shown() -> None:
 @pytest.mark.slow
 def test_a_hundred_megabytes_on_standard_input(tmp_path: Path) -> None:
     line = b"[rank1]: {'loss': 1.25, 'grad_norm': 0.5, 'epoch': 0.01}  12%|##   | 123/1000 [00:12<01:23, 1.2it/s]\n"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cuenv", "diagnose", "-", "--host", "rtx4090-535", "--no-config"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=tmp_path,
-    )
-    assert process.stdin
-    for _ in range(100):
-        process.stdin.write(line * ((1 << 20) // len(line)))
-    process.stdin.write(OOM)
-    process.stdin.close()
-    assert process.stdout
-    text = process.stdout.read().decode()
-    assert process.wait() == 1
+    words = [sys.executable, "-m", "cuenv", "diagnose", "-", "--host", "rtx4090-535", "--no-config"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        for _ in range(100):
+            process.stdin.write(line * ((1 << 20) // len(line)))
+        process.stdin.write(OOM)
+        process.stdin.close()
+        text = process.stdout.read().decode()
+        assert process.wait() == 1
     assert "cuda-out-of-memory" in text
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 400 * 1024  # kilobytes, of the largest child
 
