@@ -58,10 +58,12 @@ def folder(tmp_path: Path, server: Faulty) -> Path:
         "channels: [conda-forge]\ndependencies:\n  - leaf\n"
         f"  - pip: ['six @ https://me:{SECRET['pip']}@example.org/six-1.0-py3-none-any.whl']\n"
     )
+    index = f"https://me:{SECRET['index']}@example.org/simple"
+    (made / "training.log").write_text(f"Looking in indexes: {index}\nRuntimeError: CUDA out of memory at {index}\n")
     return made
 
 
-INPUTS = {".condarc", ".netrc", "environment.yml", "pip.yml", "cuenv.toml"}
+INPUTS = {"training.log", ".condarc", ".netrc", "environment.yml", "pip.yml", "cuenv.toml"}
 
 
 def leaks(root: Path) -> dict[str, str]:
@@ -96,6 +98,10 @@ def test_no_secret_comes_out_of_any_command(folder: Path, server: Faulty) -> Non
         (None, ("lock", "--repair", "-o", "new.yml", *HOST)),
         (None, ("lock", "pip.yml", *HOST)),
         (None, ("lock", "pip.yml", *HOST, "--json", "-v")),
+        (None, ("diagnose", "training.log", *HOST, "-v")),
+        (None, ("diagnose", "training.log", *HOST, "--json")),
+        (None, ("export", "dockerfile", "-o", ".")),
+        (None, ("export", "github-action", "-o", "workflow.yml")),
         (0, ("config",)),
         (0, ("config", "--json")),
         (0, ("inspect", "--json")),
