@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from channel_builder import edit, pkg, write
-from commands import HOST, run
+from commands import HOST, inside, run
 
 ESCAPE = "\x1b[2J\x1b]0;owned\x07\r\u202e\x9b31m\x7f"
 Change = Callable[[dict[str, Any]], None]
@@ -75,29 +74,7 @@ def harmless(text: str) -> bool:
     return all(char.isprintable() or char == "\n" for char in text)
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run a command in a folder, in this process: exit code, stdout, stderr."""
-    from cuenv.cli.main import run as main
-
-    for name in list(os.environ):
-        if name.startswith(("CUENV_", "CONDA_", "FORCE_COLOR")):
-            monkeypatch.delenv(name)
-
-    def command(folder: Path, *words: str | Path) -> tuple[int, str, str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("HOME", str(folder))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        code = int(main([str(word) for word in words]))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return command
-
-
-def test_a_record_of_an_enemy_is_refused_or_locked_as_what_it_is(
-    tmp_path: Path, typed: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_record_of_an_enemy_is_refused_or_locked_as_what_it_is(tmp_path: Path) -> None:
     usual: dict[str, bytes] | None = None
     for number, (name, change) in enumerate({"nothing": lambda _: None, **RECORDS}.items()):
         folder = tmp_path / str(number)
@@ -105,18 +82,18 @@ def test_a_record_of_an_enemy_is_refused_or_locked_as_what_it_is(
         edit(folder / "channel/conda-forge/linux-64", change)
         (folder / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [leaf]\n")
         words = ("lock", *HOST, "--mirror", f"conda-forge={folder / 'channel/conda-forge'}")
-        code, out, err = typed(folder, *words)
-        assert code in (0, 1, 3), (name, err)
-        assert harmless(out + err), (name, err)
+        done = inside(*words, folder=folder)
+        assert done.returncode in (0, 1, 3), (name, done.stderr)
+        assert harmless(done.stdout + done.stderr), (name, done.stderr)
         made = {path.name: path.read_bytes() for path in folder.glob("conda-*")}
         usual = usual or made
         assert len(usual) == 3
-        assert made == (usual if code == 0 else {}), name
-        if code:
-            again, out, err = typed(folder, *words, "--json")
-            assert (again, err) == (code, "")
-            assert json.loads(out)
-            assert harmless(out), (name, out)
+        assert made == ({} if done.returncode else usual), name
+        if done.returncode:
+            again = inside(*words, "--json", folder=folder)
+            assert (again.returncode, again.stderr) == (done.returncode, "")
+            assert json.loads(again.stdout)
+            assert harmless(again.stdout), (name, again.stdout)
 
 
 LOCK_FIELDS = ("name", "version", "url", "platform", "manager", "category", "hash")
@@ -152,7 +129,7 @@ def test_a_lock_of_an_enemy_shows_no_escapes(tmp_path: Path, lock_text: str, val
         spot(data)
         (tmp_path / "other.yml").write_text(json.dumps(data))
         command = [("check", "other.yml", *HOST), ("diff", "conda-lock.yml", "other.yml"), ("check", "other.yml")]
-        done = run(*command[number % 3], folder=tmp_path)
+        done = inside(*command[number % 3], folder=tmp_path)
         assert done.returncode in (0, 1, 3), (number, done.stderr)
         assert harmless(done.stdout + done.stderr), (number, done.stdout, done.stderr)
 
@@ -185,7 +162,7 @@ def test_an_environment_of_an_enemy_shows_no_escapes(tmp_path: Path) -> None:
         (folder / "INSTALLER").write_text(ESCAPE)
     (site / f"lib{ESCAPE}.so").write_bytes(b"\x7fELF\x02\x01\x01")
     for more in ((), ("-v",), ("--json",), ("--format", "markdown"), ("--format", "github")):
-        done = run("check", "--prefix", "env", *HOST, *more, folder=tmp_path)
+        done = inside("check", "--prefix", "env", *HOST, *more, folder=tmp_path)
         assert done.returncode in (0, 1), done.stderr
         assert harmless(done.stdout + done.stderr), (more, done.stdout, done.stderr)
     done = run("scan", "env", folder=tmp_path)

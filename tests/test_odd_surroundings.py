@@ -19,14 +19,9 @@ from commands import HOST, run
 FILE = "channels: [conda-forge]\ndependencies: [leaf]\n"
 NAMES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml")
 ODD = {
-    "spaces": " two  words ",
-    "quotes": 'it\'s "so" `x` $HOME',
-    "a line end": "one\ntwo",
-    "an escape": "red\x1b[31m",
-    "unicode": "Zürich 東京 ✓",
-    "an option": "-rf --help",
-    "a glob": "*[a-z]?{x,y}~#%",
-    "something like a URL": "http:/%2e%2e?q#f",
+    "spaces, quotes and globs": ' two  it\'s "so" `x` $HOME *[a-z]?{x,y}~#% ',
+    "line ends, escapes and letters": "one\ntwo \x1b[31m Zürich 東京 ✓",
+    "what looks like options and URLs": "-rf --help/http:/%2e%2e?q#f",
 }
 CLOCK = """
 #define _GNU_SOURCE
@@ -102,10 +97,10 @@ def test_a_path_that_the_solver_cannot_be_told_is_refused(tmp_path: Path, channe
     assert run("resolve", *HOST, "-o", "new.yml", folder=folder).returncode == 0  # which needs no solver
 
 
-@pytest.mark.parametrize("name", [ODD["spaces"], ODD["quotes"], ODD["a glob"], ODD["an option"], ODD["unicode"]])
+@pytest.mark.parametrize("name", [ODD["spaces, quotes and globs"], ODD["what looks like options and URLs"], "Zürich"])
 def test_the_command_that_is_shown_can_be_copied(tmp_path: Path, channel: Path, name: str) -> None:
     folder = tmp_path / name
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "environment.yml").write_text(FILE)
     mirror = f"conda-forge={channel}"
     done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path)
@@ -135,8 +130,8 @@ def test_a_machine_without_a_home(tmp_path: Path, channel: Path, usual: dict[str
     command = [sys.executable, "-m", "cuenv"]
     mirror = f"conda-forge={channel}"
     environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    for home in ({}, {"HOME": ""}, {"HOME": "/nonexistent"}):
-        for words in (("lock", *HOST, "--mirror", mirror), ("check", *HOST), ("config",), ("inspect", "--json")):
+    for home in ({}, {"HOME": "/nonexistent"}):
+        for words in (("lock", *HOST, "--mirror", mirror), ("check", *HOST), ("inspect", "--json")):
             done = subprocess.run(
                 [*command, *words], cwd=tmp_path, env={**environ, **home}, capture_output=True, text=True, check=False
             )
@@ -145,10 +140,10 @@ def test_a_machine_without_a_home(tmp_path: Path, channel: Path, usual: dict[str
 
 
 def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
-    folder = tmp_path / ODD["unicode"]
+    folder = tmp_path / ODD["line ends, escapes and letters"]
     folder.mkdir()
-    (folder / "environment.yml").write_text(f"# {ODD['unicode']}\n{FILE}", encoding="utf-8")
-    for locale in ("C", "POSIX", "no_WHERE"):
+    (folder / "environment.yml").write_text(f"# Zürich 東京 ✓\n{FILE}", encoding="utf-8")
+    for locale in ("C", "no_WHERE"):
         more: dict[str, Any] = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
         mirror = f"conda-forge={channel}"
         done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path, **more)
@@ -158,7 +153,7 @@ def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) ->
         assert run("explain", "gpu", "RTX 4090", folder=tmp_path, **more).returncode == 0
 
 
-@pytest.mark.parametrize("clock", ["0", "1000000000", "4102444800"], ids=["1970", "2001", "2100"])
+@pytest.mark.parametrize("clock", ["0", "4102444800"], ids=["1970", "2100"])
 def test_a_clock_that_is_wrong(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, channel: Path, usual: dict[str, bytes], clock: str
 ) -> None:
