@@ -103,7 +103,11 @@ def audit(session: nox.Session) -> None:
     session.run("pip-audit", *words, *session.posargs, success_codes=[0, 1], silent=True)
     if not told.is_file() or not told.read_text(encoding="utf-8").strip():
         session.skip("the service that knows weaknesses cannot be reached; the licences are fine")
-    weak = [one for one in json.loads(told.read_text(encoding="utf-8"))["dependencies"] if one.get("vulns")]
+    known = [one for one in json.loads(told.read_text(encoding="utf-8"))["dependencies"] if "vulns" in one]
+    if not known:
+        session.skip("the index that is used here knows nothing of weaknesses; the licences are fine")
+    session.log(f"{len(known)} packages audited")
+    weak = [one for one in known if one["vulns"]]
     for one in weak:
         session.warn(f"{one['name']} {one['version']}: {', '.join(item['id'] for item in one['vulns'])}")
     if weak:

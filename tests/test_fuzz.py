@@ -32,6 +32,7 @@ from cuenv.formats.dockerfile import parse as dockerfile
 from cuenv.knowledge import Knowledge
 from cuenv.lint import Machine
 from cuenv.log_scan import scan
+from cuenv.symptoms import Symptom
 from cuenv.tables import merge
 from cuenv.world.guidance import load_guidance
 from cuenv.world.knowledge import load
@@ -85,9 +86,14 @@ def knowledge_row(source: str) -> object:
     return merge(base(), {"gpus": content})
 
 
+@lru_cache(maxsize=1)
+def symptoms() -> tuple[Symptom, ...]:
+    return load_guidance(base()).symptoms
+
+
 def logs(data: bytes) -> object:
     middle = len(data) // 2
-    return scan([data[:middle], data[middle:]], load_guidance(base()).symptoms)
+    return scan([data[:middle], data[middle:]], symptoms())
 
 
 def section(data: bytes) -> object:
