@@ -22,6 +22,8 @@ COMMANDS = {
     "lock": "solve environment.yml and write its lock files",
     "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock against a host, its environment file and the laws",
+    "install": "make the environment of a lock or a bundle, whole or not at all",
+    "bundle": "everything that a lock names in one folder or tar, for sites without network",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
