@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import requests
 
 _CONNECT, _READ = 20, 60
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _LIMIT = 1 << 36
 """Bytes that no package has: a server that never ends is stopped."""
 _RANGE = re.compile(r"bytes (\d+)-")

@@ -237,7 +237,7 @@ def _grow(place: Place, part: Path, connection: Connection, count: _Count) -> No
             failed = 0 if grown >= _PROGRESS_BYTES else failed + 1
             if failed > connection.sources.retries:
                 raise ChannelError(f"{place.shown}: {error}", hint="run it again: what is there is kept") from error
-            count.stop.wait(min(error.wait if error.wait is not None else 0.5 * 2**failed, _LONGEST))
+            count.stop.wait(min(error.wait if error.wait is not None else 0.25 * 2**failed, _LONGEST))
         else:
             return
 
