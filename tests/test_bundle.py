@@ -84,7 +84,15 @@ def test_places_follow_from_names() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["..%2f..%2fetc%2fa-1-0.conda", "a\nb-1-0.conda", "-rf-1-0.conda", ".a-1-0.conda", "a-1-0.exe", "a b-1-0.conda", ""],
+    [
+        "..%2f..%2fetc%2fa-1-0.conda",
+        "a\nb-1-0.conda",
+        "-rf-1-0.conda",
+        ".a-1-0.conda",
+        "a-1-0.exe",
+        "a b-1-0.conda",
+        "",
+    ],
 )
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="which is no name of one"):
@@ -171,7 +179,9 @@ def test_links(place: str, target: str, out: bool) -> None:
 
 
 def test_a_lock_is_cleaned_and_says_the_same() -> None:
-    torch = PipLocked(name="torch", version="1", url="https://index.example.com/packages/t/torch-1.whl", sha256="0" * 64)
+    torch = PipLocked(
+        name="torch", version="1", url="https://index.example.com/packages/t/torch-1.whl", sha256="0" * 64
+    )
     wanted = items([solution(package(), pip=(torch,))])
     text = (
         'channels: {"url":"https://me:hunter2@conda.anaconda.org/t/secrettoken/conda-forge"}\n'

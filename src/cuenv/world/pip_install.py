@@ -73,6 +73,7 @@ def install_pip(
     if done.reason:
         raise OutsideError(f"the pip part cannot be installed: {_last(done)}", hint=_hint(sources, offline=offline))
     shutil.rmtree(scratch)
+    (prefix / ".lock").unlink(missing_ok=True)  # uv's own, while it works
 
 
 def _python(prefix: Path, environ: Mapping[str, str]) -> Path:

@@ -102,7 +102,11 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
             raise OutsideError(f"{shown(error.filename or prefix)}: {why(error)}", hint="df -h") from error
         raise
     if aside.is_dir():
-        _remove(aside)
+        try:
+            _remove(aside)
+        except BaseException:  # Ctrl-C comes too late to undo anything: the new one is whole
+            _remove(aside)
+            raise
 
 
 def _back(prefix: Path, aside: Path, *, existed: bool) -> None:

@@ -28,13 +28,12 @@ case "$(uname -s)-$(uname -m)" in
     Linux-aarch64) platform=linux-aarch64 ;;
     *) fail 3 "this bundle holds nothing for $(uname -s) on $(uname -m)" ;;
 esac
-[ -f "explicit-$platform.txt" ] || fail 3 "this bundle holds nothing for $platform"
-
 command -v sha256sum >/dev/null 2>&1 || fail 4 'sha256sum is not here, so the bundle cannot be verified'
 if ! told=$(LC_ALL=C sha256sum -c SHA256SUMS 2>&1); then
     printf '%s\n' "$told" | grep -v ': OK$' >&2 || :
     fail 3 'the bundle is not whole: copy it again'
 fi
+[ -f "explicit-$platform.txt" ] || fail 3 "this bundle holds nothing for $platform"
 
 if [ -d "$prefix" ] && [ ! -L "$prefix" ]; then
     rmdir -- "$prefix" 2>/dev/null || fail 3 "$prefix is not empty: name another folder"
