@@ -34,7 +34,7 @@ def python() -> Package:
     """A Python of its own folder: the one that runs the tests, as a virtual environment."""
     real = os.path.realpath(sys.executable)
     wrapper = f'#!/bin/bash\nexec -a "$0" {shlex.quote(real)} "$@"\n'
-    config = f"home = {os.path.dirname(real)}\ninclude-system-site-packages = true\n"
+    config = f"home = {Path(real).parent}\ninclude-system-site-packages = true\n"
     files = {"bin/python": wrapper, "bin/python3": wrapper, "pyvenv.cfg": config}
     files[f"lib/python{HERE}/site-packages/README.txt"] = "packages\n"
     return pkg("python", f"{HERE}.9", "h_0", files=files)
@@ -78,7 +78,7 @@ def mirrors(sources: Sources) -> list[str]:
 def cuenv(folder: Path, *words: str | Path, sources: Sources | None = None, **environ: str) -> tuple[int, str, str]:
     """A command as it is typed: exit code, stdout, stderr."""
     more = mirrors(sources) if sources else []
-    done = run(*words, *more, folder=folder, **environ)
+    done = run(*words, *more, folder=folder, **environ)  # type: ignore[arg-type]  # variables are text
     return done.returncode, done.stdout, done.stderr
 
 
@@ -110,7 +110,7 @@ def tree(folder: Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink():
-            found[str(path.relative_to(folder))] = os.readlink(path)
+            found[str(path.relative_to(folder))] = str(path.readlink())
         elif path.is_file():
             found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found

@@ -71,8 +71,8 @@ def test_everything_is_in_it_by_its_own_name(made: Path, lock: tuple[Path, Sourc
         "requirements-linux-64.txt",
         "wheels/linux-64/psutil-6.0-py3-none-any.whl",
     ]
-    sums = dict(reversed(line.split("  ")) for line in (made / "b" / "SHA256SUMS").read_text().splitlines())
-    assert sums == {place: text for place, text in found.items() if place != "SHA256SUMS"}
+    sums = (made / "b" / "SHA256SUMS").read_text()
+    assert sums == "".join(f"{text}  {place}\n" for place, text in sorted(found.items()) if place != "SHA256SUMS")
     assert (made / "b" / "conda-lock.yml").read_text() == lock[0].read_text()
     assert left(made) == ["b", "b.tar"]
 
@@ -82,7 +82,8 @@ def test_its_channels_are_channels(made: Path, tmp_path: Path) -> None:
     folder = made / "b" / "channel"
     record = json.loads((folder / "conda-forge/linux-64/repodata.json").read_text())["packages"]["tool-1.0-0.tar.bz2"]
     assert (record["depends"], record["subdir"]) == (["library"], "linux-64")
-    text = "channels: [conda-forge, nvidia/label/cuda-12.9.1]\ndependencies:\n- tool\n- nvidia/label/cuda-12.9.1::driverless\n"
+    pins = "dependencies:\n- tool\n- nvidia/label/cuda-12.9.1::driverless\n"
+    text = f"channels: [conda-forge, nvidia/label/cuda-12.9.1]\n{pins}"
     (tmp_path / "environment.yml").write_text(text)
     words = [f"--mirror={name}={folder / name}" for name in CHANNELS]
     code, _, err = cuenv(tmp_path, "lock", *words, "--offline", "--host", "rtx4090-535")

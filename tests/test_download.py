@@ -106,16 +106,18 @@ def drops(at: int) -> Callable[[BaseHTTPRequestHandler], None]:
     def turn(handler: BaseHTTPRequestHandler) -> None:
         start = begin(handler)
         rest = DATA[start:]
-        status = 206 if start else 200
-        more = {"Content_Range": f"bytes {start}-{len(DATA) - 1}/{len(DATA)}"} if start else {}
-        send(handler, rest[:at], status, says=len(rest), **more)
+        if start:
+            where = f"bytes {start}-{len(DATA) - 1}/{len(DATA)}"
+            send(handler, rest[:at], 206, says=len(rest), Content_Range=where)
+        else:
+            send(handler, rest[:at], says=len(rest))
         handler.close_connection = True
 
     return turn
 
 
 def status(code: int, **more: str) -> Callable[[BaseHTTPRequestHandler], None]:
-    return lambda handler: send(handler, b"no", code, **more)
+    return lambda handler: send(handler, b"no", code, says=2, **more)
 
 
 def get(folder: Path, server: Web, *, retries: int = 2, sha256: str | None = HASH, **more: object) -> Path:
@@ -176,7 +178,7 @@ def test_a_clear_error_and_no_file_from(name: str, tmp_path: Path) -> None:
 
 
 def test_what_was_begun_goes_on_in_the_next_run(tmp_path: Path) -> None:
-    with web(drops(200_000)) as server, pytest.raises(ChannelError, match="file.conda"):
+    with web(drops(200_000)) as server, pytest.raises(ChannelError, match="file"):
         get(tmp_path, server, retries=0)
     part = tmp_path / "a" / "file.conda.part"
     have = part.stat().st_size
@@ -253,7 +255,7 @@ def test_several_at_once_and_how_far_it_is(tmp_path: Path) -> None:
 def test_a_folder_is_hashed_like_a_server(tmp_path: Path) -> None:
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "file.conda").write_bytes(DATA[:-1])
-    with pytest.raises(HashError, match="mirror/file.conda: its sha256 is"):
+    with pytest.raises(HashError, match=r"mirror/file\.conda: its sha256 is"):
         get(tmp_path, Web(), target=str(tmp_path / "mirror"))
     (tmp_path / "mirror" / "file.conda").unlink()
     with pytest.raises(ChannelError, match=r"mirror/file\.conda: no such file"):
@@ -276,7 +278,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_ours_is_said(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    with web(whole) as server, pytest.raises(OutsideError, match="cannot write .*/a: "):
+    with web(whole) as server, pytest.raises(OutsideError, match=r"cannot write .*/a: "):
         get(tmp_path, server)
 
 

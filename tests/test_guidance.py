@@ -50,6 +50,8 @@ def test_ids_are_unique_and_what_rests_on_general_knowledge_is_low() -> None:
     for row in rows:
         assert row.low == ("gk_errata" in row.sources), row.id
         assert bool(row.note) == row.low, row.id
+    for advice in shipped().advice:
+        assert advice.low == ("gk_errata" in advice.sources), advice.id
 
 
 def test_every_finding_that_an_erratum_names_is_documented(request: pytest.FixtureRequest) -> None:
@@ -130,3 +132,45 @@ def test_an_unknown_topic_is_a_usage_error_with_the_nearest(topic: str, tmp_path
     assert "no such topic" in done.stderr
     if topic == "deepsped":
         assert "hint: cuenv explain deepspeed" in done.stderr
+
+
+def test_a_gpu_is_explained_by_what_it_is_and_can_do(tmp_path: Path) -> None:
+    done = run("explain", "gpu", "RTX 4090", folder=tmp_path)
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    assert "24 GB" in text
+    assert "tensor cores for tf32, bf16, fp16, fp8" in text
+    assert "NCCL_P2P_DISABLE=1" in text
+    assert "pin_memory=True" in text
+    assert text.count("source:") >= 6
+
+
+@pytest.mark.parametrize(
+    ("gpu", "has", "lacks"),
+    [
+        ("T4", "A03", "A02"),
+        ("V100", "A03", "A01"),
+        ("A100", "A02", "A05"),
+        ("RTX 4090", "A05", "A03"),
+        ("8.9", "A04", "A05"),
+        ("H100", "A04", "A05"),
+    ],
+)
+def test_advice_goes_to_the_gpus_that_it_concerns(gpu: str, has: str, lacks: str) -> None:
+    from cuenv.formats.gpu_advice import page
+
+    ids = {row.id for row in page(gpu, shipped(), load(None)).advice}
+    assert has in ids
+    assert lacks not in ids
+    assert {"A06", "A07"} <= ids
+
+
+def test_a_gpu_that_nobody_knows_and_a_topic_too_many_are_refused(tmp_path: Path) -> None:
+    for words in (("gpu",), ("gpu", "RTX 9999"), ("libcudart", "ecc"), ("gpu", "\x1b[31m")):
+        done = run("explain", *words, folder=tmp_path)
+        assert done.returncode == 2
+        assert "hint: " in done.stderr
+        assert "\x1b" not in done.stderr
+    told = json.loads(run("explain", "gpu", "H100", "--json", folder=tmp_path).stdout)
+    assert (told["gpu"], told["capability"]) == ("H100", "9.0")
+    assert all(entry["sources"] for entry in told["entries"])

@@ -249,7 +249,7 @@ def test_another_platform_without_its_python(tmp_path: Path, with_pip: tuple[Pat
 
 
 def begun(tmp_path: Path, lock: tuple[Path, Sources], **more: str) -> subprocess.Popen[bytes]:
-    words = ["install", lock[0], "--prefix", "env", "--update", *mirrors(lock[1])]
+    words = ["install", str(lock[0]), "--prefix", "env", "--update", *mirrors(lock[1])]
     environ = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache"), **more}
     return subprocess.Popen(
         [sys.executable, "-m", "cuenv", *words],

@@ -16,6 +16,7 @@ from cuenv.columns import Column
 from cuenv.errors import KnowledgeError
 from cuenv.reading import Faults, describe
 from cuenv.rows import Row, Source
+from cuenv.state_rows import NUMBERS
 from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
@@ -59,6 +60,33 @@ class DeepSpeedKeys(Row):
     strict: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Advice(Row):
+    """What to know when training on a GPU.
+
+    Attributes:
+        id: stable, such as ``A01``.
+        about: data types, PCIe, DataLoader.
+        names: GPUs whose name begins so; empty for all.
+        tensor, lacks: a kind of number that the GPU's tensor cores take, or do not take; ``None`` for any.
+        do: a setting or a call; ``None`` where there is nothing to do.
+    """
+
+    id: str
+    about: str
+    names: tuple[str, ...]
+    tensor: str | None
+    lacks: str | None
+    says: str
+    do: str | None
+
+    def concerns(self, name: str, tensor: tuple[str, ...]) -> bool:
+        """Whether it is about a GPU of this name (empty when only its capability is known) with these numbers."""
+        if self.names and not name.startswith(self.names):
+            return False
+        return (self.tensor is None or self.tensor in tensor) and (self.lacks is None or self.lacks not in tensor)
+
+
 _ERRATUM = (
     Column("id", columns.shaped(r"E[0-9]{2,3}", "an id such as E03"), columns.same),
     Column("topic", columns.shaped(r"[a-z0-9]+(-[a-z0-9]+)*", "a topic such as ld-library-path"), columns.same),
@@ -77,9 +105,20 @@ _DEEPSPEED_KEYS = (
     Column("strict", columns.flag, columns.same, absent=False),
 )
 
+_ADVICE = (
+    Column("id", columns.shaped(r"A[0-9]{2,3}", "an id such as A01"), columns.same),
+    Column("about", columns.text, columns.same),
+    Column("names", columns.several(columns.text), list, absent=()),
+    Column("tensor", columns.one_of(*NUMBERS), columns.same, absent=None),
+    Column("lacks", columns.one_of(*NUMBERS), columns.same, absent=None),
+    Column("says", columns.text, columns.same),
+    Column("do", columns.text, columns.same, absent=None),
+)
+
 TABLES: Mapping[str, Table] = {
     "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
     "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
+    "advice": facts_table(Advice, _ADVICE, lambda row: row.id),
     "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
 }
 """Every table of guidance, sources first."""
@@ -91,6 +130,7 @@ class Guidance:
 
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
+    advice: tuple[Advice, ...]
     ds_keys: tuple[DeepSpeedKeys, ...]
 
     @property

@@ -66,21 +66,29 @@ def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
     )
 
 
+def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capability]:
+    """The GPU that a name or a capability means; of a capability alone there is no row.
+
+    Raises:
+        UsageError: no such GPU is known.
+    """
+    try:
+        return None, Capability.parse(text)
+    except ValueError:
+        row = find_gpu(text, knowledge.gpus)
+    if row is None:
+        near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
+        raise UsageError(f"no GPU {text!r} is known; the nearest are {near}", hint="cuenv kb gpu 8.9")
+    return row, row.capability
+
+
 def gpu(text: str, knowledge: Knowledge) -> Page:
     """A GPU by name or capability: its generation, the drivers and toolkits for it, the newest builds.
 
     Raises:
         UsageError: no such GPU is known.
     """
-    row: GpuModel | None = None
-    try:
-        capability = Capability.parse(text)
-    except ValueError:
-        row = find_gpu(text, knowledge.gpus)
-        if row is None:
-            near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-            raise UsageError(f"no GPU {text!r} is known; the nearest are {near}", hint="cuenv kb gpu 8.9") from None
-        capability = row.capability
+    row, capability = which_gpu(text, knowledge)
     entries = []
     if row:
         memory = "/".join(str(size) for size in row.memory_gb)

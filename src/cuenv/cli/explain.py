@@ -9,16 +9,20 @@ import click
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import UsageError
+from cuenv.guidance import Guidance
+from cuenv.knowledge import Knowledge
 
 
 @click.command("explain")
 @click.argument("topic", required=False, metavar="[TOPIC]")
+@click.argument("subject", required=False, metavar="[GPU]")
 @knowledge_option
 @talk_options
-def command(topic: str | None, **values: Any) -> None:
+def command(topic: str | None, subject: str | None, **values: Any) -> None:
     """What recipes say about CUDA and PyTorch, and what is true, each in a few lines with its source.
 
-    TOPIC is one of the list that 'cuenv explain' prints, an id such as E03, or words that stand in the text.
+    TOPIC is one of the list that 'cuenv explain' prints, an id such as E03, or words that stand in the text; 'gpu NAME'
+    says what to know when training on that card.
 
     \b
     Examples:
@@ -26,12 +30,18 @@ def command(topic: str | None, **values: Any) -> None:
       cuenv explain libcudart
       cuenv explain minor-version-compatibility
       cuenv explain 'libcudart.so.11.0'
+      cuenv explain gpu 'RTX 4090'
     """
     from cuenv.formats.errata_text import line, lines, plain  # noqa: PLC0415 - not needed for --help
     from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     guidance = load_guidance(knowledge)
+    if topic == "gpu":
+        _gpu(subject, guidance, knowledge, values)
+        return
+    if subject is not None:
+        raise UsageError(f"explain takes one topic, and {subject!r} is a second one", hint=f"cuenv explain '{topic}'")
     if topic is None:
         found = guidance.errata
         text = ["what recipes say, and is wrong or only half true, by topic:"]
@@ -50,3 +60,15 @@ def command(topic: str | None, **values: Any) -> None:
         emit_json(plain(found, guidance, knowledge))
     else:
         emit("\n".join(text))
+
+
+def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dict[str, Any]) -> None:
+    from cuenv.formats import gpu_advice  # noqa: PLC0415 - only for a GPU
+
+    if name is None:
+        raise UsageError("explain gpu: which one?", hint="cuenv explain gpu 'RTX 4090'")
+    page = gpu_advice.page(name, guidance, knowledge)
+    if values["as_json"]:
+        emit_json(gpu_advice.plain(page, guidance, knowledge))
+    else:
+        emit("\n".join(gpu_advice.lines(page, guidance, knowledge, brief=values["quiet"])))

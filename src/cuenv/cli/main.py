@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -21,7 +22,9 @@ COMMANDS = {
     "resolve": "choose and write environment.yml for a host",
     "lock": "solve environment.yml and write its lock files",
     "lint": "find what is wrong with files as they are written, and mend it",
-    "check": "check a lock against a host, its environment file and the laws",
+    "check": "check a lock, or an installed environment, against a host and the laws",
+    "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
+    "hook": "let builds of CUDA extensions find an environment's CUDA",
     "install": "make the environment of a lock or a bundle, whole or not at all",
     "bundle": "everything that a lock names in one folder or tar, for sites without network",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
@@ -127,7 +130,7 @@ def run(argv: Sequence[str]) -> int:
     Returns:
         The exit code, one of `ExitCode`.
     """
-    wants_json = "--json" in argv
+    wants_json = _wants_json(argv)
     try:
         code = cli.main(args=list(argv), prog_name="cuenv", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -142,6 +145,11 @@ def run(argv: Sequence[str]) -> int:
         _fail(error.code, error.message, error.hint, wants_json=wants_json)
         return error.exit
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Whether JSON was asked for, by what was typed alone: the command line may be the error."""
+    return "--json" in argv or "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 
 def _help_for(error: click.ClickException) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from cuenv.formats.decision_json import source_fields
 from cuenv.guidance import Erratum, Guidance
 from cuenv.knowledge import Knowledge
-from cuenv.rows import Source
+from cuenv.rows import Row, Source
 
 WIDTH = 110
 
@@ -27,19 +27,13 @@ def lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool
     parts = [("said", row.says), (row.verdict, row.truth), ("do", row.do or ""), ("codes", ", ".join(row.codes))]
     if not brief:
         parts += [
-            ("source", f"{item.publisher}, {item.title}; {item.locator}") for item in _sources(row, guidance, knowledge)
+            ("source", f"{item.publisher}, {item.title}; {item.locator}")
+            for item in sources_of(row, guidance, knowledge)
         ]
         parts += [("note", row.note)]
     for name, text in parts:
         if text:
-            found += textwrap.wrap(
-                text,
-                WIDTH,
-                initial_indent=f"  {name + ':':12} ",
-                subsequent_indent=" " * 15,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            found += wrapped(name, text)
     return found
 
 
@@ -56,12 +50,25 @@ def plain(rows: Iterable[Erratum], guidance: Guidance, knowledge: Knowledge) -> 
             "codes": list(row.codes),
             "confidence": "low" if row.low else "high",
             "note": row.note,
-            "sources": [source_fields(item) for item in _sources(row, guidance, knowledge)],
+            "sources": [source_fields(item) for item in sources_of(row, guidance, knowledge)],
         }
         for row in rows
     ]
     return {"schema": "cuenv/explain/1", "entries": entries}
 
 
-def _sources(row: Erratum, guidance: Guidance, knowledge: Knowledge) -> list[Source]:
+def sources_of(row: Row, guidance: Guidance, knowledge: Knowledge) -> list[Source]:
+    """The sources that a row of guidance names, its own or those of the facts."""
     return [guidance.sources.get(item) or knowledge.sources[item] for item in row.sources]
+
+
+def wrapped(name: str, text: str) -> list[str]:
+    """A named part on as many lines as it needs."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"  {name + ':':12} ",
+        subsequent_indent=" " * 15,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,147 @@
+"""What a GPU gets of the device code in a file: it runs as it is, the driver compiles it, or nothing is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from packaging.version import Version
+
+from cuenv.binary.code import CodeObject
+from cuenv.binary.fatbin import Entry
+from cuenv.facts import HostFacts
+from cuenv.knowledge import Knowledge
+from cuenv.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
+
+Outcome = Literal["native", "jit", "partly", "nothing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCode:
+    """How the objects of a file serve one GPU; each object counts once.
+
+    Attributes:
+        capability: of the GPU.
+        objects: how many there are.
+        native: with machine code that runs on it.
+        jit: with PTX alone that its driver compiles (or may compile, where the driver is not known).
+        beyond: indexes of those whose PTX the driver does not know.
+        missing: indexes of those with nothing for it.
+        by: targets whose machine code or PTX is taken.
+        needs: the highest CUDA release that a driver must speak to compile the PTX; ``None`` when none is needed, or
+            when the tables do not know the ISA (``unknown_isa``).
+        driver: the first driver that speaks it.
+        unknown_isa: an ISA that no row of the tables has.
+    """
+
+    capability: Capability
+    objects: int
+    native: int
+    jit: int
+    beyond: tuple[int, ...]
+    missing: tuple[int, ...]
+    by: tuple[Target, ...]
+    needs: Version | None = None
+    driver: str | None = None
+    unknown_isa: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """In one word: ``native`` and ``jit`` are for the whole file, ``partly`` is for a part of its objects."""
+        if self.native == self.objects:
+            return "native"
+        if self.native + self.jit == self.objects:
+            return "jit"
+        return "partly" if self.native + self.jit else "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class HostGpu:
+    """A capability of a host, and the CUDA release that the driver beside it speaks (the lowest in a pool)."""
+
+    capability: Capability
+    level: Version | None
+
+
+def host_gpus(facts: HostFacts) -> tuple[HostGpu, ...]:
+    """The distinct capabilities of a host, lowest first."""
+    found: dict[Capability, list[Version | None]] = {}
+    for machine in facts.machines:
+        level = machine.driver.cuda if machine.driver else None
+        for capability in machine.capabilities:
+            found.setdefault(capability, []).append(level)
+    return tuple(
+        HostGpu(capability, None if None in levels else min(item for item in levels if item))
+        for capability, levels in sorted(found.items())
+    )
+
+
+def gpu_code(objects: tuple[CodeObject, ...], gpu: HostGpu, knowledge: Knowledge) -> GpuCode:
+    """What a GPU gets of the objects of a file."""
+    answers: dict[tuple[Entry, ...], _Answer] = {}
+    native = jit = 0
+    beyond: list[int] = []
+    missing: list[int] = []
+    for index, item in enumerate(objects):
+        answer = answers.get(item.entries)
+        if answer is None:
+            answer = answers[item.entries] = _answer(item.entries, gpu.capability, knowledge)
+        if answer.how == "native":
+            native += 1
+        elif answer.how == "nothing":
+            missing.append(index)
+        elif gpu.level is not None and answer.needs is not None and gpu.level < answer.needs:
+            beyond.append(index)
+        else:
+            jit += 1
+    needs = max((item.needs for item in answers.values() if item.needs), default=None)
+    return GpuCode(
+        capability=gpu.capability,
+        objects=len(objects),
+        native=native,
+        jit=jit,
+        beyond=tuple(beyond),
+        missing=tuple(missing),
+        by=tuple(sorted({item.by for item in answers.values() if item.by})),
+        needs=needs,
+        driver=driver_for(needs, knowledge) if needs else None,
+        unknown_isa=next((item.unknown for item in answers.values() if item.unknown), None),
+    )
+
+
+def release_of(isa: tuple[int, int], knowledge: Knowledge) -> Version | None:
+    """The first CUDA release whose PTX is of this ISA or a later one; ``None`` when it is newer than the tables."""
+    wanted = version(f"{isa[0]}.{isa[1]}")
+    return min((row.version for row in knowledge.cudas if row.isa and row.isa >= wanted), default=None)
+
+
+def driver_for(cuda: Version, knowledge: Knowledge) -> str | None:
+    """The first driver that compiles PTX of a CUDA release."""
+    exact = knowledge.native_driver(cuda)
+    if exact:
+        return exact
+    branch = knowledge.branch_for(cuda)
+    return knowledge.first_driver(branch.number) if branch else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    how: Literal["native", "jit", "nothing"]
+    by: Target | None = None
+    needs: Version | None = None
+    unknown: str | None = None
+
+
+def _answer(entries: Iterable[Entry], device: Capability, knowledge: Knowledge) -> _Answer:
+    useful = [entry for entry in entries if not entry.bare]
+    sass = tuple(entry.target for entry in useful if entry.kind == "sass")
+    ptx = tuple(entry.target for entry in useful if entry.kind == "ptx")
+    service = serve(DeviceCode(sass=sass, ptx=ptx), device)
+    if isinstance(service, Native):
+        return _Answer("native", service.target)
+    if not isinstance(service, Jit):
+        return _Answer("nothing")
+    isa = min(entry.isa for entry in useful if entry.isa and entry.target == service.target)
+    needs = release_of(isa, knowledge)
+    return _Answer("jit", service.target, needs, None if needs else f"{isa[0]}.{isa[1]}")

@@ -1,0 +1,193 @@
+"""Where glibc's loader looks for a library, and which file wins (ld.so(8); elf/dl-load.c).
+
+In this order: DT_RPATH of the object that asks, of the one that loaded it and so on up to the executable, unless the
+object that asks has DT_RUNPATH; LD_LIBRARY_PATH; its DT_RUNPATH; the cache; the default folders. In each folder the
+subfolders ``glibc-hwcaps`` come first. Not modelled: LD_AUDIT, the platform subfolders that glibc 2.37 gave up.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cuenv.binary.elf import Elf
+
+Kind = Literal["absent", "denied", "other", "broken", "elf"]
+
+_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM))")
+_NO_DEFAULT = 0x800  # DF_1_NODEFLIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What lies at a path.
+
+    Attributes:
+        path: as the loader spells it.
+        kind: ``elf`` can be loaded; ``other`` is an ELF file for another machine, which the loader passes over in
+            silence, as what is ``absent`` or ``denied`` (no permission); ``broken`` stops it with an error.
+        why: for what is broken, denied or other.
+        identity: device and inode; two names of one file are loaded once.
+        elf: its headers.
+    """
+
+    path: str
+    kind: Kind
+    why: str = ""
+    identity: tuple[int, int] = (0, 0)
+    elf: Elf | None = None
+
+
+Look = Callable[[str], Seen]
+"""How a path is looked at. What is wrong with a file is part of the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """What the machine and the process give to the search.
+
+    Attributes:
+        library_path: LD_LIBRARY_PATH as it is written.
+        preload: LD_PRELOAD as it is written.
+        cache: the path that the loader's cache gives for a name.
+        defaults: the loader's own folders.
+        hwcaps: the subfolders of ``glibc-hwcaps`` that the processor can use, best first.
+        lib: what ``$LIB`` stands for.
+        platform: what ``$PLATFORM`` stands for.
+        cwd: the working folder, for relative and empty entries.
+    """
+
+    library_path: str = ""
+    preload: str = ""
+    cache: Mapping[str, str] = field(default_factory=dict)
+    defaults: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+    hwcaps: tuple[str, ...] = ()
+    lib: str = "lib64"
+    platform: str = "x86_64"
+    cwd: str = "/"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Loaded:
+    """An object in the address space.
+
+    Attributes:
+        path: by which it was opened; links in it are not resolved, and ``$ORIGIN`` is its folder.
+        loader: the object whose NEEDED brought it; ``None`` for the executable and for what was opened by path.
+        via: which part of the search found it.
+        needed: each name of NEEDED with what it became; ``None`` when it is missing.
+    """
+
+    path: str
+    elf: Elf
+    loader: Loaded | None = None
+    via: str = ""
+    needed: tuple[tuple[str, Loaded | None], ...] = ()
+
+    @property
+    def rpath(self) -> tuple[str, ...]:
+        """DT_RPATH as it counts: not beside DT_RUNPATH, and not when it is empty."""
+        dynamic = self.elf.dynamic
+        if dynamic is None or dynamic.runpath is not None or dynamic.rpath in (None, ("",)):
+            return ()
+        return dynamic.rpath or ()
+
+    @property
+    def runpath(self) -> tuple[str, ...] | None:
+        """DT_RUNPATH; an empty one still switches DT_RPATH off."""
+        return self.elf.dynamic.runpath if self.elf.dynamic else None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A path that the loader tries, and the part of its search that names it."""
+
+    path: str
+    via: str
+
+
+def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[Candidate]:
+    """The paths that are tried for a name of NEEDED or dlopen, in order.
+
+    Args:
+        name: with a slash it is a path, and nothing is searched.
+        asker: the object whose NEEDED holds the name; ``None`` when nothing is known of the caller.
+        main: the executable.
+        system: the rest.
+    """
+    if "/" in name:
+        yield Candidate(_absolute(_expand(name, asker, system), system), "path")
+        return
+    for folder, via in _folders(asker, main, system):
+        for sub in (*(f"glibc-hwcaps/{hwcap}/" for hwcap in system.hwcaps), ""):
+            yield Candidate(_join(folder, sub + name), via)
+    no_default = asker is not None and asker.elf.dynamic is not None and asker.elf.dynamic.flags_1 & _NO_DEFAULT
+    cached = system.cache.get(name)
+    if cached and not (no_default and cached.startswith(tuple(f"{folder}/" for folder in system.defaults))):
+        yield Candidate(cached, "ld.so.cache")
+    if not no_default:
+        for folder in system.defaults:
+            for sub in (*(f"glibc-hwcaps/{hwcap}/" for hwcap in system.hwcaps), ""):
+                yield Candidate(_join(folder, sub + name), "default folder")
+
+
+def _folders(asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[tuple[str, str]]:
+    """The folders before the cache."""
+    if asker is None or asker.runpath is None:
+        did_main = False
+        link = asker
+        while link is not None:
+            yield from _listed(link.rpath, link, f"RPATH of {posixpath.basename(link.path)}", system)
+            did_main = did_main or link is main
+            link = link.loader
+        if main is not None and not did_main:
+            yield from _listed(main.rpath, main, f"RPATH of {posixpath.basename(main.path)}", system)
+    if system.library_path:
+        yield from _listed(tuple(re.split("[:;]", system.library_path)), main, "LD_LIBRARY_PATH", system)
+    if asker is not None and asker.runpath not in (None, ("",)):
+        via = f"RUNPATH of {posixpath.basename(asker.path)}"
+        yield from _listed(asker.runpath or (), asker, via, system)
+
+
+def _listed(entries: tuple[str, ...], owner: Loaded | None, via: str, system: System) -> Iterator[tuple[str, str]]:
+    """The folders of a list, each once; an empty entry is the working folder."""
+    seen = set()
+    for entry in entries:
+        folder = _absolute(_expand(entry, owner, system), system)
+        if folder not in seen:
+            seen.add(folder)
+            yield folder, via
+
+
+def _expand(text: str, owner: Loaded | None, system: System) -> str:
+    if "$" not in text:
+        return text
+    values = {
+        "ORIGIN": posixpath.dirname(owner.path) if owner else system.cwd,
+        "LIB": system.lib,
+        "PLATFORM": system.platform,
+    }
+    return _TOKEN.sub(lambda match: values[match[1] or match[2]], text)
+
+
+def _absolute(path: str, system: System) -> str:
+    return path if path.startswith("/") else posixpath.join(system.cwd, path)
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def search(name: str, asker: Loaded | None, main: Loaded | None, system: System, look: Look) -> tuple[Seen | None, str]:
+    """What wins for a name, and by which part of the search; ``None`` when nothing does.
+
+    What is broken wins too: the loader stops there with an error.
+    """
+    for candidate in candidates(name, asker, main, system):
+        seen = look(candidate.path)
+        if seen.kind in ("elf", "broken"):
+            return seen, candidate.via
+    return None, ""

@@ -1,0 +1,41 @@
+"""``cuenv scan``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, emit_json
+
+
+@click.command("scan")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--deep", is_flag=True, help="Also look for device code outside of its usual sections.")
+@host_options
+@knowledge_option
+@talk_options
+def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
+    """List the device code in binaries, and say what each GPU of the host gets of it.
+
+    PATH is an ELF file (a library, an extension, an executable) or a folder, such as an environment, with all that is
+    below it. Counted are objects that the runtime loads: code in one of thirty does not serve the others. No GPU is
+    needed, and nothing is run. Exit code 1 when a file holds nothing for a GPU.
+
+    \b
+    Examples:
+      cuenv scan .venv/lib/python3.12/site-packages/torch/lib
+      cuenv scan $CONDA_PREFIX --gpu V100 --gpu 'RTX 5090' --driver 575.57.08
+      cuenv scan libcudnn_engines_precompiled.so.9 --deep --json
+    """
+    from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - not needed for --help
+    from cuenv.formats import scan_text, scan_v1  # noqa: PLC0415 - as above
+    from cuenv.urls import printable  # noqa: PLC0415 - as above
+
+    scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep)
+    if values["as_json"]:
+        emit_json(scan_v1.plain(scanned))
+    elif not values["quiet"] or scanned.exit:
+        emit("\n".join(map(printable, scan_text.lines(scanned, verbose=values["verbose"]))))
+    return scanned.exit

@@ -1,0 +1,94 @@
+"""What a library defines and wants, against reading its whole symbol table, and against nm's view of real libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cuenv.binary.data import BinaryError
+from cuenv.binary.elf import read_elf, symbols
+from cuenv.binary.exports import Exports, gnu_hash, wanted
+from linkage_trees import compile_library, needs_gcc
+
+SOURCE = """
+int first(void) { return 1; }
+int second_v1(void) { return 1; }
+int second_v2(void) { return 2; }
+__asm__(".symver second_v1,second@ONE");
+__asm__(".symver second_v2,second@@TWO");
+int unversioned = 3;
+extern int wanted_here(void);
+extern int perhaps(void) __attribute__((weak));
+int calls(void) { return wanted_here() + (perhaps ? perhaps() : 0); }
+"""
+SCRIPT = "ONE { global: first; };\nTWO { global: calls; } ONE;\n"
+
+
+def test_the_hash_is_the_one_of_the_format() -> None:
+    assert gnu_hash(b"") == 0x1505
+    assert gnu_hash(b"printf") == 0x156B2BB8  # the example of the format's description
+    assert gnu_hash(b"syscall") == 0xBAC212A0
+
+
+@needs_gcc
+@pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+def test_versions_decide_as_the_loader_does(tmp_path: Path, style: str) -> None:
+    path = compile_library(
+        tmp_path / "libv.so", SOURCE, soname="libv.so", versions=SCRIPT, more=(f"-Wl,--hash-style={style}",)
+    )
+    data = path.read_bytes()
+    exports = Exports(data, read_elf(data))
+    assert exports.defines("first", "ONE")
+    assert not exports.defines("first", "TWO")
+    assert exports.defines("first")
+    assert exports.defines("second", "ONE")
+    assert exports.defines("second", "TWO")
+    assert not exports.defines("second", "THREE")
+    assert not exports.defines("absent")
+    assert not exports.defines("wanted_here")
+    assert [want.name for want in wanted(data, read_elf(data))] == ["wanted_here"]
+
+
+@needs_gcc
+def test_a_library_without_versions_serves_every_version(tmp_path: Path) -> None:
+    data = compile_library(tmp_path / "libp.so", "int plain(void) { return 0; }").read_bytes()
+    assert Exports(data, read_elf(data)).defines("plain", "ANY")
+
+
+@pytest.mark.parametrize("name", ["libc.so.6", "libm.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2"])
+def test_the_hash_table_tells_what_the_whole_symbol_table_tells(name: str) -> None:
+    path = next((path for path in Path("/lib").glob(f"*/{name}")), None)
+    if path is None:
+        pytest.skip(f"no {name} here")
+    data = path.read_bytes()
+    elf = read_elf(data)
+    exports = Exports(data, elf)
+    every = list(symbols(data, elf))
+    assert [want.name for want in wanted(data, elf)] == [s.name for s in every if not s.defined and not s.weak]
+    defined = [s for s in every if s.defined]
+    assert all(exports.defines(s.name, s.version) for s in defined)
+    names = {s.name for s in defined}
+    assert not any(exports.defines(f"{s.name}_not") for s in defined if f"{s.name}_not" not in names)
+
+
+@needs_gcc
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(st.data())
+def test_a_damaged_library_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    path = tmp_path / "libv.so"
+    if not path.exists():
+        compile_library(path, SOURCE, soname="libv.so", versions=SCRIPT)
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        raw[data.draw(st.integers(64, len(raw) - 1))] = data.draw(st.sampled_from((0, 1, 0x7F, 0xFF)))
+    try:
+        elf = read_elf(bytes(raw))
+        exports = Exports(bytes(raw), elf)
+        for name in ("first", "second", "absent"):
+            exports.defines(name, "ONE")
+        list(wanted(bytes(raw), elf))
+    except BinaryError:
+        pass
