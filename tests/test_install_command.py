@@ -129,7 +129,7 @@ def test_a_folder_of_somebody_else_stays(tmp_path: Path, lock: tuple[Path, Sourc
     (prefix / "conda-meta").mkdir(parents=True)
     (prefix / "conda-meta" / "history").touch()
     (prefix / "thesis.tex").write_text("mine")
-    for more in ((), ("--update",)):
+    for more in ((), ("--replace",)):
         code, _, err = cuenv(tmp_path, "install", lock[0], "--prefix", "env", *more, sources=lock[1])
         assert code == 3
         assert "is not empty" in err
@@ -141,8 +141,8 @@ def test_an_environment_of_ours_is_replaced_when_told(tmp_path: Path, lock: tupl
     other, sources = make_lock(tmp_path / "made" / "b", {"conda-forge": [pkg("tool", "2.0")]}, "tool")
     code, _, err = cuenv(tmp_path, "install", other, "--prefix", "env", sources=sources)
     assert code == 3
-    assert "hint: replace it, when nothing runs from it: cuenv install --update" in err
-    assert cuenv(tmp_path, "install", other, "--prefix", "env", "--update", sources=sources)[0] == 0
+    assert "hint: replace it, when nothing runs from it: cuenv install --replace" in err
+    assert cuenv(tmp_path, "install", other, "--prefix", "env", "--replace", sources=sources)[0] == 0
     assert [path.name for path in (tmp_path / "env" / "conda-meta").glob("*.json")] == ["tool-2.0-0.json"]
     assert left(tmp_path) == ["env"]
 
@@ -153,7 +153,7 @@ def test_a_failed_update_leaves_the_old(tmp_path: Path, lock: tuple[Path, Source
     assert cuenv(tmp_path, "install", first, "--prefix", "env", sources=sources)[0] == 0
     before = tree(tmp_path / "env")
     spoil(lock[0].parent / "channels" / "conda-forge" / "linux-64" / archive)
-    code, _, err = cuenv(tmp_path, "install", lock[0], "--prefix", "env", "--update", sources=lock[1])
+    code, _, err = cuenv(tmp_path, "install", lock[0], "--prefix", "env", "--replace", sources=lock[1])
     assert code == 3
     assert archive in err
     assert tree(tmp_path / "env") == before
@@ -249,7 +249,7 @@ def test_another_platform_without_its_python(tmp_path: Path, with_pip: tuple[Pat
 
 
 def begun(tmp_path: Path, lock: tuple[Path, Sources], **more: str) -> subprocess.Popen[bytes]:
-    words = ["install", str(lock[0]), "--prefix", "env", "--update", *mirrors(lock[1])]
+    words = ["install", str(lock[0]), "--prefix", "env", "--replace", *mirrors(lock[1])]
     environ = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache"), **more}
     return subprocess.Popen(
         [sys.executable, "-m", "cuenv", *words],
@@ -275,7 +275,7 @@ def test_interrupted_at_any_moment_the_old_one_is_there(
     new = set(tree(tmp_path / "env"))
     chance = random.Random(sent)
     for _ in range(6):
-        assert cuenv(tmp_path, "install", first, "--prefix", "env", "--update", sources=sources)[0] == 0
+        assert cuenv(tmp_path, "install", first, "--prefix", "env", "--replace", sources=sources)[0] == 0
         child = begun(tmp_path, with_pip)
         time.sleep(chance.uniform(0.1, whole))
         child.send_signal(sent)

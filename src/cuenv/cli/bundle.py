@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.options import channel_options, channel_sources, talk_options
+from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, talk_options
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode, UsageError
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 @click.command("bundle")
 @click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
 @click.option(
-    "-o",
     "--output",
+    "-o",
     type=click.Path(path_type=Path),
     default="cuenv-bundle",
     metavar="DIR|FILE.tar",
     help="Write here.",
 )
-@click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help="One of the lock's; all by default.")
+@click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help=PLATFORM_HELP)
 @click.option("--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time.")
 @channel_options
 @talk_options
@@ -42,7 +42,7 @@ def command(path: Path, **values: Any) -> int:
     \b
     Examples:
       cuenv bundle -o bundle.tar
-      cuenv bundle conda-linux-64.lock -o /media/usb/train --mirror conda-forge=https://mirror.example.com/conda-forge
+      cuenv bundle conda-linux-64.lock -o /media/usb/train --mirror conda-forge=/srv/conda-forge
       sh /media/usb/train/install.sh /opt/train      on the other side
     """
     from cuenv.flows.bundling import BundleRequest, bundle  # noqa: PLC0415 - not needed for --help

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.options import channel_options, channel_sources, talk_options
+from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, talk_options
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @click.option(
     "--prefix", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The environment's folder."
 )
-@click.option("--update", is_flag=True, help="Replace an environment that cuenv made there.")
-@click.option("--platform", metavar="PLATFORM", help="That of the lock to install, when it is not this machine's.")
+@click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there.")
+@click.option("--platform", metavar="PLATFORM", help=PLATFORM_HELP)
 @click.option("--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time.")
 @channel_options
 @talk_options
@@ -52,7 +52,7 @@ def command(path: Path, **values: Any) -> int:
         sources=channel_sources(values),
         environ=dict(os.environ),
         platform=values["platform"] or "",
-        update=values["update"],
+        replacing=values["replace"],
         jobs=values["jobs"],
     )
     answer = install(request, show)

@@ -31,7 +31,7 @@ class InstallRequest:
         path: a lock, the folder it lies in, or a bundle.
         prefix: folder of the environment.
         platform: empty for this machine's.
-        update: replace an environment that cuenv made.
+        replacing: put this in the place of an environment that cuenv made.
         environ: the user's variables.
         jobs: files fetched at the same time.
     """
@@ -41,7 +41,7 @@ class InstallRequest:
     sources: Sources
     environ: Mapping[str, str]
     platform: str = ""
-    update: bool = False
+    replacing: bool = False
     jobs: int = JOBS
 
 
@@ -105,7 +105,7 @@ def _install(
             f"the lock has packages for pip, which only {platform}'s own Python can install; this is {platform_here()}",
             hint="cuenv bundle, and install on a machine of that platform",
         )
-    if not installer.needed(solution, prefix, update=request.update):
+    if not installer.needed(solution, prefix, replacing=request.replacing):
         return Installed(report=judged, prefix=prefix, solution=solution)
     _check_writable(prefix)
     files = _files(request, solution, folder, progress)
@@ -115,7 +115,7 @@ def _install(
         prefix,
         request.sources,
         archives=files,
-        update=request.update,
+        replacing=request.replacing,
         finish=lambda: _pip(request, solution, prefix, files, offline=folder is not None, progress=progress),
         progress=progress,
     )

@@ -39,7 +39,7 @@ def install(
     sources: Sources,
     *,
     archives: Mapping[str, Path] | None = None,
-    update: bool = False,
+    replacing: bool = False,
     finish: Callable[[], None] | None = None,
     progress: Progress | None = None,
 ) -> bool:
@@ -53,7 +53,7 @@ def install(
         prefix: the folder of the environment: missing or empty.
         sources: where the packages are read.
         archives: files that hold packages, by URL; they are hashed again.
-        update: replace an environment that cuenv made.
+        replacing: put this in the place of an environment that cuenv made.
         finish: called last, while the prefix still counts as unfinished; the pip part.
         progress: told what is being done.
 
@@ -67,7 +67,7 @@ def install(
         OutsideError: the installer failed, or the disk did.
     """
     prefix = prefix.absolute()
-    if not needed(solution, prefix, update=update):
+    if not needed(solution, prefix, replacing=replacing):
         return False
     if progress:
         progress(f"verifying {len(solution.packages)} packages")
@@ -87,7 +87,7 @@ def install(
     return True
 
 
-def needed(solution: Solution, prefix: Path, *, update: bool) -> bool:
+def needed(solution: Solution, prefix: Path, *, replacing: bool) -> bool:
     """Whether there is something to do at a prefix; clears away what an interrupted run left.
 
     Raises:
@@ -103,7 +103,7 @@ def needed(solution: Solution, prefix: Path, *, update: bool) -> bool:
     before = not own and not solution.pip and (prefix / "conda-meta").is_dir()  # cuenv noted nothing in its first days
     if before and _urls(read_conda_meta(prefix)) == _urls(solution.packages):
         return False
-    if update and own:
+    if replacing and own:
         return True
     raise refuse(prefix)
 

@@ -60,7 +60,7 @@ def refuse(prefix: Path) -> InputError:
     if installed_digest(prefix):
         return InputError(
             f"{shown(prefix)} is not empty: it holds another environment that cuenv made",
-            hint="replace it, when nothing runs from it: cuenv install --update",
+            hint="replace it, when nothing runs from it: cuenv install --replace",
         )
     return InputError(
         f"{shown(prefix)} is not empty", hint=f"name another folder, or remove it first: rm -r {shown(prefix)}"
