@@ -344,6 +344,20 @@ def test_a_full_disk_leaves_the_old(lock: tuple[Path, Sources], made: Path, tmp_
     assert not (tmp_path / "b.tar").exists()
 
 
+def test_what_another_run_writes_is_left_alone(lock: tuple[Path, Sources], tmp_path: Path) -> None:
+    import fcntl
+
+    part = tmp_path / ".b.cuenv-part"
+    part.mkdir()
+    handle = os.open(part, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    code, _, err = cuenv(tmp_path, "bundle", lock[0], "-o", "b", sources=lock[1])
+    os.close(handle)
+    assert code == 4
+    assert "another cuenv is at work on " in err
+    assert cuenv(tmp_path, "bundle", lock[0], "-o", "b", sources=lock[1])[0] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("out", ["b", "b.tar"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -14,6 +14,7 @@ from cuenv.flows.lock_files import LOCK_NAME, read_lock
 from cuenv.formats import explicit_txt, repodata, requirements_txt
 from cuenv.lockfile import Lock, LockedPackage, Solution
 from cuenv.report import Report, report
+from cuenv.world.at_work import alone
 from cuenv.world.bundle_files import is_tar, keep_only, publish, staging, write_files
 from cuenv.world.bundle_script import README, install_script
 from cuenv.world.download import JOBS, Wanted, digest, fetch
@@ -77,21 +78,37 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
     wanted = items(solutions)
     out = request.out.expanduser().absolute()
     folder = staging(out)
-    _fetch(request, wanted, folder, out, progress)
-    try:
-        texts = {**_locks(request.path, lock, solutions, wanted), **_channels(solutions, folder, progress)}
-        write_files(folder, texts, executable=(SCRIPT,))
-        known = {item.place: item.sha256 or digest(folder / item.place, "sha256") for item in wanted}
-        known |= {place: digest(folder / place, "sha256") for place in texts}
-        keep_only(folder, (*known, SUMS))
-        write_files(folder, {SUMS: sums_text(known)})
-        size = sum((folder / item.place).stat().st_size for item in wanted)
-        if progress:
-            progress(f"writing {shown(out)}")
-        publish(folder, out)
-    except OSError as error:
-        raise OutsideError(f"cannot write {shown(error.filename or out)}: {why(error)}", hint="df -h") from error
+    with alone(folder, out):
+        _fetch(request, wanted, folder, out, progress)
+        try:
+            size = _finish(request, lock, wanted, folder, out, progress=progress)
+        except OSError as error:
+            raise OutsideError(f"cannot write {shown(error.filename or out)}: {why(error)}", hint="df -h") from error
     return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
+
+
+def _finish(
+    request: BundleRequest,
+    lock: Lock,
+    wanted: Sequence[Item],
+    folder: Path,
+    out: Path,
+    *,
+    progress: Progress | None,
+) -> int:
+    """Write what stands beside the files, and give the whole its name; the bytes of the files."""
+    solutions = chosen(lock, request.platforms, request.path)
+    texts = {**_locks(request.path, lock, solutions, wanted), **_channels(solutions, folder, progress)}
+    write_files(folder, texts, executable=(SCRIPT,))
+    known = {item.place: item.sha256 or digest(folder / item.place, "sha256") for item in wanted}
+    known |= {place: digest(folder / place, "sha256") for place in texts}
+    keep_only(folder, (*known, SUMS))
+    write_files(folder, {SUMS: sums_text(known)})
+    size = sum((folder / item.place).stat().st_size for item in wanted)
+    if progress:
+        progress(f"writing {shown(out)}")
+    publish(folder, out)
+    return size
 
 
 def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Path, progress: Progress | None) -> None:

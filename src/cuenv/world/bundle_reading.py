@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from cuenv.bundle import SUMS, TOP, is_place, parse_sums
 from cuenv.errors import HashError, InputError, OutsideError
 from cuenv.reading import describe
 from cuenv.urls import printable
+from cuenv.world.at_work import alone
 from cuenv.world.download import digest
 from cuenv.world.files import is_file, is_folder, read_text, shown, why
 
@@ -47,21 +48,33 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
         return
     if not is_file(path):
         raise InputError(f"cannot read {shown(path)}: no such file", hint="cuenv bundle -o FILE.tar")
+    _empty(scratch)
+    with alone(scratch, path):
+        try:
+            _unpacked(path, scratch, progress)
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _empty(scratch: Path) -> None:
+    """Make the folder; one that a killed run left is cleared away, one of a running run is not."""
     try:
-        _unpacked(path, scratch, progress)
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch.is_symlink():
+            scratch.unlink()
+        elif scratch.exists():
+            with alone(scratch, scratch):
+                shutil.rmtree(scratch)
+        scratch.mkdir(parents=True)
+    except OSError as error:
+        raise OutsideError(f"{shown(scratch)}: {why(error)}", hint="df -h") from error
 
 
 def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
     try:
-        with suppress(FileNotFoundError):
-            scratch.unlink() if scratch.is_symlink() else shutil.rmtree(scratch)
-        scratch.mkdir(parents=True)
         _unpack(path, scratch, progress)
         verify(scratch, path, progress)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError, OverflowError) as error:
         raise InputError(f"{shown(path)} is no whole tar: {printable(str(error))}", hint="copy it again") from error
     except OSError as error:
         raise OutsideError(f"{shown(error.filename or path)}: {why(error)}", hint="df -h") from error

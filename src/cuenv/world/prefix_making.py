@@ -10,10 +10,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event
 
 from cuenv.errors import InputError, OutsideError
+from cuenv.world.at_work import alone, in_turn
 from cuenv.world.files import shown, why
 
 _MARKER = ".cuenv-unfinished"
@@ -27,20 +29,25 @@ def recover(prefix: Path) -> None:
     Raises:
         OutsideError: that is not allowed here.
     """
-    aside = _aside(prefix)
     try:
-        if (prefix / _MARKER).exists():
-            _remove(prefix)
-        if not aside.is_dir() or aside.is_symlink():
-            return
-        if not prefix.exists() or (prefix.is_dir() and not any(prefix.iterdir())):
-            if prefix.exists():
-                prefix.rmdir()
-            aside.rename(prefix)
-        elif installed_digest(prefix):
-            _remove(aside)
+        with in_turn(prefix.parent):
+            _recover(prefix, _aside(prefix))
     except OSError as error:
         raise OutsideError(f"{shown(prefix)}: {why(error)}") from error
+
+
+def _recover(prefix: Path, aside: Path) -> None:
+    if (prefix / _MARKER).exists():
+        with alone(prefix / _MARKER, prefix):
+            _remove(prefix)
+    if not aside.is_dir() or aside.is_symlink():
+        return
+    if not prefix.exists() or (prefix.is_dir() and not any(prefix.iterdir())):
+        if prefix.exists():
+            prefix.rmdir()
+        aside.rename(prefix)
+    elif installed_digest(prefix):
+        _remove(aside)
 
 
 def vacant(prefix: Path) -> bool:
@@ -87,26 +94,46 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
     Raises:
         OutsideError: the disk is full, or the folder is not ours to write.
     """
-    existed, aside = prefix.exists(), _aside(prefix)
-    try:
-        if existed and any(prefix.iterdir()):
-            prefix.rename(aside)
-        prefix.mkdir(parents=True, exist_ok=True)
-        (prefix / _MARKER).touch()
-        yield
-        (prefix / _OWN).write_text(f"{content}\n", encoding="ascii")
-        (prefix / _MARKER).unlink()
-    except BaseException as error:
-        _back(prefix, aside, existed=existed)
-        if isinstance(error, OSError):
-            raise OutsideError(f"{shown(error.filename or prefix)}: {why(error)}", hint="df -h") from error
-        raise
+    existed, aside, begun = prefix.exists(), _aside(prefix), Event()
+    with ExitStack() as held:
+        try:
+            _begin(prefix, aside, held, begun)
+            yield
+            (prefix / _OWN).write_text(f"{content}\n", encoding="ascii")
+            (prefix / _MARKER).unlink()
+        except _TakenError as error:
+            raise OutsideError(f"another cuenv is at work on {shown(prefix)}", hint="wait for it") from error
+        except BaseException as error:
+            if begun.is_set():
+                _back(prefix, aside, existed=existed)
+            if isinstance(error, OSError):
+                raise OutsideError(f"{shown(error.filename or prefix)}: {why(error)}", hint="df -h") from error
+            raise
     if aside.is_dir():
         try:
             _remove(aside)
         except BaseException:  # Ctrl-C comes too late to undo anything: the new one is whole
             _remove(aside)
             raise
+
+
+class _TakenError(Exception):
+    """Another run has begun there: nothing of it is touched."""
+
+
+def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
+    """Put aside what is replaced, and hold the marker of the new one."""
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with in_turn(prefix.parent):
+        marker = prefix / _MARKER
+        if marker.exists():  # what a killed run left was cleared away before
+            raise _TakenError
+        begun.set()
+        if prefix.exists() and any(prefix.iterdir()):
+            prefix.rename(aside)
+        prefix.mkdir(exist_ok=True)
+        marker.touch()
+        held.enter_context(alone(marker, prefix))
 
 
 def _back(prefix: Path, aside: Path, *, existed: bool) -> None:
