@@ -124,6 +124,18 @@ def test_bad_input_is_said(tmp_path: Path, lock: tuple[Path, Sources], name: str
     assert left(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("prefix", "said"), [("/", "is the root"), ("a\nb", "do not print"), ("a\x1b[2J", "do not print")]
+)
+def test_a_place_that_is_none(tmp_path: Path, lock: tuple[Path, Sources], prefix: str, said: str) -> None:
+    for words in (("install", lock[0], "--prefix", prefix), ("bundle", lock[0], "-o", prefix)):
+        code, _, err = cuenv(tmp_path, *words, sources=lock[1])
+        assert code == 2
+        assert said in err
+        assert "\x1b" not in err
+    assert left(tmp_path) == []
+
+
 def test_a_folder_of_somebody_else_stays(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
     prefix = tmp_path / "env"
     (prefix / "conda-meta").mkdir(parents=True)

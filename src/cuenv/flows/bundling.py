@@ -9,7 +9,7 @@ from typing import Any
 
 from cuenv.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials
 from cuenv.errors import InputError, OutsideError
-from cuenv.flows.delivering import chosen, refusals
+from cuenv.flows.delivering import checked_place, chosen, refusals
 from cuenv.flows.lock_files import LOCK_NAME, read_lock
 from cuenv.formats import explicit_txt, repodata, requirements_txt
 from cuenv.lockfile import Lock, LockedPackage, Solution
@@ -70,13 +70,13 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
         HashError: a file is not what was locked; it is named.
         OutsideError: it cannot be written; what stood there stays.
     """
+    out = checked_place(request.out, "-o")
     lock = read_lock(request.path)
     solutions = chosen(lock, request.platforms, request.path)
     judged = report(str(request.path), tuple(refusals(lock, solutions)))
     if judged.errors:
         return Bundled(report=judged, out=request.out)
     wanted = items(solutions)
-    out = request.out.expanduser().absolute()
     folder = staging(out)
     with alone(folder, out):
         _fetch(request, wanted, folder, out, progress)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cuenv.errors import InputError
+from cuenv.errors import InputError, UsageError
 from cuenv.lock_laws import edited, without_hash
 from cuenv.lockfile import Lock, Solution
 from cuenv.report import Finding
@@ -21,6 +21,20 @@ def platform_here() -> str:
         UsageError: cuenv does not serve it.
     """
     return platform_of(os.uname().sysname, os.uname().machine)
+
+
+def checked_place(path: Path, option: str) -> Path:
+    """The absolute path of something that is to be made; links stay what they are.
+
+    Raises:
+        UsageError: it is the root, or holds characters that do not print.
+    """
+    found = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - resolve() would follow links
+    if found == found.parent:
+        raise UsageError(f"{option} {found} is the root of everything", hint=f"{option} DIR")
+    if not str(found).isprintable():
+        raise UsageError(f"{option} {str(path)!r} holds characters that do not print", hint=f"{option} DIR")
+    return found
 
 
 def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, ...]:

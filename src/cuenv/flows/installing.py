@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cuenv.bundle import Item, conda_item, pip_item
 from cuenv.errors import HashError, InputError, OutsideError
-from cuenv.flows.delivering import chosen, platform_here, refusals
+from cuenv.flows.delivering import checked_place, chosen, platform_here, refusals
 from cuenv.flows.lock_files import LOCK_NAME, read_lock
 from cuenv.lockfile import Lock, Solution
 from cuenv.report import Report, report
@@ -76,7 +76,7 @@ def install(request: InstallRequest, progress: Progress | None = None) -> Instal
         HashError: a file is not what was locked; it is named.
         OutsideError: a disk, the installer or a build failed.
     """
-    prefix = Path(os.path.abspath(request.prefix.expanduser()))  # noqa: PTH100 - links stay what they are
+    prefix = checked_place(request.prefix, "--prefix")
     if not is_bundle(request.path):
         return _install(request, prefix, read_lock(request.path), None, progress)
     scratch = prefix.with_name(f".{prefix.name}.cuenv-bundle")

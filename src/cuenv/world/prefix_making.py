@@ -69,9 +69,11 @@ def refuse(prefix: Path) -> InputError:
             f"{shown(prefix)} is not empty: it holds another environment that cuenv made",
             hint="replace it, when nothing runs from it: cuenv install --replace",
         )
-    return InputError(
-        f"{shown(prefix)} is not empty", hint=f"name another folder, or remove it first: rm -r {shown(prefix)}"
-    )
+    what = "is not empty" if prefix.is_dir() else "is there, and no folder"
+    hint = "name another folder"
+    if (prefix / "conda-meta").is_dir():  # else what lies there may be anything
+        hint += f", or remove this environment first: rm -r {shown(prefix)}"
+    return InputError(f"{shown(prefix)} {what}", hint=hint)
 
 
 def installed_digest(prefix: Path) -> str:
