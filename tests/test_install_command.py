@@ -159,6 +159,16 @@ def test_an_environment_of_ours_is_replaced_when_told(tmp_path: Path, lock: tupl
     assert left(tmp_path) == ["env"]
 
 
+def test_one_that_was_changed_since_is_not_called_unchanged(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
+    words = ("install", lock[0], "--prefix", "env")
+    assert cuenv(tmp_path, *words, sources=lock[1])[0] == 0
+    (tmp_path / "env" / "conda-meta" / "tool-1.0-0.json").unlink()  # as `conda remove` does
+    code, _, err = cuenv(tmp_path, *words, sources=lock[1])
+    assert code == 3
+    assert "or one that was changed" in err
+    assert cuenv(tmp_path, *words, "--replace", sources=lock[1])[1].startswith("installed 3 packages")
+
+
 @pytest.mark.parametrize("archive", ["tool-1.0-0.tar.bz2", "library-1.0-0.tar.bz2"])
 def test_a_failed_update_leaves_the_old(tmp_path: Path, lock: tuple[Path, Sources], archive: str) -> None:
     first, sources = make_lock(tmp_path / "made" / "b", {"conda-forge": [pkg("old", "2.0")]}, "old")

@@ -98,10 +98,9 @@ def needed(solution: Solution, prefix: Path, *, replacing: bool) -> bool:
     if vacant(prefix):
         return True
     own = installed_digest(prefix)
-    if own == content_digest((solution,)):
-        return False
-    before = not own and not solution.pip and (prefix / "conda-meta").is_dir()  # cuenv noted nothing in its first days
-    if before and _urls(read_conda_meta(prefix)) == _urls(solution.packages):
+    # without a note it was made in cuenv's first days; with one, somebody may have changed it since
+    known = own == content_digest((solution,)) or (not own and not solution.pip)
+    if known and (prefix / "conda-meta").is_dir() and _urls(read_conda_meta(prefix)) == _urls(solution.packages):
         return False
     if replacing and own:
         return True

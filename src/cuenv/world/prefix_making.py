@@ -66,7 +66,7 @@ def refuse(prefix: Path) -> InputError:
     """The error for a folder that is not ours to fill."""
     if installed_digest(prefix):
         return InputError(
-            f"{shown(prefix)} is not empty: it holds another environment that cuenv made",
+            f"{shown(prefix)} is not empty: it holds an environment of another lock, or one that was changed",
             hint="replace it, when nothing runs from it: cuenv install --replace",
         )
     what = "is not empty" if prefix.is_dir() else "is there, and no folder"
