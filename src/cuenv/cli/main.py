@@ -24,6 +24,7 @@ COMMANDS = {
     "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock, or an installed environment, against a host and the laws",
     "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
+    "diagnose": "what an error in a log means here, and the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
     "install": "make the environment of a lock or a bundle, whole or not at all",
     "bundle": "everything that a lock names in one folder or tar, for sites without network",
