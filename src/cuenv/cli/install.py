@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @click.command("install")
 @click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option(
-    "--prefix", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The environment's folder."
+    "-p",
+    "--prefix",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="An environment, by its folder.",
 )
 @click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there.")
 @click.option("--platform", metavar="PLATFORM", help=PLATFORM_HELP)
