@@ -55,12 +55,12 @@ _host_options = (
     click.option("--driver", metavar="VERSION", help="The NVIDIA driver, such as 535.129.03."),
     click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
 )
-_PLATFORM_HELP = "linux-64 or linux-aarch64; resolve and lock take both."
-host_options = _all(*_host_options, click.option("--platform", metavar="PLATFORM", help=_PLATFORM_HELP))
+PLATFORM_HELP = "linux-64 or linux-aarch64; resolve, lock and bundle take both."
+host_options = _all(*_host_options, click.option("--platform", metavar="PLATFORM", help=PLATFORM_HELP))
 
 several_host_options = _all(
     *_host_options,
-    click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help=_PLATFORM_HELP),
+    click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help=PLATFORM_HELP),
 )
 """The host options of a command that makes one environment for several platforms."""
 
