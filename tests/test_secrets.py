@@ -107,7 +107,7 @@ def test_no_secret_comes_out_of_any_command(folder: Path, server: Faulty) -> Non
         (0, ("inspect", "--json")),
         (0, ("inspect", "--record", "record")),
         (None, ("resolve", *HOST, "--prove", "--mirror", by_mirror)),
-        (None, ("kb", "audit", "conda-forge", "--mirror", by_mirror, "--json")),
+        (None, ("kb", "audit", "--mirror", by_mirror, "--json")),
         (2, ("lock", *HOST, "--mirror", f"conda-forge=ftp://me:{SECRET['mirror']}@x/y")),
         (2, ("lock", *HOST, "--mirror", f"http://me:{SECRET['mirror']}@x/y")),
         (3, ("lock", *HOST, "--mirror", f"conda-forge=http://me:{SECRET['mirror']}@127.0.0.1:9/conda-forge")),
