@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json, layer_plain, report_json, report_lines
 from cuenv.profile import Profile
@@ -15,7 +16,7 @@ from cuenv.profile import Profile
 @click.command("check")
 @click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
 @host_options
-@click.option("--profile", metavar="NAME|FILE", help="Wishes from a profile.")
+@click.option("--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Wishes from a profile.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(path: Path, **values: Any) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import UsageError
@@ -33,8 +34,8 @@ class Topics(click.Command):
 
 
 @click.command("kb", cls=Topics)
-@click.argument("topic", required=False, metavar="[TOPIC]")
-@click.argument("subject", required=False, metavar="[SUBJECT]")
+@click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("kb"))
+@click.argument("subject", required=False, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
