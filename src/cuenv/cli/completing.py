@@ -83,14 +83,17 @@ fi
 
 _FISH = """\
 function %(complete_func)s
+    set -l option (string match -r -- '^--[a-z-]+=' (commandline -ct))
     for line in (env COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -ct) \\
             %(complete_var)s=fish_complete %(prog_name)s 2>/dev/null)
         set -l parts (string split -m 1 , -- $line)
         switch $parts[1]
             case plain
-                echo -- $parts[2]
+                echo -- "$option$parts[2]"
             case file dir
-                __fish_complete_path $parts[2]
+                for path in (__fish_complete_path $parts[2])
+                    echo -- "$option$path"
+                end
         end
     end
 end
@@ -172,9 +175,7 @@ class Fish(FishComplete):
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
         """Kind, value and help in one line."""
-        word = self.get_completion_args()[1]
-        option = word.partition("=")[0] + "=" if word.startswith("--") and "=" in word else ""
-        return f"{item.type},{option}{item.value}" + (f"\t{item.help}" if item.help else "")
+        return f"{item.type},{item.value}" + (f"\t{item.help}" if item.help else "")
 
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": Zsh, "fish": Fish}

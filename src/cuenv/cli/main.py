@@ -173,7 +173,7 @@ def _complete(instruction: str) -> int:
 
     found = offers(cli, instruction)
     if found:
-        click.echo(found)
+        click.echo(found, nl=not found.endswith("\n"))
     return ExitCode.OK
 
 
