@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 _PATIENCE = 30.0
 _ON_TERMINAL = 'exec "$@" <"$0" >"$0" 2>&1'
@@ -31,10 +30,8 @@ class Terminal:
         self.follower = follower
         self.seen = ""
 
-    def __enter__(self) -> Terminal:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
+        """End the shell."""
         self.shell.kill()
         self.shell.wait()
         os.close(self.follower)

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -66,7 +67,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
         (("why", "cu"), ["cuda", "cudnn", "cudatoolkit-dev"]),
         (("why-not", "cuda=13"), ["cuda=13.0"]),
     ],
-    ids=lambda item: " ".join(item),
+    ids=str,
 )
 @pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_offered(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], some: list[str], shell: str) -> None:
@@ -144,7 +145,7 @@ def test_further_tables_are_offered_and_broken_ones_are_silent(tmp_path: Path) -
 )
 def test_a_completion_is_never_an_error(tmp_path: Path, name: str, environ: dict[str, str]) -> None:
     (tmp_path / "cuenv.toml").write_text("gpus = [", encoding="utf-8")
-    done = run(folder=tmp_path, **{"_CUENV_COMPLETE": "bash_complete", **environ})
+    done = run(folder=tmp_path, **{"_CUENV_COMPLETE": "bash_complete", **environ})  # type: ignore[arg-type]  # variables, and none of the other arguments
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     assert "\x1b" not in done.stdout
     assert ("conda-forge" in done.stdout) == (name == "a broken settings file")
@@ -162,12 +163,13 @@ def test_profiles_of_the_project_are_offered_and_of_a_broken_one_the_shipped(
 
 def test_a_completion_imports_nothing_heavy(tmp_path: Path) -> None:
     environ = {"COMP_WORDS": "cuenv resolve --gpu RTX", "COMP_CWORD": "3", "_CUENV_COMPLETE": "bash_complete"}
-    done = run(folder=tmp_path, python=("-X", "importtime"), **environ)
+    done = run(folder=tmp_path, python=("-X", "importtime"), **environ)  # type: ignore[arg-type]  # as above
     found = modules(done)
     assert "RTX 4090" in done.stdout
     assert "cuenv.cli.options" in found
     assert found & (HEAVY | {"yaml", "cuenv.tables", "cuenv.decision", "cuenv.world.probe"}) == set()
-    done = run(folder=tmp_path, python=("-X", "importtime"), **{**environ, "COMP_WORDS": "cuenv ", "COMP_CWORD": "1"})
+    environ |= {"COMP_WORDS": "cuenv ", "COMP_CWORD": "1"}
+    done = run(folder=tmp_path, python=("-X", "importtime"), **environ)  # type: ignore[arg-type]  # as above
     assert "demo" in done.stdout
     assert "cuenv.cli.options" not in modules(done)  # no command was loaded to name them
 
@@ -225,7 +227,7 @@ def test_a_real_shell_inserts_whole_words(tmp_path: Path, shell: str, typed: str
     (tmp_path / "script").write_text(run("completion", shell, "-q", folder=tmp_path).stdout)
     start, source = START[shell]
     environ = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "xterm", "PS1": "$ "}
-    with Terminal(start, tmp_path, environ) as terminal:
+    with closing(Terminal(start, tmp_path, environ)) as terminal:
         terminal.type(source.format(script=tmp_path / "script") + '; echo REA""DY\n')
         terminal.wait_for("READY")
         terminal.type(f'{typed}\x01printf "<%s>" \x05; echo DO""NE\n')

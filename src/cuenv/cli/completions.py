@@ -110,7 +110,7 @@ def _explained_gpu(context: click.Context) -> Names:
 
 
 def _topics(_: click.Context) -> Names:
-    from cuenv.cli.kb import SUBCOMMANDS  # noqa: PLC0415 - as above
+    from cuenv.cli.knowledge import SUBCOMMANDS  # noqa: PLC0415 - as above
     from cuenv.lookup import TOPICS  # noqa: PLC0415 - as above
 
     return dict.fromkeys((*TOPICS, *SUBCOMMANDS), "")

@@ -8,14 +8,12 @@ from typing import Any
 import click
 
 from cuenv.cli.completions import completes
+from cuenv.cli.knowledge import SUBCOMMANDS
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.urls import printable
-
-SUBCOMMANDS = ("audit", "learn")
-"""What ``cuenv kb`` does with a channel, each in a module of its own."""
 
 
 class Topics(click.Command):
