@@ -192,7 +192,7 @@ def test_the_script_and_where_it_goes(tmp_path: Path, shell: str) -> None:
 
 @pytest.mark.parametrize(("words", "environ"), [(("tcsh",), {}), ((), {"SHELL": "/bin/tcsh"}), ((), {"SHELL": ""})])
 def test_a_shell_that_is_none(tmp_path: Path, words: tuple[str, ...], environ: dict[str, str]) -> None:
-    done = run("completion", *words, folder=tmp_path, **environ)
+    done = run("completion", *words, folder=tmp_path, **environ)  # type: ignore[arg-type]  # as above
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
     assert "bash, zsh, fish" in done.stderr
     assert "hint: cuenv completion bash" in done.stderr

@@ -7,6 +7,7 @@ around a layer.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -19,8 +20,12 @@ SOURCE = Path(cuenv.__file__).parent
 LAYERS = ("tools", "stations", "formats", "world", "flows", "cli")
 TOOLS = {"cuenv.errors", "cuenv.reading", "cuenv.urls", "cuenv.versions"}
 FOLDERS = {"formats", "world", "flows", "cli"}
-FRONT = {"cuenv", "cuenv.__main__"}
-"""The public API and the entry point stand beside the commands: nothing below may ask for them."""
+FRONT = {"cuenv", "cuenv.__main__", "cuenv.runtime"}
+"""The public API, also that for users' own code, and the entry point stand beside the commands: nothing below may ask
+for them."""
+
+PROBES = "cuenv.data.probes"
+"""Files that the Python of another environment runs: no part of the house."""
 
 PURE = {"tools", "stations", "formats"}
 ONLY_IN = {
@@ -46,6 +51,8 @@ def read(folder: Path) -> dict[str, ast.Module]:
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
         name = ".".join(parts).removesuffix(".__init__")
+        if is_under(name, PROBES):
+            continue
         found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
     return found
 
@@ -134,6 +141,15 @@ def test_every_layer_has_modules() -> None:
 
 def test_nothing_imports_or_calls_what_its_layer_forbids() -> None:
     assert breaches(HOUSE) == []
+
+
+def test_probes_need_nothing_of_the_house_and_an_old_python() -> None:
+    files = list((SOURCE / "data" / "probes").glob("*.py"))
+    assert len(files) > 5
+    for path in files:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 8))
+        named = {name.partition(".")[0] for name in imported(tree, {})}
+        assert named <= {*sys.stdlib_module_names, "_told", "torch"}, path.name
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from cuenv.report import Finding
+from cuenv.coverage import LayerCoverage
+from cuenv.report import Finding, Report
 
 Status = Literal["ok", "warn", "fail", "skip"]
 _BY_SEVERITY: tuple[tuple[str, Status], ...] = (("error", "fail"), ("warning", "warn"))
@@ -27,6 +28,29 @@ class Check:
     status: Status
     says: str
     findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What ``cuenv check`` says about one thing: a lock, or an environment.
+
+    Attributes:
+        host: the host that it was judged for, in one line.
+        file: the lock, for annotations; ``None`` for an environment.
+        checks: one line each; a lock has none.
+        layers: how each layer of a lock serves the GPUs.
+    """
+
+    report: Report
+    host: str
+    file: str | None = None
+    checks: tuple[Check, ...] = ()
+    layers: tuple[LayerCoverage, ...] = ()
+
+    def negative(self, *, strict: bool) -> bool:
+        """Whether it is a no: an error, and when strict a warning."""
+        wanted = ("error", "warning") if strict else ("error",)
+        return any(finding.severity in wanted for finding in self.report.findings)
 
 
 def judged(name: str, says: str, findings: Iterable[Finding] = ()) -> Check:

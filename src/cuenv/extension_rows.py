@@ -55,6 +55,11 @@ class Extension(Row):
             return release in self.releases
         return (self.first is None or release >= self.first) and (self.below is None or release < self.below)
 
+    def refuses(self, own: Version, nvcc: Version) -> bool:
+        """Whether the library compares nvcc with torch's own CUDA and refuses this pair, minors both."""
+        both = own in self.tolerates and nvcc in self.tolerates and own.major == nvcc.major
+        return self.checks and own != nvcc and not both
+
     def span(self) -> str:
         """The releases in words: ``0.42.0``, ``0.50 and later``, ``0.45 to below 0.45.5``."""
         if self.releases:

@@ -17,11 +17,22 @@ _LEADS = ("pytorch-cuda", "cuda-version")
 def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform."""
     all_packages = tuple(packages)
-    cuda = [package for package in all_packages if knowledge.is_component(package.name)]
-    found = [*_locked_channels(cuda), *_releases(cuda), *_hashes(all_packages), *_subdirs(all_packages, platform)]
+    cuda = cuda_components(all_packages, knowledge)
+    found = [*one_source(cuda), *_hashes(all_packages), *_subdirs(all_packages, platform)]
     if cuda:
         found += cpu_twins(all_packages, knowledge)
     return tuple(found)
+
+
+def cuda_components(packages: Iterable[LockedPackage], knowledge: Knowledge) -> list[LockedPackage]:
+    """The packages of NVIDIA's, which the one-channel law binds."""
+    return [package for package in packages if knowledge.is_component(package.name)]
+
+
+def one_source(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    """One channel and one release for the CUDA components of a lock, or of an installed environment."""
+    yield from _locked_channels(cuda)
+    yield from _releases(cuda)
 
 
 def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,9 @@ class Wheel:
         folder: the site-packages that holds it.
         installer: the word in its INSTALLER file, such as ``pip``, ``conda`` or ``uv``; ``None`` without one.
         url: where it came from, when it was installed from a URL (``direct_url.json``); without credentials.
+        info: the name of its ``dist-info`` folder.
+        conda: the conda package whose record lists that folder.
+        replaced: it is no more what conda put there: something wrote over it.
     """
 
     name: str
@@ -26,6 +30,26 @@ class Wheel:
     folder: str
     installer: str | None = None
     url: str | None = None
+    info: str = ""
+    conda: str | None = None
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A folder outside of the environment from which its Python also takes packages.
+
+    Attributes:
+        via: what puts it there: ``user site``, ``PYTHONPATH``, ``base of the venv``.
+        first: it goes before the environment's own folders.
+        torch: the version of the torch in it, which need not have a dist-info.
+    """
+
+    path: str
+    via: str
+    first: bool
+    wheels: tuple[Wheel, ...] = ()
+    torch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +63,8 @@ class Prefix:
         site_packages: the folders that its Python reads packages from, first one first; only those that exist.
         conda: the packages of conda-meta, by name.
         wheels: the distributions in site_packages, by name; of one name that stands in two folders, both.
+        gone: distributions that conda's records list and that are not there any more.
+        damaged: records that cannot be read: path and reason.
     """
 
     path: str
@@ -47,6 +73,8 @@ class Prefix:
     site_packages: tuple[str, ...]
     conda: tuple[LockedPackage, ...] = ()
     wheels: tuple[Wheel, ...] = ()
+    gone: tuple[Wheel, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
 
     def package(self, name: str) -> LockedPackage | None:
         """The conda package of that name."""
@@ -55,3 +83,9 @@ class Prefix:
     def wheel(self, name: str) -> Wheel | None:
         """The distribution of that name that Python finds first."""
         return next((item for item in self.wheels if item.name == name), None)
+
+    @property
+    def platform(self) -> str | None:
+        """The platform that its conda packages are for; ``None`` when none of them is for a platform."""
+        counts = Counter(item.subdir for item in self.conda if item.subdir != "noarch")
+        return max(counts, key=lambda subdir: counts[subdir], default=None)

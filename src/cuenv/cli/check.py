@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,42 @@ import click
 
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
-from cuenv.cli.output import emit, emit_json, layer_plain, report_json, report_lines
+from cuenv.cli.output import progress, progress_done
+from cuenv.errors import UsageError
 from cuenv.profile import Profile
+
+_FORMS = ["text", "json", "github", "markdown"]
 
 
 @click.command("check")
-@click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
+@click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
+@click.option(
+    "-p",
+    "--prefix",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="DIR",
+    help="An environment, by its folder.",
+)
+@click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
+@click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
+@click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
+@click.option("--timeout", type=click.IntRange(1, 86400), metavar="SECONDS", help="With --run: for each probe (300).")
 @host_options
+@click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
+@click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
+@click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
 @click.option("--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Wishes from a profile.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
-def command(path: Path, **values: Any) -> int:
-    """Check a lock against a host, against its environment file, and against the laws.
+def command(path: Path | None, **values: Any) -> int:
+    """Check a lock, or an installed environment, against a host and against the laws.
+
+    LOCK is judged against a host, against its environment file, and by itself. With --prefix or --name an installed
+    environment (conda, venv, or a Python's own) is: its files are read, its compilers are tried, nothing else of it
+    runs, and no GPU is needed. Without any of them: conda-lock.yml in this folder, and the environment that is active.
+
+    With --run the environment's own Python then tries what it will be used for, on this machine: one probe at a time,
+    each in a process with a time limit. What is not installed, or needs a GPU that is not there, is skipped.
 
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
     lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
@@ -31,19 +56,33 @@ def command(path: Path, **values: Any) -> int:
     Examples:
       cuenv check
       cuenv check --host h800-525
+      cuenv check --prefix ./env --lock conda-lock.yml
+      cuenv check --prefix ./env --run
+      cuenv check -n moe --gpu A100 --driver 525.60.13 --format markdown
       cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
     """
-    from cuenv.flows.checking import check  # noqa: PLC0415 - as above
-    from cuenv.host_text import host_line  # noqa: PLC0415 - not needed for --help
+    from cuenv.cli.reports import show  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.check_asked import asked, checked  # noqa: PLC0415 - as above
 
-    checked = check(path, host_from(values), knowledge_from(values), _profile(values["profile"]))
-    if values["as_json"]:
-        layers = [layer_plain(layer) for layer in checked.layers]
-        emit_json(report_json(checked.report, host=host_line(checked.facts), layers=layers))
-    elif not values["quiet"] or checked.report.errors:
-        layer_lines = [f"layer {layer}" for layer in checked.layers] if values["verbose"] else []
-        emit("\n".join([*report_lines(checked.report, verbose=values["verbose"]), *layer_lines]))
-    return checked.report.exit
+    limit = _limit(values)
+    what = asked(path, os.environ, prefix=values["prefix"], name=values["name"], lock=values["lock"])
+    show_progress = progress(quiet=values["quiet"])
+    wish = _profile(values["profile"])
+    reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)
+    progress_done(show_progress)
+    if values["redact"]:
+        from cuenv.world.redact import private, scrub_report  # noqa: PLC0415 - only when asked for
+
+        words = private(os.environ, os.uname().nodename)
+        reports = tuple(scrub_report(told, words) for told in reports)
+    return show(reports, values)
+
+
+def _limit(values: dict[str, Any]) -> float | None:
+    """Seconds for each probe of ``--run``; ``None`` without it."""
+    if values["timeout"] and not values["running"]:
+        raise UsageError("--timeout is what --run gives to each probe", hint="cuenv check --run --timeout 60")
+    return float(values["timeout"] or 300) if values["running"] else None
 
 
 def _profile(name: str | None) -> Profile | None:

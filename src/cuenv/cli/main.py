@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,8 +23,9 @@ COMMANDS = {
     "resolve": "choose and write environment.yml for a host",
     "lock": "solve environment.yml and write its lock files",
     "lint": "find what is wrong with files as they are written, and mend it",
-    "check": "check a lock against a host, its environment file and the laws",
+    "check": "check a lock, or an installed environment, against a host and the laws",
     "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
+    "hook": "let builds of CUDA extensions find an environment's CUDA",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
@@ -148,9 +150,9 @@ def run(argv: Sequence[str]) -> int:
     Returns:
         The exit code, one of `ExitCode`.
     """
-    wants_json = "--json" in argv
     if "_CUENV_COMPLETE" in os.environ:
         return _complete(os.environ["_CUENV_COMPLETE"])
+    wants_json = _wants_json(argv)
     try:
         code = cli.main(args=list(argv), prog_name="cuenv", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -175,6 +177,11 @@ def _complete(instruction: str) -> int:
     if found:
         click.echo(found, nl=not found.endswith("\n"))
     return ExitCode.OK
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Whether JSON was asked for, by what was typed alone: the command line may be the error."""
+    return "--json" in argv or "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 
 def _help_for(error: click.ClickException) -> str | None:

@@ -71,21 +71,41 @@ def error_json(code: str, message: str, hint: str | None) -> str:
     return json.dumps({"schema": "cuenv/error/1", "error": error}, indent=2, ensure_ascii=False)
 
 
-def report_lines(report: Report, *, verbose: bool = False) -> list[str]:
-    """A report as lines: one for each finding, its evidence when asked, its fix."""
-    lines = [printable(f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title)]
+def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:
+    """A report as lines: its head, then each finding, its evidence when asked, its fix; last the verdict.
+
+    Args:
+        report: the report.
+        verbose: with evidence.
+        strict: warnings are a no as well.
+        most: findings that are shown of one code; all when ``None``.
+    """
+    head = f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title
+    lines = [_one_line(head)]
+    told: dict[tuple[str, str], int] = {}
     for finding in report.findings:
-        severity = styled(finding.severity, finding.severity, sys.stdout)
-        lines.append(f"{severity} {finding.code} {printable(finding.message)}")
+        kind = (finding.code, finding.severity)
+        told[kind] = told.get(kind, 0) + 1
+        if most is not None and told[kind] > most:
+            continue
+        said = _one_line(f"{finding.code} {finding.message}")
+        lines.append(f"{styled(finding.severity, finding.severity, sys.stdout)} {said}")
         if verbose:
-            lines += [f"        - {printable(item)}" for item in finding.evidence]
+            lines += [f"        - {_one_line(item)}" for item in finding.evidence]
         if finding.fix:
-            lines.append(f"        fix: {printable(finding.fix)}")
+            lines.append(f"        fix: {_one_line(finding.fix)}")
+    over = {code: told[code, severity] - (most or 0) for code, severity in told if most and told[code, severity] > most}
+    lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
     counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
-    verdict = "fine" if not counts["error"] else f"{counts['error']} error(s)"
+    refused = strict and counts["warning"] > 0
+    verdict = f"{counts['error']} error(s)" if counts["error"] else "not fine" if refused else "fine"
     also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
-    lines.append(f"{styled(verdict, 'error' if counts['error'] else 'ok', sys.stdout)}{also}")
-    return lines
+    return [*lines, f"{styled(verdict, 'ok' if verdict == 'fine' else 'error', sys.stdout)}{also}"]
+
+
+def _one_line(text: str) -> str:
+    """Foreign text as one line: a name with a line end in it must not look like a finding of its own."""
+    return printable(text).replace("\n", "\\n")
 
 
 def report_json(report: Report, **more: Any) -> dict[str, Any]:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from cuenv.checks import Check
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import read_lock
-from cuenv.flows.prefix_checks import CHECKS, Subject
+from cuenv.flows.hosts import HostOptions, host_facts, with_disk
+from cuenv.flows.lock_files import read_lock, recorded_host
+from cuenv.flows.prefix_checks import CHECKS, NO_LOCK, Subject
 from cuenv.host_text import host_line
+from cuenv.installed import as_locked
 from cuenv.knowledge import Knowledge
+from cuenv.lockfile import Lock
 from cuenv.prefix import Prefix
+from cuenv.profile import Profile
 from cuenv.report import Report, report
 from cuenv.world.prefix import find_prefix
 
@@ -28,30 +31,65 @@ class PrefixChecked:
     report: Report
 
 
-def check_prefix(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: Path | None = None) -> PrefixChecked:
-    """Check an environment for a host, without running anything of it.
+def check_prefix(
+    path: Path,
+    options: HostOptions,
+    knowledge: Knowledge,
+    *,
+    lock: Path | None = None,
+    named: bool = True,
+    wish: Profile | None = None,
+) -> PrefixChecked:
+    """Check an environment for a host, without running anything of it but its compilers.
 
     Args:
         path: its folder.
         options: the host; this machine when none is named.
         knowledge: the tables.
         lock: the lock that it was made from.
+        named: whether the user said so; else it is only at hand, and the environment may be another's.
+        wish: the profile whose memory and disk the machine should have.
 
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
+    prefix = find_prefix(path)
+    made_from = read_lock(lock) if lock else None
+    facts = host_facts(options, knowledge)
+    if wish and not options.given:
+        facts = with_disk(facts, wish)
+    other = None if named or made_from is None else _of_another(prefix, made_from, facts)
+    if other:
+        made_from = None
+    recorded = None if options.given or facts.gpus or made_from is None else recorded_host(made_from, facts, knowledge)
     subject = Subject(
-        prefix=find_prefix(path),
-        facts=host_facts(options, knowledge),
+        prefix=prefix,
+        facts=recorded or facts,
         knowledge=knowledge,
         environ=options.environ,
-        lock=read_lock(lock) if lock else None,
+        lock=made_from,
+        profile=wish,
+        no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
     checks = tuple(_check(name, subject) for name in CHECKS)
     findings = [finding for check in checks for finding in check.findings]
     looked = (f"{subject.prefix.kind} environment", host_line(subject.facts))
     return PrefixChecked(
         prefix=subject.prefix, facts=subject.facts, checks=checks, report=report(str(path), findings, looked)
+    )
+
+
+def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
+    """Why a lock that nobody named is taken for that of another environment; ``None`` when it is this one's."""
+    solution = lock.solution(facts.platform)
+    if prefix.kind != "conda" or solution is None:
+        return f"not compared: it locks conda packages for {', '.join(one.platform for one in lock.solutions)}"
+    same = as_locked(prefix.conda, solution)
+    if 2 * same >= len(solution.packages):
+        return None
+    return (
+        f"not compared: {same} of its {len(solution.packages)} packages are here as locked, so it is taken for "
+        "another environment's; --lock says that it is this one's"
     )
 
 

@@ -115,8 +115,7 @@ def _compiler(row: Extension, own: Version, toolkit: Version, *, dev: bool) -> _
         return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
     if row.nvcc and not _within(toolkit, row.nvcc):
         return _Fault(row, f"compiles with nvcc {_words(row.nvcc)}, and this one is {toolkit}")
-    both = own in row.tolerates and toolkit in row.tolerates and own.major == toolkit.major
-    if not row.checks or own == toolkit or both:
+    if not row.refuses(own, toolkit):
         return None
     list_of = [item for item in row.tolerates if item.major == own.major]
     but = f"it lets them differ only within {list_of[0]} to {list_of[-1]}" if list_of else "they must be equal"

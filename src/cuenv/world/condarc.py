@@ -2,8 +2,8 @@
 
 Places and order as in the conda documentation ("Using the .condarc conda configuration file", searching for
 .condarc): later files win, mappings are merged key by key, lists are put before those of earlier files. Only the keys
-about reaching channels are read. Nothing here runs conda, so the root of an installation is known only by
-``CONDA_ROOT``.
+about reaching channels are read, and ``envs_dirs``. Nothing here runs conda, so the root of an installation is known
+only by ``CONDA_ROOT``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Condarc:
         custom_channels: pairs of channel name and the URL that the name is put behind.
         proxies: pairs of scheme and proxy URL.
         ssl_verify: ``True``, ``False``, or the path of a file with authorities.
+        envs_dirs: the folders that hold environments by name; ``~`` as it is written.
         files: the files that were read, lowest priority first.
     """
 
@@ -43,6 +44,7 @@ class Condarc:
     proxies: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     ssl_verify: bool | str | None = None
     offline: bool | None = None
+    envs_dirs: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
 
@@ -147,6 +149,7 @@ def _parse(data: object, path: str, environment: Mapping[str, str]) -> Condarc:
     if isinstance(verify, str) and verify.strip("<>") in {"truststore", "system"}:
         verify = True
     offline = reader.get("offline", bool)
+    envs = raw if isinstance(raw := reader.raw("envs_dirs"), list) else []  # whoever reaches channels needs none
     expand = partial(_expand, environment=environment)
     found = Condarc(
         channel_alias=expand(alias).rstrip("/") if alias else None,
@@ -155,6 +158,7 @@ def _parse(data: object, path: str, environment: Mapping[str, str]) -> Condarc:
         proxies=tuple((name, expand(url)) for name, url in proxies),
         ssl_verify=expand(verify) if isinstance(verify, str) else verify,
         offline=offline,
+        envs_dirs=tuple(expand(folder) for folder in envs if isinstance(folder, str)),
         files=(path,),
     )
     _check_urls(found, faults)
@@ -193,5 +197,6 @@ def _merge(low: Condarc, high: Condarc) -> Condarc:
         proxies=tuple((dict(low.proxies) | dict(high.proxies)).items()),
         ssl_verify=low.ssl_verify if high.ssl_verify is None else high.ssl_verify,
         offline=low.offline if high.offline is None else high.offline,
+        envs_dirs=tuple(dict.fromkeys((*high.envs_dirs, *low.envs_dirs))),
         files=(*low.files, *high.files),
     )

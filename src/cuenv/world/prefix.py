@@ -5,31 +5,35 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from cuenv.errors import InputError
+from cuenv.pip_part import normalise
 from cuenv.prefix import Kind, Prefix, Wheel
 from cuenv.urls import strip_credentials
-from cuenv.world.conda_meta import read_conda_meta
+from cuenv.world.conda_meta import CondaDist, CondaRecords, read_conda_records
 from cuenv.world.files import is_file, is_folder, names_in, shown
 from cuenv.world.system import read
 
 _HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
 _DIST_INFO = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,200}?)-(?P<version>[^-/\s]{1,100})\.dist-info")
+_LEFT_BY_PIP = re.compile(r"~[A-Za-z0-9._-]{1,300}")
 _PYTHON = re.compile(r"python(3\.[0-9]{1,2})t?")
+_NOTHING = CondaRecords(packages=(), dists={}, damaged=())
 
 
 def find_prefix(path: Path) -> Prefix:
     """The environment in a folder.
 
     Raises:
-        InputError: it is no folder, or no environment, or a record of conda in it cannot be read.
+        InputError: it is no folder, or no environment.
     """
     if not is_folder(path):
-        raise InputError(
-            f"{path} is no folder", hint="name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
-        )
+        raise InputError(f"{shown(path)} is no folder", hint=_HINT)
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise InputError(f"{shown(path)} cannot be read: permission denied", hint=f"ls -ld {shown(path)}")
     real = Path(os.path.realpath(path))
     kind = _kind(real)
     python = _python(real)
@@ -38,13 +42,18 @@ def find_prefix(path: Path) -> Prefix:
             f"{shown(path)} is no environment: it holds neither conda-meta, nor pyvenv.cfg, nor a Python", hint=_HINT
         )
     folders = tuple(_site_packages(real, python)) if python else ()
+    records = read_conda_records(real) if kind == "conda" else _NOTHING
+    wheels = [_owned(wheel, records.dists) for folder in folders for wheel in wheels_in(Path(folder))]
+    there = {wheel.info for wheel in wheels}
     return Prefix(
         path=str(real),
         kind=kind,
         python=python,
         site_packages=folders,
-        conda=read_conda_meta(real) if kind == "conda" else (),
-        wheels=tuple(wheel for folder in folders for wheel in _wheels(Path(folder))),
+        conda=records.packages,
+        wheels=tuple(wheels),
+        gone=tuple(_gone(records, there, folders[0])) if folders else (),
+        damaged=(*records.damaged, *(text for folder in folders for text in _damaged(Path(folder)))),
     )
 
 
@@ -72,23 +81,30 @@ def _site_packages(prefix: Path, python: str) -> Iterator[str]:
             yield str(folder)
 
 
-def _wheels(folder: Path) -> Iterator[Wheel]:
+def wheels_in(folder: Path) -> Iterator[Wheel]:
+    """The distributions in a folder of packages, by their dist-info; one without METADATA is none."""
     for name in names_in(folder):
         found = _DIST_INFO.fullmatch(name)
         if not found or not is_file(folder / name / "METADATA"):
             continue
-        word = read(folder, f"{name}/INSTALLER").text.strip().lower()
+        word = _small(folder, f"{name}/INSTALLER").strip().lower()
         yield Wheel(
-            name=re.sub(r"[-_.]+", "-", found["name"]).lower(),
+            name=normalise(found["name"]),
             version=found["version"],
             folder=str(folder),
             installer=word if re.fullmatch(r"[\w.-]{1,40}", word, re.ASCII) else None,
             url=_direct_url(folder, name),
+            info=name,
         )
 
 
+def _small(folder: Path, name: str) -> str:
+    """A small file that is one; a pipe would never end."""
+    return read(folder, name).text if is_file(folder / name) else ""
+
+
 def _direct_url(folder: Path, name: str) -> str | None:
-    text = read(folder, f"{name}/direct_url.json").text
+    text = _small(folder, f"{name}/direct_url.json")
     if not text:
         return None
     try:
@@ -96,3 +112,41 @@ def _direct_url(folder: Path, name: str) -> str | None:
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return strip_credentials(url) if isinstance(url, str) and url.isprintable() else None
+
+
+def _owned(wheel: Wheel, dists: Mapping[str, CondaDist]) -> Wheel:
+    """A wheel with the conda package that brought it, and whether its files are still those of that package."""
+    dist = dists.get(wheel.info)
+    if dist is None:
+        return wheel
+    base = Path(wheel.folder) / wheel.info
+    changed = any(_digest(base / name) not in (digest, None) for name, digest in dist.sha256.items())
+    return replace(wheel, conda=dist.package, replaced=changed)
+
+
+def _digest(path: Path) -> str | None:
+    import hashlib  # noqa: PLC0415 - OpenSSL costs 3 ms, and a venv digests nothing
+
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if is_file(path) else ""
+    except OSError:
+        return None
+
+
+def _gone(records: CondaRecords, there: set[str], folder: str) -> Iterator[Wheel]:
+    for info, dist in sorted(records.dists.items()):
+        found = _DIST_INFO.fullmatch(info)
+        if found and info not in there:
+            yield Wheel(
+                name=normalise(found["name"]), version=found["version"], folder=folder, info=info, conda=dist.package
+            )
+
+
+def _damaged(folder: Path) -> Iterator[tuple[str, str]]:
+    """What an interrupted pip leaves: a dist-info without METADATA, and folders that it had put aside."""
+    for name in names_in(folder):
+        path = folder / name
+        if _LEFT_BY_PIP.fullmatch(name):
+            yield str(path), f"{shown(path)}: pip put it aside and never came back"
+        elif name.endswith(".dist-info") and not is_file(path / "METADATA"):
+            yield str(path), f"{shown(path)}: it has no METADATA: an installation was interrupted"

@@ -31,12 +31,14 @@ class Completed:
         out: what it wrote on standard output, as text.
         err: the same for standard error.
         reason: why there is no good answer, in a few words; ``None`` after exit status 0.
+        late: it was stopped at its time limit.
     """
 
     code: int | None
     out: str = ""
     err: str = ""
     reason: str | None = None
+    late: bool = False
 
 
 def run(
@@ -108,8 +110,9 @@ def _collect(
         if process.returncode is None:
             with contextlib.suppress(OSError):  # it may just have ended
                 os.killpg(process.pid, signal.SIGKILL)
-    reason = f"no answer within {timeout:g} s" if reason == "late" else reason
-    return Completed(code=code, out=_text(out, limit), err=_text(err, limit), reason=reason)
+    late = reason == "late"
+    reason = f"no answer within {timeout:g} s" if late else reason
+    return Completed(code=code, out=_text(out, limit), err=_text(err, limit), reason=reason, late=late)
 
 
 def _drain(

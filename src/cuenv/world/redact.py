@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cuenv.checks import Check, Checked
 from cuenv.facts import HostFacts
+from cuenv.report import Finding
 
 _UUID = re.compile(r"\b(?:(?:GPU|MIG|PDI)-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _BUILDER = re.compile(r"\([^()\s@]*@[^()\s]*\)")
@@ -93,6 +95,37 @@ def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
             if item.fact != "resources.disk_mib"
         ),
         gaps=tuple(replace(item, source=scrub(item.source), reason=scrub(item.reason)) for item in facts.gaps),
+    )
+
+
+def scrub_report(told: Checked, words: Private) -> Checked:
+    """A report with every free text scrubbed."""
+    scrub = words.scrub
+
+    def finding(one: Finding) -> Finding:
+        return replace(
+            one,
+            subject=scrub(one.subject),
+            message=scrub(one.message),
+            evidence=tuple(map(scrub, one.evidence)),
+            fix=one.fix and scrub(one.fix),
+        )
+
+    def check(one: Check) -> Check:
+        return replace(one, says=scrub(one.says), findings=tuple(map(finding, one.findings)))
+
+    report = told.report
+    return replace(
+        told,
+        report=replace(
+            report,
+            title=scrub(report.title),
+            findings=tuple(map(finding, report.findings)),
+            looked_at=tuple(map(scrub, report.looked_at)),
+        ),
+        host=scrub(told.host),
+        file=told.file and scrub(told.file),
+        checks=tuple(map(check, told.checks)),
     )
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from cuenv.cuda_files import CudaFiles
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution
 from cuenv.prefix import Prefix
 from cuenv.profile import Profile
 
-CHECKS = ("packages", "linkage", "host")
+CHECKS = ("packages", "sources", "runtime", "device_code", "linkage", "jit", "host")
 """Names of the modules here, in the order of the report; each has ``check(subject) -> Check``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+NO_LOCK = "no lock to compare with: name one with --lock"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """What the checks look at.
 
@@ -23,6 +28,7 @@ class Subject:
         prefix: the environment as its records tell it.
         facts: the host that it is to run on.
         lock: that it was made from; ``None`` when none is named or found.
+        no_lock: why there is none.
         profile: what the team asked for, where it is known.
         environ: the variables of this process; a check says which of them it reads.
     """
@@ -32,9 +38,17 @@ class Subject:
     knowledge: Knowledge
     environ: Mapping[str, str]
     lock: Lock | None = None
+    no_lock: str = NO_LOCK
     profile: Profile | None = None
 
     @property
     def solution(self) -> Solution | None:
         """The lock's part for the platform of the host."""
         return self.lock.solution(self.facts.platform) if self.lock else None
+
+    @cached_property
+    def cuda_files(self) -> CudaFiles:
+        """What the environment's files say about CUDA; read once, by the first check that asks."""
+        from cuenv.world.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
+
+        return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})

@@ -1,43 +1,68 @@
-"""The driver against the CUDA release of the environment, and the state of the machine."""
+"""The host under the environment: driver against runtime, every layer against every GPU, the state of the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from cuenv.candidates import Candidate
 from cuenv.checks import Check, judged, skipped
+from cuenv.facts import HostFacts
 from cuenv.flows.prefix_checks import Subject
 from cuenv.host_text import host_line
+from cuenv.lockfile import Solution
 from cuenv.machine import machine_findings
 from cuenv.machine_driver import with_forward
 from cuenv.prefix_cuda import cuda_of
+from cuenv.prefix_solution import as_solution
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Case, Judge
-from cuenv.verify import as_findings, bare_candidate
+from cuenv.verify import as_findings, bare_candidate, candidate_of, host_findings
 
-_RULES = ("gpu", "driver-gpu", "driver-floor", "driver-level")
-"""The rules that join a driver with GPUs and a CUDA release; what the files hold for a GPU is another check."""
+_DRIVER_RULES = ("gpu", "driver-gpu", "driver-floor", "driver-level")
+"""The rules that join a driver with GPUs and a CUDA release, where no torch is there to judge the rest by."""
 
 
 def check(subject: Subject) -> Check:
-    """Floor, branch and level of the driver, and what the machine is in the way of."""
-    facts = subject.facts
-    known = cuda_of(subject.prefix)
-    candidate = bare_candidate(known[0], facts.platform) if known else None
-    found = [*machine_findings(facts, candidate, subject.knowledge, subject.profile)]
+    """The rules that decide and that judge a lock, on what is installed; and what the machine is in the way of."""
+    facts, knowledge = subject.facts, subject.knowledge
+    solution = as_solution(subject.prefix, subject.cuda_files, facts.platform)
+    torch = candidate_of(solution, knowledge)
+    known = _known(subject, torch)
+    candidate = torch or (bare_candidate(known[0], facts.platform) if known else None)
+    found = [*machine_findings(facts, candidate, knowledge, subject.profile)]
     if not facts.gpus:
         why = f"{facts.label} has no GPU that could be judged; name the host with --host, or with --gpu and --driver"
         return judged("host", why, found) if found else skipped("host", why)
     if candidate is None or known is None:
         return judged("host", f"{host_line(facts)}; no record of the environment names a CUDA release", found)
-    found += _driver(candidate, subject)
+    host = with_forward(facts, knowledge)
+    found += _installed(solution, host, subject) if torch else _driver(candidate, host, subject)
     return judged("host", f"CUDA {known[0]}, by {known[1]}, on {host_line(facts)}", found)
 
 
-def _driver(candidate: Candidate, subject: Subject) -> Iterator[Finding]:
-    facts = with_forward(subject.facts, subject.knowledge)
-    case = Case(facts=facts, wish=Profile(dev=False), knowledge=subject.knowledge)
+def _known(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
+    """The CUDA release of the environment, and what says it."""
+    if torch and torch.cuda and subject.cuda_files.by_pip:
+        return torch.cuda, f"torch {subject.cuda_files.torch} (its files)"
+    found = cuda_of(subject.prefix)
+    if found or torch is None or torch.cuda is None:
+        return found
+    return torch.cuda, f"pytorch {torch.build.version} {torch.build.build} (conda-meta)"
+
+
+def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+    # Of a torch from pip no row says what it holds: the check of device code reads it.
+    silent = ("CU111", "CU403") if subject.cuda_files.by_pip else ()
+    for finding in host_findings(solution, host, subject.knowledge):
+        if finding.code not in silent:
+            yield finding
+
+
+def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+    case = Case(facts=host, wish=Profile(dev=False), knowledge=subject.knowledge)
     for verdict in Judge(case).verdicts(candidate):
-        if verdict.rule in _RULES:
+        if verdict.rule in _DRIVER_RULES:
             yield from as_findings(verdict, candidate, case)

@@ -1,16 +1,80 @@
-"""What the environment says that it holds, against its lock."""
+"""What the environment's records say: against its lock, against its files, and against each other."""
 
 from __future__ import annotations
 
-from cuenv.checks import Check, judged, skipped
+from collections.abc import Iterator
+
+from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
-from cuenv.installed import installed_findings
+from cuenv.installed import installed_findings, pip_command, pip_findings, put_back
+from cuenv.lock_laws import cpu_twins, cuda_components
+from cuenv.lockfile import Solution
+from cuenv.prefix_laws import cpu_torch, prefix_findings
+from cuenv.report import Finding
 
 
 def check(subject: Subject) -> Check:
-    """Missing, changed and further packages."""
-    solution = subject.solution
-    if solution is None:
-        return skipped("packages", "no lock to compare with: name one with --lock")
-    findings = installed_findings(subject.prefix.conda, solution)
-    return judged("packages", f"{len(subject.prefix.conda)} conda packages against the lock", findings)
+    """Missing, changed and further packages; pip over conda; a second torch; a CPU twin; damaged records."""
+    from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - a table that only this check needs
+    from cuenv.world.sites import outside_sites  # noqa: PLC0415 - as above
+
+    prefix = subject.prefix
+    sites = outside_sites(prefix, subject.environ)
+    findings = [*prefix_findings(prefix, sites, subject.knowledge, pypi_names()), *_twins(subject)]
+    solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
+    if solution:
+        findings += _against(subject, solution)
+    by_pip = sum(wheel.conda is None for wheel in prefix.wheels)
+    counts = [f"{len(prefix.conda)} conda packages"] if prefix.kind == "conda" else []
+    if by_pip or not counts:
+        counts.append(f"{by_pip} by pip" if counts else f"{by_pip} distributions")
+    told = "against the lock" if solution else subject.no_lock if subject.lock is None else _other_platforms(subject)
+    return judged("packages", f"{' and '.join(counts)}; {told}", findings)
+
+
+def _other_platforms(subject: Subject) -> str:
+    locked = ", ".join(one.platform for one in subject.lock.solutions) if subject.lock else ""
+    return f"not compared: the lock is for {locked}"
+
+
+def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
+    prefix = subject.prefix
+    if prefix.kind == "conda":
+        yield from installed_findings(prefix.conda, solution, at=prefix.path)
+    elif solution.packages:
+        yield Finding(
+            code="CU201",
+            severity="error",
+            subject="conda",
+            message=f"the lock holds {len(solution.packages)} conda packages, and this is no conda environment",
+            fix="name the environment that was made from the lock: cuenv check --prefix DIR",
+        )
+    yield from pip_findings(prefix, solution)
+
+
+def _twins(subject: Subject) -> Iterator[Finding]:
+    """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
+    from cuenv.world.torch_here import find_torch_here  # noqa: PLC0415 - as above
+
+    prefix = subject.prefix
+    cuda = cuda_components(prefix.conda, subject.knowledge)
+    conda = list(cpu_twins(prefix.conda, subject.knowledge)) if cuda else []
+    yield from conda
+    torch = find_torch_here(prefix)
+    if torch is None or any(item.subject == "pytorch" for item in conda):
+        return
+    wheels = [wheel.name for wheel in prefix.wheels if wheel.name.startswith("nvidia-")]
+    locked = subject.solution.package("pytorch") if subject.solution else None
+    if locked and "cuda" in locked.build:
+        wanted = f"the lock says {locked.version} {locked.build}"
+    elif cuda or wheels:
+        wanted = f"CUDA is there beside it ({', '.join(sorted({*wheels, *(item.name for item in cuda)})[:3])})"
+    else:
+        wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
+    release = torch.version.partition("+")[0]
+    fix = (
+        put_back(locked, prefix.path)
+        if locked
+        else pip_command(prefix, "install", "--force-reinstall", f"torch=={release}")
+    )
+    yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)

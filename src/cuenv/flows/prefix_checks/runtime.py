@@ -1,0 +1,18 @@
+"""torch's CUDA against libcudart, nvcc, cuDNN and NCCL, all of them read from files."""
+
+from __future__ import annotations
+
+from cuenv.checks import Check, judged, skipped
+from cuenv.flows.prefix_checks import Subject
+from cuenv.runtime_laws import runtime_findings, runtime_line
+
+
+def check(subject: Subject) -> Check:
+    """The law of `cuenv.runtime_laws` on what the files say."""
+    files = subject.cuda_files
+    if files.torch is None:
+        return skipped("runtime", "no torch in the environment")
+    if files.cuda is None:
+        return skipped("runtime", f"torch {files.torch} is a CPU build: it uses no CUDA")
+    findings = runtime_findings(files, subject.prefix, subject.knowledge.extensions)
+    return judged("runtime", runtime_line(files), findings)

@@ -1,0 +1,24 @@
+"""Where the CUDA of an environment comes from: one channel, one release, each library once."""
+
+from __future__ import annotations
+
+from cuenv.checks import Check, judged, skipped
+from cuenv.flows.prefix_checks import Subject
+from cuenv.lock_laws import cuda_components, one_source
+from cuenv.source_laws import two_sources
+
+
+def check(subject: Subject) -> Check:
+    """The law of one channel, as for locks, and no library of NVIDIA's twice."""
+    components = cuda_components(subject.prefix.conda, subject.knowledge)
+    files = subject.cuda_files
+    if not components and not files.libraries:
+        return skipped("sources", "no CUDA component and no library of NVIDIA's")
+    findings = [*one_source(components), *two_sources(files, subject.prefix)]
+    channels = sorted({package.channel_name for package in components})
+    parts = [f"{len(components)} CUDA components from {' and '.join(channels)}"] if components else []
+    sources = sorted({library.source for library in files.libraries} - {"conda"})
+    parts.append(
+        f"{len(files.libraries)} libraries of NVIDIA's{f', {len(sources)} sources beside conda' if sources else ''}"
+    )
+    return judged("sources", "; ".join(parts), findings)
