@@ -149,7 +149,10 @@ def wishes(
     from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
 
     if prefer not in PREFER or stack not in (None, *STACKS):
-        raise UsageError(f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}")
+        raise UsageError(
+            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}",
+            hint="cuenv.wishes(prefer='native')",
+        )
     if cpu and cuda:
         raise UsageError("cpu and cuda exclude each other", hint="cuenv.wishes(cpu=True)")
     return Wishes(

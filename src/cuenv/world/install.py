@@ -25,6 +25,7 @@ from cuenv.urls import printable, redact, short_channel
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client
 from cuenv.world.conda_meta import read_conda_meta
+from cuenv.world.files import look
 from cuenv.world.records import record_of
 from cuenv.world.sources import Sources
 
@@ -92,7 +93,7 @@ def _vacant(prefix: Path, solution: Solution) -> bool:
             return True
         same = (prefix / "conda-meta").is_dir() and _urls(read_conda_meta(prefix)) == _urls(solution.packages)
     except OSError as error:
-        raise OutsideError(f"{prefix}: {error.strerror}") from error
+        raise OutsideError(f"{prefix}: {error.strerror}", hint=look(prefix, error)) from error
     if same:
         return False
     raise InputError(f"{prefix} is not empty", hint=f"name another folder, or remove it first: rm -r {prefix}")
@@ -146,7 +147,9 @@ def _made_whole(prefix: Path) -> Iterator[None]:
         if existed:
             prefix.mkdir(exist_ok=True)
         if isinstance(error, OSError):
-            raise OutsideError(f"{error.filename or prefix}: {error.strerror or error}") from error
+            raise OutsideError(
+                f"{error.filename or prefix}: {error.strerror or error}", hint=look(error.filename or prefix, error)
+            ) from error
         raise
 
 
@@ -178,4 +181,4 @@ def _refusal(text: str) -> HashError | ChannelError | OutsideError:
         return HashError(shown, hint="the package is not what was locked: lock again, or ask who changed it")
     if lines and lines[0].startswith("failed to fetch"):
         return ChannelError(shown, hint="try again, or read the channel elsewhere: --mirror")
-    return OutsideError(f"the installer failed: {shown}")
+    return OutsideError(f"the installer failed: {shown}", hint="try again; the folder is as it was before")
