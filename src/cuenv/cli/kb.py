@@ -15,6 +15,8 @@ from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.urls import printable
 
+_EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
+
 
 class Topics(click.Command):
     """A command with topics, and with subcommands that have options of their own."""
@@ -62,7 +64,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
     if topic not in TOPICS:
         raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint="cuenv kb gpu 'RTX 4090'")
     if subject is None:
-        raise UsageError(f"kb {topic}: which one?", hint="cuenv kb --help shows examples")
+        raise UsageError(f"kb {topic}: which one?", hint=f"cuenv kb {topic} {_EXAMPLES[topic]}")
     page = TOPICS[topic](subject, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)
