@@ -92,7 +92,7 @@ def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
         "CU301": (3, 42),
         "CU303": (17, 6),
         "CU305": (9, 5),
-        "CU302": (9, 20),
+        "CU302": (9, 21),
         "CU304": (16, 14),
     }
     assert found(tmp_path, MENDED)["CU311"] == (17, 3)
