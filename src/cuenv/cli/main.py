@@ -30,6 +30,7 @@ COMMANDS = {
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
     "why-not": "why something else was not chosen: why-not cuda=13.0",
+    "export": "deliver it: dockerfile, github-action, shell",
     "explain": "what recipes say about CUDA and PyTorch, and what is true",
     "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
     "profile": "profiles, shipped and your own: list, show, new, validate",
