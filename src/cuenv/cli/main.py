@@ -44,7 +44,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Lock": ("lock", "diff"),
     "Check": ("lint", "check", "scan"),
     "Understand": ("why", "why-not", "explain", "kb"),
-    "Deliver": ("hook",),
+    "Deliver": ("export", "hook"),
     "Set up": ("config", "completion"),
 }
 """The commands in the order of use; a test holds every command to one section."""
