@@ -1,4 +1,4 @@
-"""Pages of docs/ that begin with `RUN`, as scripts: what a reader types, what is shown of the answer, and which files lie there.
+"""Pages of docs/ that begin with `RUN`, as scripts: what a reader types, and what is shown of the answer.
 
 A block ``console`` whose lines begin with ``$`` is run, in the order of the page and in one folder; a line without
 ``$`` must be printed by the command above it. Comments before a block say what a reader has and a test has not:
