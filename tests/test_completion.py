@@ -65,6 +65,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
         (("kb", "audit", "--pl"), ["--platform"]),
         (("lint", "--as", ""), ["environment.yml", "Dockerfile", "ds_config", "shell", "conda-lock.yml"]),
         (("why", "cu"), ["cuda", "cudnn", "cudatoolkit-dev"]),
+        (("why", "cu2"), ["CU203"]),
         (("why-not", "cuda=13"), ["cuda=13.0"]),
     ],
     ids=str,

@@ -274,6 +274,13 @@ def test_sarif_is_what_its_readers_expect(tmp_path: Path) -> None:
         assert where["physicalLocation"]["region"]["startLine"] >= 1
 
 
+def test_annotations_name_file_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    (line,) = run("lint", "--format", "github", folder=tmp_path).stdout.splitlines()
+    assert line.startswith("::warning file=environment.yml,line=3,col=5,title=CU305 numpy::")
+    assert line.endswith("%0Afix: write numpy=1.26.*=py*")
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

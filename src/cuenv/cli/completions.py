@@ -125,8 +125,9 @@ def _topic_subjects(context: click.Context) -> Names:
 
 def _subjects(_: click.Context) -> Names:
     from cuenv.questions import SUBJECTS  # noqa: PLC0415 - as above
+    from cuenv.world.completion_names import codes  # noqa: PLC0415 - as above
 
-    return dict.fromkeys(SUBJECTS, "")
+    return {**dict.fromkeys(SUBJECTS, ""), **codes()}
 
 
 def _questions(context: click.Context) -> Names:

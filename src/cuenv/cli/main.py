@@ -25,6 +25,7 @@ COMMANDS = {
     "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock, or an installed environment, against a host and the laws",
     "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
+    "diagnose": "what an error in a log means here, and the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
@@ -43,7 +44,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Decide": ("demo", "inspect", "resolve", "what-if", "profile"),
     "Lock": ("lock", "diff"),
     "Check": ("lint", "check", "scan"),
-    "Understand": ("why", "why-not", "explain", "kb"),
+    "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
     "Deliver": ("export", "hook"),
     "Set up": ("config", "completion"),
 }

@@ -67,6 +67,11 @@ def topics() -> dict[str, str]:
     return found
 
 
+def codes() -> dict[str, str]:
+    """The codes of findings, each with what it means."""
+    return {row["code"]: str(row.get("means", "")) for row in _rows("guidance/codes", None) if _good(row.get("code"))}
+
+
 def hosts() -> dict[str, str]:
     """The recorded hosts that come with cuenv."""
     try:
