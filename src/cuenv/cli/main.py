@@ -27,6 +27,8 @@ COMMANDS = {
     "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
     "diagnose": "what an error in a log means here, and the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
+    "install": "make the environment of a lock or a bundle, whole or not at all",
+    "bundle": "everything that a lock names in one folder or tar, for sites without network",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
@@ -45,7 +47,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Lock": ("lock", "diff"),
     "Check": ("lint", "check", "scan"),
     "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
-    "Deliver": ("export", "hook"),
+    "Deliver": ("install", "hook", "export", "bundle"),
     "Set up": ("config", "completion"),
 }
 """The commands in the order of use; a test holds every command to one section."""

@@ -73,10 +73,10 @@ _host_options = (
     ),
     click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
 )
-_PLATFORM_HELP = "linux-64 or linux-aarch64; resolve and lock take both."
+PLATFORM_HELP = "linux-64 or linux-aarch64; resolve, lock and bundle take both."
 host_options = _all(
     *_host_options,
-    click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=_PLATFORM_HELP),
+    click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
 )
 
 several_host_options = _all(
@@ -87,7 +87,7 @@ several_host_options = _all(
         multiple=True,
         metavar="PLATFORM",
         shell_complete=completes("platform"),
-        help=_PLATFORM_HELP,
+        help=PLATFORM_HELP,
     ),
 )
 """The host options of a command that makes one environment for several platforms."""

@@ -20,6 +20,7 @@ _WHY = {
     errno.ENOENT: "no such file",
     errno.ENOTDIR: "a part of the path is no folder",
     errno.EISDIR: "it is a folder",
+    errno.EEXIST: "something else has that name",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.ENOSPC: "the disk is full",
