@@ -78,7 +78,10 @@ def conda_item(package: LockedPackage) -> Item:
     """
     name, subdir = file_name(package.url), package.subdir
     if not _PACKAGE.fullmatch(name) or not _SUBDIR.fullmatch(subdir):
-        raise InputError(f"the lock names a package {describe(f'{subdir}/{name}')}, which is no name of one")
+        raise InputError(
+            f"the lock names a package {describe(f'{subdir}/{name}')}, which is no name of one",
+            hint="lock it again: cuenv lock",
+        )
     place = f"channel/{channel_folder(package.channel)}/{subdir}/{name}"
     return Item(place=place, url=package.url, sha256=package.sha256, md5=package.md5)
 
@@ -91,7 +94,10 @@ def pip_item(package: PipLocked, platform: str) -> Item:
     """
     name = file_name(package.url)
     if not _FILE.fullmatch(name) or not _SUBDIR.fullmatch(platform):
-        raise InputError(f"the lock names a file for pip {describe(name)}, which is no name of a wheel or a source")
+        raise InputError(
+            f"the lock names a file for pip {describe(name)}, which is no name of a wheel or a source",
+            hint="lock it again: cuenv lock",
+        )
     return Item(place=f"wheels/{platform}/{name}", url=package.url, sha256=package.sha256, pip=True)
 
 
@@ -138,7 +144,8 @@ def parse_sums(text: str, source: str) -> dict[str, str]:
         parts = _LINE.fullmatch(line)
         if not parts or not is_place(parts[2]):
             raise InputError(
-                f"{source}: line {number}: expected a sha256 and a file of the bundle, got {describe(line)}"
+                f"{source}: line {number}: expected a sha256 and a file of the bundle, got {describe(line)}",
+                hint="make it again: cuenv bundle -o train.tar",
             )
         found[parts[2]] = parts[1]
     if not found:

@@ -106,7 +106,10 @@ def read_index(path: Path) -> dict[str, Any]:
             "python_site_packages_path": found.python_site_packages_path,
         }
     except Exception as error:
-        raise InputError(f"{shown(path.name)} is no package: {printable(redact(str(error)))[:300]}") from error
+        raise InputError(
+            f"{shown(path.name)} is no package: {printable(redact(str(error)))[:300]}",
+            hint="fetch it again, or lock again: cuenv lock",
+        ) from error
     return plain | {name: value for name, value in more.items() if value}
 
 

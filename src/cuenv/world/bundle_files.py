@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cuenv.bundle import SCRIPT, SUMS, TOP
 from cuenv.errors import InputError, OutsideError
-from cuenv.world.files import is_file, is_folder, shown, why
+from cuenv.world.files import is_file, is_folder, look, shown, why
 
 _WHEN = 315532800
 """1980-01-01, the day that every file in a tar bears: some programs warn about older ones."""
@@ -40,7 +40,7 @@ def staging(out: Path) -> Path:
             )
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise OutsideError(f"cannot write {shown(out)}: {why(error)}") from error
+        raise OutsideError(f"cannot write {shown(out)}: {why(error)}", hint=look(out, error)) from error
     return path
 
 

@@ -110,7 +110,10 @@ def _unpack(path: Path, scratch: Path, progress: Progress | None) -> None:
             if progress:
                 progress(f"unpacking {number}: {member.name}")
             if number > _LIMIT:
-                raise InputError(f"{shown(path)} is refused: more than {_LIMIT} entries")
+                raise InputError(
+                    f"{shown(path)} is refused: more than {_LIMIT} entries",
+                    hint="make it again: cuenv bundle -o train.tar",
+                )
             _entry(tar, member, scratch, path)
 
 
@@ -131,7 +134,10 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source:
     target.parent.mkdir(parents=True, exist_ok=True)
     reader = tar.extractfile(member)
     if reader is None or target.exists():
-        raise InputError(f"{shown(source)} is refused: {describe(member.name)} stands twice in it")
+        raise InputError(
+            f"{shown(source)} is refused: {describe(member.name)} stands twice in it",
+            hint="make it again: cuenv bundle -o train.tar",
+        )
     left = member.size
     with target.open("xb") as writer:
         while chunk := reader.read(_CHUNK):

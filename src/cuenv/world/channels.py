@@ -209,7 +209,8 @@ class Channels:
             if found:
                 return found, part
         names = ", ".join(dict.fromkeys(short_channel(part.channel) for part in parts))
-        return ChannelError(f"channels {names}: {printable(redact(text))}"), None
+        said = f"channels {names}: {printable(redact(text))}"
+        return ChannelError(said, hint="try again, or read the channel elsewhere: --mirror"), None
 
     def _try(self, part: Part) -> ChannelError | None:
         try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from cuenv.errors import InputError
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import channel_url, redact, strip_credentials
+from cuenv.world.files import look
 from cuenv.world.sources import DEFAULTS, HOST, Mirror, Sources, place
 
 _NAMES = (".condarc", "condarc", "condarc.d")
@@ -123,7 +124,7 @@ def _load(path: Path) -> object:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}") from error
+        raise InputError(f"{path}: cannot be read: {reason}", hint=look(path)) from error
     try:
         data: object = load(text, str(path))
     except InputError as error:
@@ -161,7 +162,7 @@ def _parse(data: object, path: str, environment: Mapping[str, str]) -> Condarc:
         files=(path,),
     )
     _check_urls(found, faults)
-    faults.check()
+    faults.check(hint="conda config --show-sources")
     return found
 
 

@@ -80,7 +80,10 @@ class Connection:
             ) as answer:
                 yield _start(answer, place, have), _bytes(answer)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
-            raise ChannelError(f"{place.shown}: cannot be asked for: {_words(error)}") from error
+            raise ChannelError(
+                f"{place.shown}: cannot be asked for: {_words(error)}",
+                hint="try again, or read the channel elsewhere: --mirror",
+            ) from error
         except requests.exceptions.SSLError as error:
             hint = "name your company's authorities: SSL_CERT_FILE=/path/to/ca.pem"
             raise ChannelError(f"{place.shown}: {_words(error)}", hint=hint) from error

@@ -169,4 +169,4 @@ def _refusal(text: str) -> HashError | ChannelError | OutsideError:
         return HashError(shown, hint="the package is not what was locked: lock again, or ask who changed it")
     if lines and lines[0].startswith("failed to fetch"):
         return ChannelError(shown, hint="try again, or read the channel elsewhere: --mirror")
-    return OutsideError(f"the installer failed: {shown}")
+    return OutsideError(f"the installer failed: {shown}", hint="try again; the folder is as it was before")

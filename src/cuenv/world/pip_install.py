@@ -87,7 +87,10 @@ def _python(prefix: Path, environ: Mapping[str, str]) -> Path:
     if done.reason:
         raise OutsideError(f"{shown(python)} does not run here: {done.reason}", hint="is the lock for this platform?")
     if os.path.realpath(done.out.strip()) != os.path.realpath(prefix):
-        raise OutsideError(f"{shown(python)} belongs to {printable(done.out.strip())[:200]}, not to the environment")
+        raise OutsideError(
+            f"{shown(python)} belongs to {printable(done.out.strip())[:200]}, not to the environment",
+            hint="name another folder: --prefix DIR",
+        )
     return python
 
 

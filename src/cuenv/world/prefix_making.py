@@ -16,7 +16,7 @@ from threading import Event
 
 from cuenv.errors import InputError, OutsideError
 from cuenv.world.at_work import alone, in_turn
-from cuenv.world.files import shown, why
+from cuenv.world.files import look, shown, why
 
 _MARKER = ".cuenv-unfinished"
 _OWN = "conda-meta/cuenv"
@@ -33,7 +33,7 @@ def recover(prefix: Path) -> None:
         with in_turn(prefix.parent):
             _recover(prefix, _aside(prefix))
     except OSError as error:
-        raise OutsideError(f"{shown(prefix)}: {why(error)}") from error
+        raise OutsideError(f"{shown(prefix)}: {why(error)}", hint=look(prefix, error)) from error
 
 
 def _recover(prefix: Path, aside: Path) -> None:
@@ -59,7 +59,7 @@ def vacant(prefix: Path) -> bool:
     try:
         return not prefix.exists() or (prefix.is_dir() and not any(prefix.iterdir()))
     except OSError as error:
-        raise OutsideError(f"{shown(prefix)}: {why(error)}") from error
+        raise OutsideError(f"{shown(prefix)}: {why(error)}", hint=look(prefix, error)) from error
 
 
 def refuse(prefix: Path) -> InputError:
