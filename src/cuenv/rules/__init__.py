@@ -54,7 +54,7 @@ def _code(candidate: Candidate) -> Hashable:
     return (candidate.build.cuda is None, candidate.build.code)
 
 
-def _needs_glibc(candidate: Candidate) -> Hashable:
+def _glibc(candidate: Candidate) -> Hashable:
     build = candidate.build
     return (build.glibc, build.stack, build.cudnn, build.nccl, candidate.cuda)
 
@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
         key=_build_and_cuda,
         sees=views.libraries,
         judge=layers.glibc,
-        weighs=_needs_glibc,
+        weighs=_glibc,
         apart=True,
     ),
     Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, sees=views.nothing, judge=roles.roles),
