@@ -17,11 +17,13 @@ import pytest
 from channel_builder import PLATFORM, request, write
 from cuenv.environment import EnvironmentSpec
 from cuenv.formats.conda_lock_v1 import render
+from cuenv.jit import library_of
 from cuenv.lockfile import Lock, PipLocked, Solution
 from cuenv.world.install import install
 from cuenv.world.packages import Package
 from cuenv.world.solve import solve
 from cuenv.world.sources import Sources
+from given import base
 
 SITE = "lib/python3.12/site-packages"
 
@@ -68,6 +70,30 @@ def torch_files(version: str, cuda: str | None, installer: str = "conda") -> dic
     return {f"{SITE}/torch/version.py": told, **dist("torch", version, installer)}
 
 
+_HEADERS = sorted({name for row in base().components for name in row.headers})
+_MAKES = 'while [ "$#" -gt 1 ]; do if [ "$1" = -o ]; then : > "$2"; fi; shift; done\n'
+TOOLCHAIN = {
+    "bin/nvcc": f'#!/bin/sh\ncase "$1" in --version) echo "release 12.8, V12.8.93"; exit;; esac\n{_MAKES}',
+    "bin/ninja": "#!/bin/sh\n",
+    "bin/env-g++": f'#!/bin/sh\ncase "$1" in -dumpfullversion) echo 13.3.0; exit;; esac\n{_MAKES}',
+    "etc/conda/activate.d/gxx.sh": "export CXX=env-g++ CC=env-g++\n",
+    **{f"include/{name}": "" for name in _HEADERS},
+    **{f"lib64/lib{name}.so": "" for name in map(library_of, _HEADERS) if name},
+}
+"""What a build needs: headers and links that are empty, and scripts in the place of nvcc and of a host compiler, which
+answer and make the files that they are asked for."""
+
+
+def make_buildable(env: Path) -> None:
+    """Put it into an environment, whose files may be links into a cache."""
+    for name, text in TOOLCHAIN.items():
+        path = env / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o755 if name.startswith("bin/") else 0o644)
+
+
 def standard() -> list[Package]:
     """An environment of conda-forge with a CUDA torch, its runtime, cuDNN, NCCL and a compiler."""
     torch = shared_object("libtorch_cuda.so", ("libcudart.so.12", "libcudnn.so.9", "libnccl.so.2"))
@@ -90,7 +116,7 @@ def standard() -> list[Package]:
             files={"lib/libcudnn.so.9": shared_object("libcudnn.so.9"), "include/cudnn_version.h": cudnn},
         ),
         package("nccl", "2.27.5.1", files={"lib/libnccl.so.2": shared_object("libnccl.so.2")}),
-        package("cuda-nvcc", "12.8.93", files={"bin/nvcc": "#!/bin/sh\n"}),
+        package("cuda-nvcc", "12.8.93", files=TOOLCHAIN),
     ]
 
 

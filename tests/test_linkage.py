@@ -129,6 +129,19 @@ def test_a_missing_library_is_named_with_who_needs_it_and_what_brings_it(env: En
     assert "libcusparse.so.12: cannot open shared object file" in env.opens(extension)
 
 
+def test_one_missing_library_of_torch_is_no_fault_of_what_comes_after_it(env: Env) -> None:
+    """As if it were mended: extensions are judged by themselves, and a wrong library that is there is told at once."""
+    c10, extra = env.site / "torch/lib/libc10.so", env.site / "extra.so"
+    gone = compile_library(env.path / "gone/libgone.so.1", defines("gone"), soname="libgone.so.1")
+    compile_library(env.site / "torch/_C.so", calls(C10, "gone"), needs=[c10, gone], runpath="$ORIGIN/lib")
+    shutil.rmtree(gone.parent)
+    compile_library(extra, calls(C10), needs=[c10])
+    (missing,) = env.check().findings
+    assert (missing.code, missing.subject) == ("CU230", "libgone.so.1")
+    compile_library(extra, calls(C10, OLD_C10), needs=[c10])
+    assert sorted(item.code for item in env.check().findings) == ["CU230", "CU236"]
+
+
 def test_a_linker_script_in_the_place_of_a_library_stops_the_loader(env: Env) -> None:
     (env.site / "torch/lib/libc10.so").write_text("INPUT(libc10.so.1)" + " " * 100)
     found = env.only()

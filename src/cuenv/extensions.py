@@ -19,7 +19,7 @@ from cuenv.versions import version
 _FIRST, _LAST = version("0"), version("9999")
 _WHOLE_TOOLKIT = ("cuda", "cuda-toolkit", "cuda-libraries-dev", "cuda-toolkit-dev", "cudatoolkit-dev")
 """Metapackages that bring every header of the toolkit."""
-_NVCC = ("cuda", "cuda-compiler", "cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev")
+NVCC = ("cuda", "cuda-compiler", "cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev")
 _TOOLS = {"gxx": ("gxx", "gxx_linux-*", "cxx-compiler", "gxx_impl_linux-*", "compilers"), "ninja": ("ninja",)}
 
 
@@ -228,7 +228,7 @@ def headers_missing(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Missin
 
 
 def _needs(row: Extension, names: set[str], knowledge: Knowledge) -> Iterator[tuple[str, str | None]]:
-    if not names & set(_NVCC):
+    if not names & set(NVCC):
         yield "nvcc", "cuda-nvcc"
     if not names & set(_WHOLE_TOOLKIT):
         for header in row.headers:

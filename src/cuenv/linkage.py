@@ -111,11 +111,16 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A root, what opening it brought, and the process it was opened in."""
+    """A root, what opening it brought, and the process it was opened in.
+
+    Attributes:
+        mended: opened again as if what it misses were there, so that what comes after is judged on its own.
+    """
 
     root: Root
     opened: Opened
     process: Process
+    mended: bool = False
 
     @property
     def scope(self) -> tuple[Loaded, ...]:
@@ -134,10 +139,26 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
         root = Root(path=plan.python, label="python", kind="python", needed=False)  # a script may start it
         yield Opening(root=root, opened=process.start(plan.python), process=process)
     if plan.torch:
-        yield from _torch(process, plan.torch)
+        openings = tuple(_torch(process, plan.torch))
+        yield from openings
+        if any(item.process is process and item.opened.missing for item in openings):
+            yield from _mended(process, plan.torch)
     for root in plan.roots:
         own = process.copy()
         yield Opening(root=root, opened=_with_neighbours(own, root.path), process=own)
+
+
+def _mended(process: Process, plan: TorchPlan) -> Iterator[Opening]:
+    """Go on as if torch could be imported: one missing library of its own is no fault of all that comes after."""
+    if plan.first:
+        opened = process.open(plan.first.path, everybody=True, mended=True)
+        yield Opening(root=plan.first, opened=opened, process=process, mended=True)
+    for item in (*plan.rescue, *plan.after):
+        if item.path:
+            root = Root(path=item.path, label=posixpath.basename(item.path), kind="torch")
+            yield Opening(root=root, opened=process.open(item.path, mended=True), process=process, mended=True)
+    for root in plan.then[:1]:
+        yield Opening(root=root, opened=process.open(root.path, mended=True), process=process, mended=True)
 
 
 def _with_neighbours(process: Process, path: str) -> Opened:

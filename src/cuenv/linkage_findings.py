@@ -22,7 +22,7 @@ _SHOWN = 3
 def missing_findings(openings: Iterable[Opening], ground: Ground) -> Iterator[Finding]:
     """Libraries that are found nowhere (CU230), that cannot be loaded (CU231), and the driver's own (CU238)."""
     groups: dict[str, list[tuple[Opening, Missing]]] = {}
-    for opening in openings:
+    for opening in (item for item in openings if not item.mended):
         if opening.opened.root is None:
             yield _no_root(opening, ground)
         for item in opening.opened.missing:

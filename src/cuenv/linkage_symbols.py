@@ -69,9 +69,10 @@ class SymbolCheck:
     def failures(self, opening: Opening) -> Iterator[Failure]:
         """What the loader would say about the new objects of an opening.
 
-        Nothing, when a library is missing: it would not come so far.
+        Nothing, when a library is missing: it would not come so far. As if it were mended, what is asked of a library
+        that is there can be told all the same.
         """
-        if opening.opened.missing:
+        if opening.opened.missing and not opening.mended:
             return
         scope = opening.scope
         for item in opening.opened.new:
@@ -113,6 +114,8 @@ class SymbolCheck:
         for want in wants:
             # Without the executable, what Python itself defines cannot be told from what nobody does.
             if not complete and want.version is None and not is_torch(want.name):
+                continue
+            if opening.mended and not (want.version and want.file and opening.process.by_name(want.file)):
                 continue
             key = want.file or want.name[:_ALIKE]
             guess = last.get(key) or (opening.process.by_name(want.file) if want.file else None)

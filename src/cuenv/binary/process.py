@@ -98,12 +98,13 @@ class Process:
         self.shared = tuple(queue)
         return Opened(root=main, seen=seen, new=self.objects[before:], closure=tuple(queue), missing=missing)
 
-    def open(self, path: str, *, everybody: bool = False) -> Opened:
+    def open(self, path: str, *, everybody: bool = False, mended: bool = False) -> Opened:
         """Open a file by its path, as an import of Python or ctypes does; what fails leaves nothing behind.
 
         Args:
             path: of the file.
             everybody: its symbols are for all that is loaded later (RTLD_GLOBAL).
+            mended: as if what it misses were there: all that was found stays.
         """
         known = self._names.get(path)
         seen = self.look(path)
@@ -118,7 +119,7 @@ class Process:
         queue = [root] if root is not None else []
         missing = self._map(queue)
         new = tuple(self._files.values())[len(files) :]
-        if missing:
+        if missing and not mended:
             self._names, self._files = names, files
         elif everybody:
             self.shared = tuple(dict.fromkeys((*self.shared, *queue)))

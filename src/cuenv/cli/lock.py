@@ -64,6 +64,7 @@ def command(path: Path, **values: Any) -> int:
       requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
     from cuenv.flows.lock_files import LOCK_NAME, existing_lock  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.lock_products import hook_command  # noqa: PLC0415 - as above
     from cuenv.flows.locking import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
@@ -103,6 +104,8 @@ def command(path: Path, **values: Any) -> int:
             say(_moved(before, answer.lock, knowledge), quiet=quiet)
         say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
         say(["make the environment with one of:", *(f"  {line}" for line in answer.commands)], quiet=quiet)
+        hook = hook_command(answer.lock, answer.spec)
+        say([f"then, for extensions that are built on first use: {hook}"] if hook else [], quiet=quiet)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
 
 

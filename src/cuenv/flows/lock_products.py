@@ -49,3 +49,11 @@ def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> tuple[st
         commands.append(f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}{where}")
     lock = shlex.quote(str(folder / LOCK_NAME))
     return (*commands, f"micromamba create -n {name} -f {lock}", f"conda-lock install -n {name} {lock}")
+
+
+def hook_command(made: Lock, spec: EnvironmentSpec) -> str | None:
+    """What lets builds find the headers of conda-forge's nvcc, once the environment is made; ``None`` without one."""
+    found = (solution.package("cuda-nvcc") for solution in made.solutions)
+    if not any(package and package.channel_name == "conda-forge" for package in found):
+        return None
+    return f"cuenv hook -n {shlex.quote(spec.name or 'cuenv')}"

@@ -40,7 +40,7 @@ def check_prefix(
     named: bool = True,
     wish: Profile | None = None,
 ) -> PrefixChecked:
-    """Check an environment for a host, without running anything of it.
+    """Check an environment for a host, without running anything of it but its compilers.
 
     Args:
         path: its folder.

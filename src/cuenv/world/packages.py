@@ -26,7 +26,7 @@ class Package:
     Attributes:
         subdir: platform or ``noarch``.
         noarch: ``python`` or ``generic`` for a package of ``noarch``, else empty.
-        files: path inside the prefix and content; what lies in ``bin/`` is made executable.
+        files: path inside the prefix and content; what lies in a folder ``bin`` is made executable.
     """
 
     name: str
@@ -84,7 +84,7 @@ def archive(package: Package) -> bytes:
         for path, content in {**info, **files}.items():
             member = tarfile.TarInfo(path)
             member.size = len(content)
-            member.mode = 0o755 if path.startswith("bin/") else 0o644
+            member.mode = 0o755 if "/bin/" in f"/{path}" else 0o644
             tar.addfile(member, io.BytesIO(content))
     return bz2.compress(buffer.getvalue(), 1)
 

@@ -13,7 +13,7 @@ from cuenv.lockfile import Lock, Solution
 from cuenv.prefix import Prefix
 from cuenv.profile import Profile
 
-CHECKS = ("packages", "sources", "runtime", "device_code", "linkage", "host")
+CHECKS = ("packages", "sources", "runtime", "device_code", "linkage", "jit", "host")
 """Names of the modules here, in the order of the report; each has ``check(subject) -> Check``."""
 
 

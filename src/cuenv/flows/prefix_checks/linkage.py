@@ -88,5 +88,6 @@ def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
 
 def _says(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
     objects = {item.path for opening in openings for item in (*opening.process.objects, *opening.opened.new)}
-    text = f"{len(openings)} files opened on paper, {len(objects)} objects loaded, {files.count} binaries read"
+    opened = sum(not opening.mended for opening in openings)
+    text = f"{opened} files opened on paper, {len(objects)} objects loaded, {files.count} binaries read"
     return text if here else f"{text}; what lies outside of the environment is this machine's"

@@ -1,0 +1,177 @@
+"""``cuenv export``: dockerfile, github-action, shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cuenv.cli.configured import typed
+from cuenv.cli.options import (
+    host_from,
+    host_options,
+    knowledge_from,
+    knowledge_option,
+    talk_options,
+    wish_from,
+    wish_options,
+)
+from cuenv.cli.output import emit, emit_json, say
+from cuenv.container import BASES
+from cuenv.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:  # not needed for --help
+    from cuenv.flows.exporting import Exported
+
+_LOCK = Path("conda-lock.yml")
+_OWN = "# Written by cuenv"
+_WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "cpu", "prefer")
+"""Options that choose an environment; what settings wish for counts only where there is no lock."""
+
+
+@click.group("export", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Deliver an environment where people run it: a container, a workflow, a shell.
+
+    \b
+    Examples:
+      cuenv export dockerfile -o .
+      cuenv export github-action -o .github/workflows/environment.yml
+      eval "$(cuenv export shell)"
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@command.command("dockerfile", short_help="build it, check it, run it slim")
+@click.argument("lock", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
+@click.option(
+    "--base", type=click.Choice(BASES), default="auto", help="What it is built from; chosen by what it needs."
+)
+@click.option("--digest", "digests", multiple=True, metavar="IMAGE:TAG=sha256:...", help="Hold an image; repeatable.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write here instead of stdout.")
+@host_options
+@wish_options
+@talk_options
+def _dockerfile(lock: Path | None, **values: Any) -> int:
+    """Write a Dockerfile: one stage installs and checks, a slim one runs, as an ordinary user.
+
+    From LOCK, conda-lock.yml or an explicit file; from the conda-lock.yml of this folder; or, with wishes or without a
+    lock, from what resolve would choose. Without -o the file goes to stdout. Tags come from a table of images that are
+    known to exist. The host options name the GPUs that the check in the build judges for; the lock's own by default.
+
+    \b
+    Examples:
+      cuenv export dockerfile -o .
+      cuenv export dockerfile locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
+      cuenv export dockerfile --gpu A100 --driver 535.129.03 --stack pytorch --cuda 12.1
+    """
+    from cuenv.flows.exporting import Asked, export_dockerfile  # noqa: PLC0415 - not needed for --help
+
+    wish, folder = wish_from(values), values["output"]
+    wished = any(typed(name) for name in _WISHES)
+    if lock and wished:
+        raise UsageError("a lock is what it is: wishes choose without one", hint=f"cuenv export dockerfile {lock}")
+    asked = Asked(
+        lock=lock or (None if wished or not _LOCK.exists() else _LOCK),
+        host=host_from(values),
+        wish=wish,
+        folder=folder,
+        base=values["base"],
+        digests=values["digests"],
+    )
+    made = export_dockerfile(asked, knowledge_from(values))
+    if folder and folder.exists() and not folder.is_dir():
+        raise UsageError(f"-o {folder}: it is no folder", hint="cuenv export dockerfile -o .")
+    return _deliver(made, values, {folder / name: text for name, text in made.files.items()} if folder else {})
+
+
+@command.command("github-action", short_help="a workflow that holds the lock to what it promises")
+@click.argument("lock", type=click.Path(path_type=Path), default=_LOCK, metavar="[LOCK]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@host_options
+@knowledge_option
+@talk_options
+def _github_action(lock: Path, **values: Any) -> int:
+    """Write a workflow that verifies the lock, installs it, and checks headers and a build of CUDA code.
+
+    It needs no GPU. Actions are named by commit; the environment is cached by the digest of the lock. The host options
+    name the GPUs that are judged for; those that the lock was made for by default.
+
+    \b
+    Examples:
+      cuenv export github-action -o .github/workflows/environment.yml
+      cuenv export github-action locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
+    """
+    from cuenv.flows.exporting_workflow import export_workflow  # noqa: PLC0415 - not needed for --help
+
+    output = values["output"]
+    made = export_workflow(lock, host_from(values), knowledge_from(values), output)
+    return _deliver(made, values, {output: made.product} if output else {})
+
+
+@command.command("shell", short_help="switch to a toolkit of this machine, and back")
+@click.argument("lock", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
+@click.option("--release", metavar="X.Y", help="The CUDA release that it has to be.")
+@click.option("--off", is_flag=True, help="Lines that restore what was before.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@host_options
+@knowledge_option
+@talk_options
+def _shell(lock: Path | None, **values: Any) -> int:
+    """Write lines that let builds find a toolkit of this machine that fits, or say why none is needed.
+
+    torch is that of LOCK, of the conda-lock.yml of this folder, or the one that is found on this machine. The lines set
+    CUDA_HOME, CUDA_PATH and PATH, take other toolkits out of PATH and every toolkit out of LD_LIBRARY_PATH, and keep
+    what was. Exit code 1 when a toolkit is needed and none fits.
+
+    \b
+    Examples:
+      eval "$(cuenv export shell)"
+      eval "$(cuenv export shell --release 12.6)"
+      eval "$(cuenv export shell --off)"
+    """
+    from cuenv.flows.exporting_shell import export_off, export_shell  # noqa: PLC0415 - not needed for --help
+
+    if values["off"]:
+        made = export_off()
+    else:
+        place = lock or (_LOCK if _LOCK.exists() else None)
+        made = export_shell(place, host_from(values), knowledge_from(values), _release(values["release"]))
+    output = values["output"]
+    return _deliver(made, values, {output: made.product} if output else {})
+
+
+def _release(text: str | None) -> Any:
+    from cuenv.versions import minor, version  # noqa: PLC0415 - only with --release
+
+    if text is None:
+        return None
+    try:
+        return minor(version(text))
+    except ValueError as error:
+        raise UsageError(f"--release: {error}", hint="cuenv export shell --release 12.6") from error
+
+
+def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str]) -> int:
+    """Write or print the product, and say what it is."""
+    quiet = values["quiet"] or values["as_json"]
+    written: tuple[Path, ...] = ()
+    say(made.talk, quiet=quiet)
+    if made.refused:
+        say([f"error   {made.refused.because}"], quiet=values["as_json"])
+        say([f"hint    {made.refused.hint}"] if made.refused.hint else [], quiet=quiet)
+    elif files:
+        from cuenv.flows.exporting import save  # noqa: PLC0415 - only with -o
+
+        written, kept = save(files, _OWN)
+        say([f"kept    what was in {path} as {aside}" for path, aside in kept], quiet=quiet)
+        say([f"wrote   {', '.join(map(str, written))}"], quiet=quiet)
+    elif not values["as_json"]:
+        emit(made.product)
+    if values["as_json"]:
+        emit_json(made.plain(written))
+    return ExitCode.NEGATIVE if made.refused else ExitCode.OK

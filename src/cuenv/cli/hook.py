@@ -1,0 +1,84 @@
+"""``cuenv hook``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.output import emit, emit_json, say
+from cuenv.errors import ExitCode, UsageError
+
+
+@click.command("hook")
+@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
+@click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
+@click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
+@click.option("--remove", is_flag=True, help="Take the hook away again.")
+@click.option("--print", "show", is_flag=True, help="Only show what would be sourced.")
+@host_options
+@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@talk_options
+def command(prefix: Path | None, name: str | None, **values: Any) -> int:
+    """Let builds of CUDA extensions find an environment's CUDA once it is activated.
+
+    conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is one script in
+    etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST (for the GPUs of
+    this machine, of --gpu or --host, or of the lock), and its twin that restores what was. A venv sources no scripts:
+    evaluate what --print shows.
+
+    \b
+    Examples:
+      cuenv hook -n cuenv
+      cuenv hook --prefix $CONDA_PREFIX --gpu A100 --gpu 'RTX 4090'
+      cuenv hook --prefix $CONDA_PREFIX --remove
+      eval "$(cuenv hook --prefix .venv --print)"
+    """
+    from cuenv.flows.hooking import install_hook, make_hook, take_away  # noqa: PLC0415 - not needed for --help
+
+    path = _environment(prefix, name)
+    quiet = values["quiet"] or values["as_json"]
+    if values["remove"]:
+        if values["show"]:
+            raise UsageError("--remove and --print exclude each other", hint="cuenv hook --print")
+        removed, kept = take_away(path)
+        say([f"removed {file}" for file in removed] or ["removed nothing: there is no hook"], quiet=quiet)
+        say([f"warning {file} is not cuenv's: it stays" for file in kept], quiet=quiet)
+        if values["as_json"]:
+            emit_json(_plain(path, removed=removed, kept=kept))
+        return ExitCode.NEGATIVE if kept else ExitCode.OK
+    made = make_hook(path, host_from(values), knowledge_from(values), lock=values["lock"])
+    written = () if values["show"] else install_hook(made)
+    if values["as_json"]:
+        texts = {"activate": made.activate, "deactivate": made.deactivate}
+        emit_json(_plain(path, written=written, sets=made.hook.sets, notes=made.notes, **texts))
+        return ExitCode.OK
+    say([f"note    {note}" for note in made.notes], quiet=quiet)
+    if values["show"]:
+        emit(made.activate)
+        return ExitCode.OK
+    say([f"wrote   {file}" for file in written] or ["hook    is as it should be; nothing was written"], quiet=quiet)
+    if written:
+        say([f"sets    {', '.join(made.hook.sets)}; activate the environment again"], quiet=quiet)
+    return ExitCode.OK
+
+
+def _environment(prefix: Path | None, name: str | None) -> Path:
+    if prefix and name:
+        raise UsageError("--prefix and --name exclude each other", hint="cuenv hook --prefix DIR")
+    if name is not None:
+        from cuenv.world.environments import named_environment  # noqa: PLC0415 - only with --name
+
+        return named_environment(name, os.environ)
+    active = prefix or os.environ.get("CONDA_PREFIX") or os.environ.get("VIRTUAL_ENV")
+    if not active:
+        raise UsageError("no environment is named, and none is active", hint="cuenv hook --prefix DIR")
+    return Path(active)
+
+
+def _plain(path: Path, **more: Any) -> dict[str, Any]:
+    shown = {key: [str(item) for item in value] if isinstance(value, tuple) else value for key, value in more.items()}
+    return {"schema": "cuenv/hook/1", "prefix": str(path), **shown}

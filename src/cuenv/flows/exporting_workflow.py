@@ -1,0 +1,80 @@
+"""Export of a workflow of GitHub Actions from a lock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cuenv import __version__
+from cuenv.container_content import NVCC
+from cuenv.errors import InputError, UsageError
+from cuenv.flows.exporting import Exported, host_of, host_words, lock_at
+from cuenv.flows.hosts import HostOptions
+from cuenv.flows.lock_files import LOCK_NAME
+from cuenv.formats.workflow_yml import Workflow, render
+from cuenv.knowledge import Knowledge
+from cuenv.lock_laws import edited
+from cuenv.lockfile import content_digest
+from cuenv.world.delivery import load_delivery
+from cuenv.world.files import is_file, shown
+
+_PLACE = ".github/workflows/environment.yml"
+
+
+def export_workflow(path: Path, options: HostOptions, knowledge: Knowledge, target: Path | None = None) -> Exported:
+    """A workflow that verifies a lock, installs it, and checks what was installed.
+
+    Args:
+        path: the lock.
+        options: the host that it is judged for; the one that it was made for when none is given.
+        knowledge: the tables.
+        target: where the workflow will lie.
+
+    Raises:
+        UsageError: nobody knows for which host, or the lock is no ``conda-lock.yml`` of a repository.
+        InputError: the lock or its environment file cannot be read.
+    """
+    path, lock, spec = lock_at(path)
+    if path.name != LOCK_NAME or not lock.solutions:
+        raise UsageError(f"{shown(path)} is no {LOCK_NAME}, which is what a workflow installs from", hint="cuenv lock")
+    sources = [item for item in lock.sources if is_file(path.parent / item)]
+    if spec is None or not sources:
+        raise InputError(
+            f"{shown(path)} has no environment file beside it to be held to", hint="cuenv resolve -o environment.yml"
+        )
+    facts = host_of(lock, options, knowledge)
+    if facts is None or not facts.gpus:
+        raise UsageError(
+            f"{shown(path)} does not say for which GPUs it was made, and a machine of GitHub has none",
+            hint="cuenv export github-action --gpu 'RTX 4090' --driver 535.129.03",
+        )
+    root = _root(path.resolve().parent)
+    delivery = load_delivery()
+    own = os.path.relpath((target or root / _PLACE).resolve(), root)
+    flow = Workflow(
+        version=__version__,
+        origin=f"{LOCK_NAME}, content {content_digest(lock.solutions)[:16]}",
+        lock=os.path.relpath(path.resolve(), root),
+        environment=os.path.relpath((path.parent / sources[0]).resolve(), root),
+        own=_PLACE if own.startswith("..") else own,
+        platforms=tuple(item.platform for item in lock.solutions),
+        nvcc=any(solution.package(name) for solution in lock.solutions for name in NVCC),
+        host=host_words(facts) if options.given else (),
+        checkout=delivery.action("actions/checkout"),
+        micromamba=delivery.action("mamba-org/setup-micromamba"),
+    )
+    used = [delivery.action(name) for name in ("actions/checkout", "mamba-org/setup-micromamba")]
+    return Exported(
+        kind="github-action",
+        files={"environment.yml": render(flow)},
+        talk=(
+            *(f"warning {item.message}" for item in edited(lock)),
+            f"note    its place is {_PLACE}; paths in it are those from the repository's root",
+        ),
+        more={"actions": [{"action": row.action, "tag": row.tag, "commit": row.sha} for row in used]},
+    )
+
+
+def _root(folder: Path) -> Path:
+    """The root of the repository that a folder lies in, else the folder."""
+    return next((item for item in (folder, *folder.parents) if os.path.lexists(item / ".git")), folder)

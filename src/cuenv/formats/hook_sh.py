@@ -1,0 +1,111 @@
+"""The scripts of a hook for ``activate.d`` and ``deactivate.d``, and the lines for an environment without them.
+
+They are sourced by whatever shell the user has, under ``set -u`` and ``set -e`` as well: POSIX sh, every expansion
+quoted, no command that may fail, nothing left behind but what is meant. What was set before is kept in exported
+variables with a level, because environments are stacked and shells are started inside of them.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from cuenv.hook import VARIABLES, Hook
+
+OWN = "# Written by cuenv hook"
+"""How every file of ours begins."""
+
+_HEAD = f"""\
+{OWN}; changes here are lost. Take it away with: cuenv hook --remove
+"""
+_IF = 'if [ -n "${CONDA_PREFIX-}" ]; then\n'
+_LEVEL = """\
+  _cuenv_n="${_CUENV_HOOK_DEPTH-}"
+  case "$_cuenv_n" in '' | *[!0-9]* | 0* | ???*) _cuenv_n=0 ;; esac
+"""
+_KEEP = """\
+  _cuenv_on=no
+  _cuenv_i=1
+  while [ "$_cuenv_i" -le "$_cuenv_n" ]; do
+    eval "_cuenv_at=\\"\\${_CUENV_HOOK_PREFIX_$_cuenv_i-}\\""
+    if [ "$_cuenv_at" = "$CONDA_PREFIX" ]; then _cuenv_on=yes; fi
+    _cuenv_i=$((_cuenv_i + 1))
+  done
+  if [ "$_cuenv_on" = no ]; then
+    _cuenv_n=$((_cuenv_n + 1))
+    eval "export _CUENV_HOOK_PREFIX_$_cuenv_n=\\"\\$CONDA_PREFIX\\""
+    for _cuenv_v in {variables}; do
+      eval "_cuenv_at=\\"\\${$_cuenv_v+s}\\${$_cuenv_v-}\\""
+      if [ -z "$_cuenv_at" ]; then _cuenv_at=u; fi
+      eval "export _CUENV_HOOK_${_cuenv_v}_$_cuenv_n=\\"\\$_cuenv_at\\""
+    done
+    export _CUENV_HOOK_DEPTH="$_cuenv_n"
+  fi
+"""
+_FRONT = """\
+  _cuenv_at="$CONDA_PREFIX"/{folder}
+  case ":${{{name}-}}:" in
+    *":$_cuenv_at:"*) ;;
+    *) export {name}="$_cuenv_at${{{name}:+:${name}}}" ;;
+  esac
+"""
+_RESTORE = """\
+  _cuenv_at=
+  if [ "$_cuenv_n" -gt 0 ]; then eval "_cuenv_at=\\"\\${_CUENV_HOOK_PREFIX_$_cuenv_n-}\\""; fi
+  if [ "$_cuenv_at" = "$CONDA_PREFIX" ]; then
+    for _cuenv_v in {variables}; do
+      eval "_cuenv_at=\\"\\${_CUENV_HOOK_${_cuenv_v}_$_cuenv_n-}\\""
+      case "$_cuenv_at" in
+        s*) eval "export $_cuenv_v=\\"\\${_cuenv_at#s}\\"" ;;
+        u) unset "$_cuenv_v" ;;
+      esac
+      unset "_CUENV_HOOK_${_cuenv_v}_$_cuenv_n"
+    done
+    unset "_CUENV_HOOK_PREFIX_$_cuenv_n"
+    if [ "$_cuenv_n" -gt 1 ]; then
+      export _CUENV_HOOK_DEPTH="$((_cuenv_n - 1))"
+    else
+      unset _CUENV_HOOK_DEPTH
+    fi
+  fi
+"""
+_LEAVE = """\
+  unset _cuenv_n _cuenv_i _cuenv_at _cuenv_on _cuenv_v
+"""
+
+
+def activate(hook: Hook) -> str:
+    """The script that sets the variables, once however often it is sourced."""
+    lines = [_HEAD, _IF, _LEVEL, _filled(_KEEP)]
+    if hook.home is not None:
+        place = f'"$CONDA_PREFIX"/{shlex.quote(hook.home)}' if hook.home else '"$CONDA_PREFIX"'
+        lines += [f"  export {name}={place}\n" for name in ("CUDA_HOME", "CUDA_PATH")]
+    for name, folders in (("CPATH", hook.includes), ("LIBRARY_PATH", hook.libraries)):
+        # Each goes in front of what is there, so the first comes last.
+        lines += [_FRONT.format(folder=shlex.quote(folder), name=name) for folder in reversed(folders)]
+    if hook.arch_list is not None:
+        lines.append(f"  export TORCH_CUDA_ARCH_LIST={shlex.quote(hook.arch_list)}\n")
+    return "".join([*lines, _LEAVE, "fi\n"])
+
+
+def deactivate() -> str:
+    """The script that restores what was set before; what was not kept is left alone."""
+    return "".join([_HEAD, _IF, _LEVEL, _filled(_RESTORE), _LEAVE, "fi\n"])
+
+
+def exports(hook: Hook, prefix: str) -> str:
+    """Lines for a shell to evaluate, with whole paths."""
+    lines = []
+    if hook.home is not None:
+        place = shlex.quote(f"{prefix}/{hook.home}" if hook.home else prefix)
+        lines += [f"export {name}={place}" for name in ("CUDA_HOME", "CUDA_PATH")]
+    for name, folders in (("CPATH", hook.includes), ("LIBRARY_PATH", hook.libraries)):
+        if folders:
+            joined = shlex.quote(":".join(f"{prefix}/{folder}" for folder in folders))
+            lines.append(f'export {name}={joined}"${{{name}:+:${name}}}"')
+    if hook.arch_list is not None:
+        lines.append(f"export TORCH_CUDA_ARCH_LIST={shlex.quote(hook.arch_list)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _filled(text: str) -> str:
+    return text.replace("{variables}", " ".join(VARIABLES))

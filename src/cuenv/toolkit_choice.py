@@ -1,0 +1,115 @@
+"""Which toolkit of the machine, if any, an environment's builds should use.
+
+torch runs without a toolkit: it brings its own libraries. One is needed to compile, and then nvcc has to be of the
+major of torch's CUDA (its builder refuses another), and able to compile for every GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from cuenv.facts import FoundToolkit
+from cuenv.knowledge import Knowledge
+from cuenv.rules.device import target_for
+from cuenv.versions import Capability, minor, version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a toolkit is wanted for.
+
+    Attributes:
+        cuda: the minor that torch was built with; ``None`` when not known.
+        gpus: what nvcc has to compile for.
+        release: the release that was asked for; ``None`` for any.
+        own: the package by which the environment has an nvcc of its own; empty for none.
+        cpu: torch is a CPU build.
+    """
+
+    cuda: Version | None = None
+    gpus: tuple[Capability, ...] = ()
+    release: Version | None = None
+    own: str = ""
+    cpu: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The answer.
+
+    Attributes:
+        toolkit: what to use; ``None`` where none is needed, or none fits.
+        needed: whether one is.
+        because: one sentence each.
+        others: the other toolkits, whose folders have to leave the paths.
+    """
+
+    toolkit: FoundToolkit | None
+    needed: bool
+    because: tuple[str, ...]
+    others: tuple[FoundToolkit, ...] = ()
+
+
+def choose(toolkits: Iterable[FoundToolkit], need: Need, knowledge: Knowledge) -> Choice:
+    """Choose a toolkit: torch's own minor first, then the nearest of its major, the older of two as near."""
+    found = tuple(toolkits)
+    if need.release is None and need.own:
+        own = f"the environment has {need.own}: activate it, and `cuenv hook` lets builds find it"
+        return Choice(toolkit=None, needed=False, because=(own,), others=found)
+    if need.release is None and need.cpu:
+        return Choice(toolkit=None, needed=False, because=("torch is a CPU build: it compiles no CUDA",), others=found)
+    judged = [(item, _objection(item, need, knowledge)) for item in found]
+    fitting = [item for item, objection in judged if not objection]
+    if not fitting:
+        why = tuple(f"{item.path}: {objection}" for item, objection in judged) or ("no toolkit was found",)
+        return Choice(toolkit=None, needed=True, because=why, others=found)
+    best = min(fitting, key=lambda item: (_distance(item, need), item.path))
+    because = [f"{best.path} is CUDA {best.release}, {_relation(best, need)}"]
+    if need.gpus:
+        because.append(f"its nvcc compiles for {', '.join(map(str, need.gpus))}")
+    because += [f"not {item.path}: {objection}" for item, objection in judged if objection]
+    return Choice(
+        toolkit=best, needed=True, because=tuple(because), others=tuple(item for item in found if item is not best)
+    )
+
+
+def _release(toolkit: FoundToolkit) -> Version | None:
+    return minor(version(toolkit.release)) if toolkit.release else None
+
+
+def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
+    """Why a toolkit does not do; empty when it does."""
+    release = _release(toolkit)
+    if release is None:
+        return "it does not say its release"
+    if ":" in toolkit.path:
+        return "its path holds a colon, which no PATH can"
+    if need.release is not None and need.release != release:
+        return f"it is CUDA {release}, and {need.release} was asked for"
+    if need.cuda is not None and need.cuda.major != release.major:
+        return f"it is CUDA {release}, torch is built with {need.cuda}, and its builder refuses another major"
+    row = knowledge.cuda(release)
+    if row is None or not row.targets:
+        return f"no row says what nvcc {release} compiles for" if need.gpus else ""
+    lacking = [item for item in need.gpus if target_for(row, item) is None]
+    return f"nvcc {release} cannot compile for {', '.join(map(str, lacking))}" if lacking else ""
+
+
+def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:
+    release = _release(toolkit) or Version("0")
+    if need.cuda is None:  # the newest that compiles for the GPUs
+        return -release.major, -release.minor
+    away = release.minor - need.cuda.minor
+    return abs(away), away
+
+
+def _relation(toolkit: FoundToolkit, need: Need) -> str:
+    release = _release(toolkit)
+    if need.cuda is None:
+        return "the newest that fits; torch's own CUDA is not known"
+    if release == need.cuda:
+        return "the very CUDA that torch is built with"
+    return f"the nearest of the same major to torch's {need.cuda}; its builder warns of the minor and goes on"

@@ -1,0 +1,232 @@
+"""What a build of CUDA extensions would find: nvcc, headers, libraries, ninja, host compilers, its folder.
+
+The order in which things are looked for is that of ``torch.utils.cpp_extension`` (read in torch 1.13 to 2.13).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cuenv.errors import InputError
+from cuenv.formats import host_config_h
+from cuenv.jit import BuildFolder, CompilerBounds, Nvcc, Workshop, library_of
+from cuenv.prefix import Prefix
+from cuenv.versions import Capability, version
+from cuenv.world.files import is_file, is_folder, names_in, read_text
+from cuenv.world.host_compilers import find_host_compilers
+from cuenv.world.process import run, which
+from cuenv.world.toolkits import parse_nvcc, toolkit_root
+
+_SECONDS = 20.0
+_LARGEST = 8 * 1024 * 1024
+_TARGETS = {"linux-64": ("x86_64-linux",), "linux-aarch64": ("sbsa-linux", "aarch64-linux")}
+_CODE = re.compile(r"\bsm_([0-9]{2,3})\b")
+_SPLAYED = re.compile(r"""["']targets["'],\s*["']([\w-]{1,40})["'],\s*["']include["']""")
+_TORCH_HEADERS = tuple(f"ATen/cuda/{name}.h" for name in ("CUDAContext", "CUDAContextLight"))
+_INCLUDED = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*[<"]((?:cu|nccl)\w{0,40}\.h)[>"]""", re.MULTILINE)
+_SYSTEM_INCLUDES = ("/usr/local/include", "/usr/include")
+_SYSTEM_LIBRARIES = (
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+)
+
+
+def nvccs_in(prefix: Prefix) -> tuple[str, ...]:
+    """The nvcc programs of an environment itself: conda's, then those of NVIDIA's wheels."""
+    places = [prefix.path, *_wheel_folders(prefix)]
+    return tuple(path for place in places if os.access(path := f"{place}/bin/nvcc", os.X_OK) and is_file(path))
+
+
+def target_folders(prefix: Prefix, platform: str) -> tuple[str, ...]:
+    """The folders where conda's CUDA packages put headers and libraries: ``targets/x86_64-linux`` and the like."""
+    found = (f"{prefix.path}/targets/{name}" for name in _TARGETS[platform])
+    return tuple(folder for folder in found if is_folder(folder))
+
+
+def _wheel_folders(prefix: Prefix) -> Iterator[str]:
+    """The folders of NVIDIA's wheels: ``nvidia/cu13``, ``nvidia/cusparse``."""
+    for site in prefix.site_packages:
+        for name in names_in(f"{site}/nvidia"):
+            if is_folder(f"{site}/nvidia/{name}"):
+                yield f"{site}/nvidia/{name}"
+
+
+def torch_includes(prefix: Prefix) -> tuple[str, ...]:
+    """The CUDA headers that the headers of the environment's torch include, by name."""
+    found: dict[str, None] = {}
+    for folder in (*(f"{site}/torch/include" for site in prefix.site_packages), f"{prefix.path}/include"):
+        for name in _TORCH_HEADERS:
+            found |= dict.fromkeys(_INCLUDED.findall(_text(f"{folder}/{name}")))
+    return tuple(found)
+
+
+def built_libraries(prefix: Prefix, names: Iterable[str]) -> frozenset[str]:
+    """Those of the named distributions whose files include compiled modules."""
+    wanted, found = set(names), set()
+    for wheel in prefix.wheels:
+        if wheel.name in wanted and any(map(_holds_module, _records(Path(wheel.folder), wheel.name, wheel.version))):
+            found.add(wheel.name)
+    return frozenset(found)
+
+
+def _records(site: Path, name: str, release: str) -> Iterator[Path]:
+    for folder in names_in(site):
+        stem = folder.removesuffix(f"-{release}.dist-info")
+        if stem != folder and re.sub(r"[-_.]+", "-", stem).lower() == name:
+            yield site / folder / "RECORD"
+
+
+def _holds_module(record: Path) -> bool:
+    return any(line.partition(",")[0].endswith(".so") for line in _text(record).splitlines())
+
+
+def _text(path: str | Path) -> str:
+    """The text of a file; empty for one that is missing, unreadable, huge, or a pipe that nobody writes to."""
+    if not is_file(path):
+        return ""
+    try:
+        return read_text(Path(path), limit=_LARGEST)
+    except InputError:
+        return ""
+
+
+def look(prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str]) -> Workshop:
+    """Everything that a build would find.
+
+    Args:
+        prefix: the environment.
+        platform: which of conda's target folders counts.
+        headers: names of header files to look for.
+        environ: the variables as activation leaves them.
+    """
+    home, via = _home(environ)
+    compilers = find_host_compilers(environ)
+    splayed = target_folders(prefix, platform)
+    # A compiler of conda's looks into its own sysroot alone.
+    outside = not any(item.path and item.path.startswith(f"{prefix.path}/") for item in compilers)
+    includes = _torch_looks(prefix, home, environ)
+    includes += [f"{prefix.path}/include"] if prefix.kind == "conda" else []
+    looks = [*includes, *_listed(environ, "CPATH"), *_listed(environ, "CPLUS_INCLUDE_PATH")]
+    looks += _SYSTEM_INCLUDES if outside else ()
+    wheels = tuple(_wheel_folders(prefix))
+    places = dict.fromkeys([*looks, *(f"{folder}/include" for folder in (prefix.path, *splayed, *wheels))])
+    names = tuple(headers)
+    libraries = [*library_folders(home), *_listed(environ, "LIBRARY_PATH")]
+    libraries += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
+    libraries += _SYSTEM_LIBRARIES if outside else ()
+    wanted = {name for name in map(library_of, names) if name}
+    further = [f"{folder}/lib" for folder in (*splayed, *wheels)]
+    return Workshop(
+        nvcc=nvcc_at(home, via) if home else None,
+        inside=nvccs_in(prefix),
+        home=home,
+        named={name: environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)},
+        includes=tuple(item for item in dict.fromkeys(includes) if item != "/usr/include"),  # gcc wants it last
+        looks=tuple(dict.fromkeys(looks)),
+        headers={name: tuple(place for place in places if is_file(f"{place}/{name}")) for name in names},
+        links=frozenset(name for name in wanted if any(is_file(f"{folder}/lib{name}.so") for folder in libraries)),
+        versioned=dict(_versioned(wanted, [*libraries, *further])),
+        ninja=which("ninja", environ),
+        compilers=compilers,
+        folder=_build_folder(environ),
+    )
+
+
+def _home(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if environ.get(name):
+            return environ[name].rstrip("/") or "/", name
+    nvcc = which("nvcc", environ)
+    if nvcc:
+        return str(Path(nvcc).parent.parent), "PATH"
+    return ("/usr/local/cuda", "/usr/local/cuda") if is_folder("/usr/local/cuda") else (None, "")
+
+
+def nvcc_at(home: str, via: str) -> Nvcc:
+    """What the nvcc of a toolkit says of itself."""
+    path = f"{home}/bin/nvcc"
+    if not is_file(path):
+        return Nvcc(path=path, via=via, reason="no such file")
+    done = run([path, "--version"], _SECONDS)
+    release = parse_nvcc(done.out)
+    if release is None:
+        return Nvcc(path=path, via=via, reason=done.reason or "it names no release")
+    listed = run([path, "--list-gpu-code"], _SECONDS)
+    numbers = sorted({int(number) for number in _CODE.findall(listed.out)}) if listed.reason is None else []
+    return Nvcc(
+        path=path,
+        via=via,
+        release=version(release),
+        targets=tuple(Capability(number // 10, number % 10) for number in numbers),
+        bounds=_bounds(home, path),
+    )
+
+
+def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
+    for base in dict.fromkeys((home, toolkit_root(nvcc))):
+        folders = (f"{base}/include", *(f"{base}/targets/{name}/include" for name in names_in(f"{base}/targets")))
+        for folder in folders:
+            found = host_config_h.parse(_text(f"{folder}/crt/host_config.h"))
+            if found:
+                return found
+    return None
+
+
+def _torch_looks(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
+    """Where torch's builder tells the compiler to look for CUDA headers; conda-forge's torch 2.11 looks in targets."""
+    texts = (_text(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
+    text = next((item for item in texts if item), "")
+    splayed = _SPLAYED.search(text)
+    conda = environ.get("CONDA_PREFIX")
+    if splayed:
+        return [f"{conda}/targets/{splayed[1]}/include"] if conda else []
+    folders = [f"{home}/include"] if home else []
+    folders += [environ["CUDA_INC_PATH"]] if environ.get("CUDA_INC_PATH") else []
+    cudnn = environ.get("CUDNN_HOME") or environ.get("CUDNN_PATH")
+    return folders + ([f"{cudnn}/include"] if cudnn else [])
+
+
+def library_folders(home: str | None) -> list[str]:
+    """Where torch's builder looks for the libraries of a toolkit: ``lib64``, or ``lib`` without one."""
+    if home is None:
+        return []
+    return [f"{home}/lib" if not is_folder(f"{home}/lib64") and is_folder(f"{home}/lib") else f"{home}/lib64"]
+
+
+def _listed(environ: Mapping[str, str], name: str) -> list[str]:
+    return [part.rstrip("/") for part in environ.get(name, "").split(":") if part.startswith("/")]
+
+
+def _versioned(libraries: set[str], folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for folder in reversed([*dict.fromkeys(folders)]):
+        for name in names_in(folder):
+            stem, dot, _ = name.removeprefix("lib").partition(".so.")
+            if dot and stem in libraries:
+                yield stem, f"{folder}/{name}"
+
+
+def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
+    """Where torch builds; what is not there yet is made, so the first folder above it that is there decides."""
+    path, via = environ.get("TORCH_EXTENSIONS_DIR"), "TORCH_EXTENSIONS_DIR"
+    if path is None:
+        home = environ.get("HOME")
+        cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else None)
+        if cache is None:
+            return None
+        path, via = f"{cache}/torch_extensions", "torch's own choice"
+    real = Path(os.path.realpath(path))
+    there = next((item for item in (real, *real.parents) if os.path.lexists(item)), real)
+    reason = None
+    if not is_folder(there):
+        reason = f"{there} is no folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        reason = f"{there} may not be written"
+    elif os.statvfs(there).f_flag & os.ST_NOEXEC:
+        reason = f"{there} is mounted noexec: what is built there cannot be loaded"
+    return BuildFolder(path=str(real), via=via, reason=reason)

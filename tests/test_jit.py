@@ -1,0 +1,529 @@
+"""JIT readiness: what is wanted, what a build would find, and what is said about it; the tools are small scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cuenv.checks import Check
+from cuenv.flows.prefix_checks import Subject, jit
+from cuenv.formats import host_config_h
+from cuenv.jit import BuildFolder, Compiled, CompilerBounds, HostCompiler, Nvcc, Workshop, gencode, library_of
+from cuenv.jit_laws import jit_findings, trial_findings
+from cuenv.jit_wants import WantedHeader, Wants, compiling, wants, wheel_of
+from cuenv.prefix import Prefix, Wheel
+from cuenv.profile import Profile
+from cuenv.report import Finding
+from cuenv.versions import Capability, version
+from cuenv.world.activation import activated
+from cuenv.world.compile import Toolchain, compile_cuda, private_folder
+from cuenv.world.host_compilers import ccbin, find_host_compilers, nvcc_host
+from cuenv.world.prefix import find_prefix
+from given import base, machine, package, solution
+from trees import plant, program
+
+HEADER = """
+#if defined(__GNUC__)
+#if __GNUC__ > 14
+#error -- unsupported GNU version! gcc versions later than 14 are not supported!
+#endif
+#if defined(__clang__) && !defined(__ibmxl_vrm__)
+#if (__clang_major__ >= 20) || (__clang_major__ < 3)
+"""
+# Scripts that answer as the real tools do, and make what they are asked for.
+MAKES = """while [ "$#" -gt 1 ]; do if [ "$1" = -o ]; then : > "$2"; fi; shift; done"""
+NVCC = (
+    'case "$1" in --version) echo "Cuda compilation tools, release 12.9, V12.9.86"; exit;; '
+    f'--list-gpu-code) echo "sm_70"; echo "sm_90"; echo sm_120; exit;; esac\n{MAKES}'
+)
+GXX = f'case "$1" in -dumpfullversion) echo 13.3.0; exit;; esac\n{MAKES}'
+DEEPSPEED = "lib/python3.12/site-packages/deepspeed-0.16.9.dist-info"
+
+
+def prefix(kind: Any = "conda", **more: Any) -> Prefix:
+    return Prefix(path="/env", kind=kind, python="3.12", site_packages=(), **more)
+
+
+def shop(**more: Any) -> Workshop:
+    """A workshop in which nothing is wrong."""
+    both = [
+        HostCompiler(does=d, asked="g++", via="PATH", path="/g++", kind="gcc", version="13.3.0")
+        for d in ("C++", "nvcc")
+    ]
+    good: dict[str, Any] = {
+        "nvcc": Nvcc(
+            path="/env/bin/nvcc",
+            via="PATH",
+            release=version("12.9"),
+            targets=tuple(map(Capability.parse, ("7.0", "9.0", "12.0"))),
+            bounds=CompilerBounds(gcc_max=14, clang_max=19),
+        ),
+        "inside": ("/env/bin/nvcc",),
+        "home": "/env",
+        "looks": ("/env/include",),
+        "headers": {"cuda_runtime.h": ("/env/include",), "cusparse.h": ("/env/include",)},
+        "links": frozenset({"cudart", "cusparse"}),
+        "ninja": "/env/bin/ninja",
+        "compilers": tuple(both),
+        "folder": BuildFolder(path="/home/x", via="torch's own choice"),
+    }
+    return Workshop(**{**good, **more})
+
+
+WANTED = Wants(
+    why=("deepspeed 0.16.9 compiles on first use",),
+    headers=(
+        WantedHeader(name="cuda_runtime.h", by=("nvcc",), holder="cuda-cudart-dev"),
+        WantedHeader(name="cusparse.h", by=("deepspeed 0.16.9",), holder="libcusparse-dev"),
+    ),
+    tools=("gxx", "ninja"),
+)
+
+
+def said(
+    found: Workshop, where: Prefix | None = None, gpus: Iterable[str] = ("9.0",), wanted: Wants = WANTED
+) -> list[Finding]:
+    facts = machine(*gpus, driver="575.57.08")
+    return list(jit_findings(wanted, found, where or prefix(), facts, base()))
+
+
+def test_nothing_is_said_where_nothing_is_wrong() -> None:
+    assert said(shop(), gpus=("7.0", "9.0", "12.0")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words", "fix"),
+    [
+        ({"nvcc": None, "inside": ()}, "CU250", "compiles on first use", "conda install -p /env cuda-nvcc"),
+        ({"nvcc": None}, "CU257", "does not find the environment's nvcc", "cuenv hook --prefix /env"),
+        (
+            {"nvcc": Nvcc(path="/x/bin/nvcc", via="CUDA_HOME", reason="no such file")},
+            "CU251",
+            "/x/bin/nvcc, to which CUDA_HOME leads, does not run: no such file",
+            "cuenv hook --prefix /env",
+        ),
+        ({"headers": {"cuda_runtime.h": ("/env/include",)}}, "CU253", "libcusparse-dev brings it", "libcusparse-dev"),
+        (
+            {"headers": dict.fromkeys(("cuda_runtime.h", "cusparse.h"), ("/env/targets/x86_64-linux/include",))},
+            "CU254",
+            "cuda_runtime.h, cusparse.h lie in /env/targets/x86_64-linux/include, where a build",
+            "cuenv hook --prefix /env",
+        ),
+        ({"ninja": None}, "CU255", "ninja is not on PATH", "conda install -p /env ninja"),
+        (
+            {"links": frozenset({"cusparse"}), "versioned": {"cudart": "/env/lib/libcudart.so.12"}},
+            "CU258",
+            "-lcudart finds no libcudart.so: /env/lib/libcudart.so.12 is there",
+            "conda install -p /env cuda-cudart-dev",
+        ),
+        ({"links": frozenset({"cudart"})}, "CU258", "-lcusparse finds no", "libcusparse-dev"),
+        ({"named": {"CUDA_HOME": "/a", "CUDA_PATH": "/b"}}, "CU257", "CUDA_PATH is /b", "export CUDA_PATH=/a"),
+        (
+            {"folder": BuildFolder(path="/ro", via="TORCH_EXTENSIONS_DIR", reason="/ro may not be written")},
+            "CU259",
+            "/ro (TORCH_EXTENSIONS_DIR): /ro may not be written",
+            "export TORCH_EXTENSIONS_DIR",
+        ),
+        (
+            {"activation": "activate.d: one of its scripts ends the shell"},
+            "CU261",
+            "ends the shell",
+            "conda activate /env",
+        ),
+    ],
+)
+def test_each_thing_that_is_wrong_is_said_with_its_fix(change: dict[str, Any], code: str, words: str, fix: str) -> None:
+    found = said(shop(**change))
+    assert [item.code for item in found] == [code]
+    assert words in found[0].message
+    assert fix in (found[0].fix or "")
+
+
+def test_another_toolkit_than_the_environments_own_is_a_warning() -> None:
+    found = said(shop(nvcc=replace(shop().nvcc, path="/usr/local/cuda/bin/nvcc", via="CUDA_HOME")))  # type: ignore[type-var]
+    assert [(item.code, item.severity) for item in found] == [("CU257", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "words"),
+    [
+        ("gcc", "15.1.0", "newer than nvcc 12.9 takes: by its host_config.h the newest is 14"),
+        ("clang", "20.1.0", "by its host_config.h the newest is 19"),
+        ("gcc", "5.4.0", "older than nvcc 12.9 takes: from 6 on"),
+        ("", None, "does not tell its version"),
+        ("gcc", "14.2.0", ""),
+        ("clang", "19.1.0", ""),
+    ],
+)
+def test_host_compilers_within_the_range_of_nvcc(kind: str, number: str | None, words: str) -> None:
+    one = HostCompiler(does="nvcc", asked="x", via="CC", path="/x", kind=kind, version=number)
+    found = said(shop(compilers=(one, one)))
+    assert [item.code for item in found] == (["CU256"] if words else [])
+    assert all(words in item.message for item in found)
+
+
+def test_a_host_compiler_that_is_not_there() -> None:
+    found = said(shop(compilers=(HostCompiler(does="C++", asked="conda-c++", via="CXX"),)))
+    assert "conda-c++ (from CXX) is not there" in found[0].message
+
+
+def test_without_a_header_of_nvcc_the_tables_give_the_range() -> None:
+    bare = replace(shop().nvcc, bounds=None)  # type: ignore[type-var]
+    new = HostCompiler(does="nvcc", asked="g++", via="PATH", path="/g++", kind="gcc", version="15.1.0")
+    found = said(shop(nvcc=bare, compilers=(new,)))
+    assert "by the tables the newest is 14" in found[0].message
+    assert said(shop(nvcc=bare)) == []
+
+
+def test_gpus_that_nvcc_cannot_compile_for_by_itself_and_by_the_tables() -> None:
+    found = said(shop(), gpus=("6.1", "9.0"))
+    assert [(item.code, item.subject) for item in found] == [("CU252", "6.1")]
+    mute = replace(shop().nvcc, targets=(), release=version("11.8"))  # type: ignore[type-var]
+    assert [item.subject for item in said(shop(nvcc=mute), gpus=("9.0", "12.0"))] == ["12.0"]
+
+
+def test_fixes_for_a_venv_name_wheels() -> None:
+    venv = prefix("venv", wheels=(Wheel(name="nvidia-cuda-runtime-cu12", version="12.9.79", folder="/s"),))
+    found = said(shop(headers={}, ninja=None, inside=()), venv)
+    fixes = {item.subject: item.fix for item in found}
+    assert fixes["cusparse.h"] == "/env/bin/python -m pip install nvidia-cusparse-cu12"
+    assert fixes["cuda_runtime.h"] == "/env/bin/python -m pip install nvidia-cuda-runtime-cu12"
+    assert fixes["ninja"] == "/env/bin/python -m pip install ninja"
+    assert said(shop(nvcc=None, inside=()), venv)[0].fix == "install a CUDA 12 toolkit and export CUDA_HOME=DIR"
+    newer = said(shop(nvcc=None, inside=()), prefix("venv"))[0].fix
+    assert (newer or "").startswith(
+        "/env/bin/python -m pip install 'nvidia-cuda-nvcc>=13', or install a CUDA toolkit and"
+    )
+    assert wheel_of("libcusolver-dev", 13) == "nvidia-cusolver"
+    assert wheel_of("nccl", 13) == "nvidia-nccl-cu13"
+
+
+def test_a_trial_that_fails_is_told_by_its_first_error() -> None:
+    good = Compiled(what="a.o", command=("nvcc",), seconds=1.0)
+    bad = replace(good, reason="exit status 1", tail=("a.cu(1): error: no", "1 error"))
+    late = replace(good, reason="no answer within 5 s")
+    found = trial_findings((good, bad, late))
+    assert [item.message for item in found] == [
+        "a.o does not compile: a.cu(1): error: no",
+        "a.o does not compile: no answer within 5 s",
+    ]
+
+
+# What is wanted.
+
+
+def deepspeed(number: str = "0.16.9", **more: Any) -> Prefix:
+    return prefix(wheels=(Wheel(name="deepspeed", version=number, folder="/s", installer="pip"),), **more)
+
+
+def test_a_library_that_compiles_on_first_use_is_a_reason() -> None:
+    assert [row.package for _, row in compiling(deepspeed(), base())] == ["deepspeed"]
+    found = wants(deepspeed(), base(), nvcc=False, torch_includes=["cusparse.h"])
+    assert found.why == ("deepspeed 0.16.9 compiles on first use",)
+    by = {item.name: (item.by, item.holder) for item in found.headers}
+    assert by["cusparse.h"] == (("torch", "deepspeed 0.16.9"), "libcusparse-dev")
+    assert {"cublas_v2.h", "cusolverDn.h", "curand.h", "cuda_runtime.h"} <= set(by)
+    assert "ninja" in found.tools
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"prefix": deepspeed("no version")},
+        {"prefix": deepspeed(), "built": frozenset({"deepspeed"})},
+        {"prefix": prefix(wheels=(Wheel(name="bitsandbytes", version="0.45.5", folder="/s"),))},
+        {"prefix": prefix(), "profile": Profile(dev=False)},
+        {"prefix": prefix(), "profile": Profile(cpu=True)},
+        {"prefix": prefix(), "solution": solution(package("pytorch", "2.12.0"))},
+    ],
+)
+def test_what_compiles_nothing_is_no_reason(nothing: dict[str, Any]) -> None:
+    where = nothing.pop("prefix")
+    assert wants(where, base(), nvcc=False, **nothing).why == ()
+
+
+def test_a_lock_a_profile_and_an_nvcc_are_reasons() -> None:
+    locked = solution(package("cuda-nvcc", "12.9.86"))
+    found = wants(prefix(), base(), nvcc=True, solution=locked, profile=Profile(name="lab"))
+    assert found.why == (
+        "the environment holds nvcc",
+        "the lock holds cuda-nvcc 12.9.86",
+        "the profile lab asks for a compiler",
+    )
+    assert [item.name for item in found.headers] == ["cuda_runtime.h"]
+
+
+def test_headers_that_an_installed_package_promises_are_wanted() -> None:
+    found = wants(prefix(conda=(package("nccl", "2.27"), package("libcusparse", "12"))), base(), nvcc=True)
+    assert {"nccl.h": ("nccl",)}.items() <= {item.name: item.by for item in found.headers}.items()
+    assert "cusparse.h" not in {item.name for item in found.headers}
+
+
+# Foreign text.
+
+
+def test_the_range_in_host_config() -> None:
+    assert host_config_h.parse(HEADER) == CompilerBounds(gcc_max=14, clang_max=19)
+    assert host_config_h.parse("#if __GNUC__ >= 12\n") == CompilerBounds(gcc_max=11)
+    assert host_config_h.parse("") is None
+    assert host_config_h.parse("/* __GNUC__ > 14 */") is None
+
+
+@given(st.text(alphabet="#if _GNUCdefined()clang><=0123456789\n \t|&!"))
+def test_any_text_is_a_range_or_none(text: str) -> None:
+    found = host_config_h.parse(text)
+    assert found is None or 0 <= (found.gcc_max or 0) <= 999
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        ("", None),
+        (" -ccbin=/a/g++", "/a/g++"),
+        ("-O2 -ccbin '/a b/g++' -v", "/a b/g++"),
+        ("--compiler-bindir /x -ccbin y", "y"),
+        ("--compiler-bindir=/x", "/x"),
+        ("-ccbin", None),
+        ("-ccbin 'x", "'x"),
+    ],
+)
+def test_the_host_compiler_in_the_flags_of_nvcc(flags: str, found: str | None) -> None:
+    assert ccbin(flags) == found
+
+
+def test_which_host_compiler_nvcc_is_told_to_call() -> None:
+    told = {"NVCC_CCBIN": "a", "NVCC_PREPEND_FLAGS": "-ccbin b", "CC": "c", "NVCC_APPEND_FLAGS": "-ccbin d"}
+    for name, asked in reversed(
+        [(("NVCC_CCBIN"), "a"), ("NVCC_PREPEND_FLAGS", "b"), ("CC", "c"), ("NVCC_APPEND_FLAGS", "d")]
+    ):
+        assert nvcc_host(told) == (asked, name)
+        del told[name]
+    assert nvcc_host(told) == ("gcc", "PATH")
+
+
+def test_host_compilers_as_their_variables_name_them(tmp_path: Path) -> None:
+    gxx = program(tmp_path / "bin dir" / "my g++", GXX)
+    clang = program(tmp_path / "clang++", '[ "$#" = 1 ] && echo 18.1.3')
+    program(tmp_path / "gcc", "exit 1")
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    one, two = find_host_compilers({**environ, "CXX": str(gxx), "CC": f"ccache {clang}"})
+    assert (one.path, one.kind, one.version, one.via) == (str(gxx), "gcc", "13.3.0", "CXX")
+    assert (two.path, two.kind, two.version) == (str(clang), "clang", "18.1.3")
+    one, two = find_host_compilers({**environ, "CXX": "no-such-compiler", "CC": str(tmp_path)})
+    assert (one.path, one.asked) == (None, "no-such-compiler")
+    assert (two.path, two.version) == (f"{tmp_path}/gcc", None)
+
+
+def test_machine_code_for_each_capability() -> None:
+    assert gencode([Capability(7, 0), Capability(12, 0)]) == (
+        "-gencode=arch=compute_70,code=sm_70",
+        "-gencode=arch=compute_120,code=sm_120",
+    )
+    assert [library_of(name) for name in ("cublas_v2.h", "cusparse.h", "cuda_runtime.h", "cuda_fp16.h")] == [
+        "cublas",
+        "cusparse",
+        "cudart",
+        None,
+    ]
+
+
+# What activation leaves.
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    """A conda environment with small scripts for its tools and one header of CUDA where conda-forge puts them."""
+    root = tmp_path / "env"
+    program(root / "bin/nvcc", NVCC)
+    program(root / "bin/ninja", "echo 1.12")
+    program(root / "bin/conda-g++", GXX)
+    target = "targets/x86_64-linux"
+    plant(
+        root,
+        {
+            "conda-meta/history": "",
+            f"{target}/include/cuda_runtime.h": "",
+            f"{target}/include/crt/host_config.h": HEADER,
+            f"{target}/lib/libcudart.so": "",
+            "lib/libcudart.so": "",
+            "etc/conda/activate.d/gxx.sh": 'echo hello\nexport CXX=conda-g++ CC="$CONDA_PREFIX/bin/conda-g++"\n',
+        },
+    )
+    return root
+
+
+def environ(folder: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(folder)}
+
+
+def checked(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
+    subject = Subject(
+        prefix=find_prefix(root),
+        facts=machine(*(gpus or ("9.0",)), driver="575.57.08"),
+        knowledge=base(),
+        environ={**environ(folder), **more},
+    )
+    return jit.check(subject)
+
+
+def test_activation_is_followed(env: Path, tmp_path: Path) -> None:
+    plant(
+        env,
+        {
+            "etc/conda/activate.d/~last.sh": 'export CPATH="a\nb" CXX="$CXX -x"\nfalse\n',
+            "etc/conda/activate.d/x.fish": "!",
+        },
+    )
+    (env / "conda-meta/state").write_text('{"env_vars": {"MINE": "1", "bad=": "x", "n": 3}}')
+    found, reason = activated(find_prefix(env), {**environ(tmp_path), "SECRET": "x"})
+    assert reason is None
+    assert found["CXX"] == "conda-g++ -x"
+    assert found["CPATH"] == "a\nb"
+    assert found["MINE"] == "1"
+    assert found["PATH"].startswith(f"{env}/bin:")
+    assert not {"SECRET", "bad=", "n", "SHLVL"} & set(found)
+
+
+def test_an_environment_that_is_active_is_taken_as_it_is(env: Path, tmp_path: Path) -> None:
+    mine = {"PATH": f"{env}/bin:/usr/bin", "HOME": str(tmp_path), "CONDA_PREFIX": str(env), "CXX": "mine"}
+    assert activated(find_prefix(env), mine) == (mine, None)
+    halfway, _ = activated(find_prefix(env), {**mine, "PATH": "/usr/bin"})
+    assert (halfway["CXX"], halfway["PATH"]) == ("conda-g++", f"{env}/bin:/usr/bin")
+
+
+def test_what_belongs_to_another_active_environment_is_left_out(env: Path, tmp_path: Path) -> None:
+    other = {
+        "CONDA_PREFIX": "/other",
+        "PATH": "/other/bin:/usr/bin:/otherwise",
+        "CUDA_HOME": "/other",
+        "CPATH": "/mine",
+    }
+    found, _ = activated(find_prefix(env), {**environ(tmp_path), **other})
+    assert found["PATH"] == f"{env}/bin:/usr/bin:/otherwise"
+    assert "CUDA_HOME" not in found
+    assert found["CPATH"] == "/mine"
+
+
+def test_a_script_that_ends_the_shell_is_a_warning(env: Path, tmp_path: Path) -> None:
+    plant(env, {"etc/conda/activate.d/bad.sh": "exit 0\n"})
+    check = checked(env, tmp_path)
+    assert "one of its scripts ends the shell" in next(item.message for item in check.findings if item.code == "CU261")
+
+
+# The check as a whole, with tools that are scripts.
+
+
+def codes(check: Check) -> list[str]:
+    return [item.code for item in check.findings]
+
+
+def test_the_check_finds_hidden_headers_and_the_hook_mends_it(env: Path, tmp_path: Path) -> None:
+    before = checked(env, tmp_path)
+    assert codes(before) == ["CU254"]
+    plant(env, {"etc/conda/activate.d/~z.sh": 'export CPATH="$CONDA_PREFIX/targets/x86_64-linux/include"\n'})
+    after = checked(env, tmp_path, "7.0", "9.0")
+    assert after.status == "ok", after
+    assert "nvcc 12.9 with gcc 13.3.0 compiled a program with 1 CUDA headers for 7.0, 9.0" in after.says
+
+
+def test_a_torch_that_looks_into_targets_needs_no_hook(env: Path, tmp_path: Path) -> None:
+    """conda-forge's torch of 2026 does; what counts is the file that is there."""
+    text = "#" * 200_000 + '\npath = os.path.join(\n    conda_prefix, "targets", "x86_64-linux", "include"\n)\n'
+    plant(env, {"lib/python3.12/site-packages/torch/utils/cpp_extension.py": text})
+    assert checked(env, tmp_path).status == "ok"
+
+
+def test_a_library_from_pip_makes_its_headers_wanted(env: Path, tmp_path: Path) -> None:
+    for name in ("nvcc", "ninja"):
+        (env / "bin" / name).unlink()
+    assert checked(env, tmp_path).status == "skip"
+    plant(
+        env,
+        {
+            f"{DEEPSPEED}/METADATA": "",
+            f"{DEEPSPEED}/RECORD": "deepspeed/__init__.py,,\n",
+            f"{DEEPSPEED}/INSTALLER": "pip",
+        },
+    )
+    here = {"PATH": str(tmp_path / "nothing"), "CUDA_HOME": str(tmp_path / "nowhere")}
+    found = checked(env, tmp_path, **here)
+    assert {"CU251", "CU253", "CU255"} <= set(codes(found))
+    assert {"cusparse.h", "curand.h"} <= {item.subject for item in found.findings}
+    (env / DEEPSPEED / "RECORD").write_text("deepspeed/ops/op.cpython-312-x86_64-linux-gnu.so,,\n")
+    assert checked(env, tmp_path, **here).status == "skip"
+
+
+def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(env: Path, tmp_path: Path) -> None:
+    plant(env, {"etc/conda/activate.d/~z.sh": 'export CPATH="$CONDA_PREFIX/targets/x86_64-linux/include"\n'})
+    ask = NVCC.removesuffix(MAKES)
+    program(env / "bin/nvcc", ask + 'echo "probe.cu(1): \x1b[31merror: bad"; exit 2')
+    found = checked(env, tmp_path).findings
+    assert [item.code for item in found] == ["CU260"]
+    assert "error: bad" in found[0].message
+    assert "\x1b" not in found[0].message
+    program(env / "bin/nvcc", ask + "kill -SEGV $$")
+    assert "killed by signal 11" in checked(env, tmp_path).findings[0].message
+    program(env / "bin/nvcc", ask)
+    assert "it wrote no probe.o" in checked(env, tmp_path).findings[0].message
+    program(env / "bin/nvcc", "while :; do :; done")
+    with private_folder() as folder:
+        source = folder / "x.cu"
+        source.touch()
+        slow = compile_cuda(source, folder / "x.o", Toolchain(nvcc=str(env / "bin/nvcc")), seconds=0.2)
+    assert slow.reason == "no answer within 0.2 s"
+    assert not folder.exists()
+
+
+def test_an_nvcc_that_answers_nonsense_is_one_that_does_not_run(env: Path, tmp_path: Path) -> None:
+    program(env / "bin/nvcc", "echo release 99999.1")
+    found = checked(env, tmp_path)
+    assert "CU251" in codes(found)
+    assert found.says.startswith("no compiler to try")
+
+
+def test_pipes_that_nobody_writes_to_hold_nothing_up(env: Path, tmp_path: Path) -> None:
+    site = env / "lib/python3.12/site-packages"
+    names = (
+        "torch/utils/cpp_extension.py",
+        "torch/include/ATen/cuda/CUDAContext.h",
+        "deepspeed-0.16.9.dist-info/RECORD",
+    )
+    config = env / "targets/x86_64-linux/include/crt/host_config.h"
+    config.unlink()
+    plant(env, {f"{DEEPSPEED}/METADATA": ""})
+    for path in (*(site / name for name in names), config, env / "conda-meta/state"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+    assert "CU253" in codes(checked(env, tmp_path))
+
+
+def test_the_folder_of_extensions(env: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = checked(env, tmp_path, TORCH_EXTENSIONS_DIR=str(tmp_path / "file/x"))
+    assert "is no folder" in next(item.message for item in found.findings if item.code == "CU259")
+    assert "CU259" not in codes(checked(env, tmp_path, TORCH_EXTENSIONS_DIR=str(tmp_path / "made/later")))
+
+
+def test_a_torch_without_cuda_compiles_nothing_for_a_gpu(tmp_path: Path) -> None:
+    """Whatever lies beside it: its builder refuses CUDA sources."""
+    site = "lib/python3.12/site-packages"
+    plant(
+        tmp_path,
+        {
+            "pyvenv.cfg": "home = /usr/bin\n",
+            "bin/python3.12": "",
+            f"{site}/torch/version.py": "__version__ = '2.13.0+cpu'\ncuda = None\n",
+            f"{site}/torch-2.13.0.dist-info/METADATA": "Name: torch\nVersion: 2.13.0\n",
+            f"{site}/deepspeed-0.16.9.dist-info/METADATA": "Name: deepspeed\nVersion: 0.16.9\n",
+        },
+    )
+    found = jit.check(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
+    assert (found.status, found.findings) == ("skip", ())
+    assert "CPU build" in found.says
