@@ -43,11 +43,11 @@ def _build_and_cuda(candidate: Candidate) -> Hashable:
 
 
 def _cudnn(candidate: Candidate) -> Hashable:
-    return (candidate.build.cudnn, candidate.cudnn, candidate.cuda)
+    return (candidate.build.cudnn, candidate.cudnn, candidate.build.cuda, candidate.build.stack)
 
 
 def _nccl(candidate: Candidate) -> Hashable:
-    return (candidate.build.nccl, candidate.nccl, candidate.cuda)
+    return (candidate.build.nccl, candidate.nccl, candidate.build.cuda, candidate.build.stack)
 
 
 def _code(candidate: Candidate) -> Hashable:
@@ -113,8 +113,17 @@ RULES: tuple[Rule, ...] = (
         judge=device.nvcc,
         apart=True,
     ),
-    Rule(name="cudnn", title="cuDNN serves the GPUs", key=_cudnn, sees=views.capabilities, judge=layers.cudnn),
-    Rule(name="nccl", title="NCCL serves the GPUs", key=_nccl, sees=views.capabilities, judge=layers.nccl),
+    Rule(
+        name="cudnn",
+        title="cuDNN serves the GPUs",
+        key=_build,
+        sees=views.capabilities,
+        judge=layers.cudnn,
+        weighs=_cudnn,
+    ),
+    Rule(
+        name="nccl", title="NCCL serves the GPUs", key=_build, sees=views.capabilities, judge=layers.nccl, weighs=_nccl
+    ),
     Rule(
         name="glibc",
         title="the C library is new enough",
