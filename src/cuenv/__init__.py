@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # types only: `import cuenv` stays light
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cuenv.ask import diagnose, why, why_not
+    from cuenv.ask import check_prefix, diagnose, scan, why, why_not
     from cuenv.environment import EnvironmentSpec
     from cuenv.facts import HostFacts
     from cuenv.flows.checking import Checked
@@ -37,6 +37,7 @@ __all__ = [
     "__version__",
     "channels",
     "check",
+    "check_prefix",
     "diagnose",
     "inspect_host",
     "load_knowledge",
@@ -46,6 +47,7 @@ __all__ = [
     "read_host",
     "render",
     "resolve",
+    "scan",
     "why",
     "why_not",
     "wishes",
@@ -150,7 +152,10 @@ def wishes(
     from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
 
     if prefer not in PREFER or stack not in (None, *STACKS):
-        raise UsageError(f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}")
+        raise UsageError(
+            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}",
+            hint="cuenv.wishes(prefer='native')",
+        )
     if cpu and cuda:
         raise UsageError("cpu and cuda exclude each other", hint="cuenv.wishes(cpu=True)")
     return Wishes(
@@ -279,7 +284,7 @@ def check(
 
 def __getattr__(name: str) -> Any:
     """The questions lie in a module of their own, which is loaded when one is asked."""
-    if name not in ("diagnose", "why", "why_not"):
+    if name not in ("check_prefix", "diagnose", "scan", "why", "why_not"):
         raise AttributeError(f"module 'cuenv' has no attribute {name!r}")
     from cuenv import ask  # noqa: PLC0415 - see the module docstring
 

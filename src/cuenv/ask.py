@@ -1,4 +1,4 @@
-"""The questions of the public API: why a choice is as it is, why not another, and what an error means.
+"""The questions of the public API: why a choice is as it is, what an error means, what is in an environment.
 
 They stand here for `cuenv` alone, which offers them; like it, this module loads nothing until it is asked.
 """
@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: `import cuenv` stays light
+    from collections.abc import Sequence
+
+    from cuenv.binary.scanned import Scanned
     from cuenv.decision import Decision
     from cuenv.diagnosis import Diagnosis
     from cuenv.facts import HostFacts
+    from cuenv.flows.hosts import HostOptions
+    from cuenv.flows.prefix_checking import PrefixChecked
     from cuenv.questions import Answer
 
 
@@ -57,3 +62,66 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
     data = log.encode("utf-8", "surrogateescape") if isinstance(log, str) else log
     environment = find_prefix(Path(prefix)) if prefix else None
     return judge([data], load_guidance(knowledge).symptoms, knowledge, host, environment)
+
+
+def check_prefix(
+    prefix: Path | str,
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    lock: Path | str | None = None,
+) -> PrefixChecked:
+    """Check an installed environment by its files; torch is not imported, and no GPU is needed.
+
+    Args:
+        prefix: its folder.
+        host: recorded hosts to judge for; so ``gpus``, ``driver``, ``glibc``. This machine by default.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        lock: that it was made from.
+
+    Raises:
+        InputError: it is no environment, or the lock cannot be read.
+    """
+    from cuenv.flows.prefix_checking import check_prefix as look  # noqa: PLC0415 - see the module docstring
+    from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
+
+    return look(Path(prefix), _options(host, gpus, driver, glibc), load(None), lock=Path(lock) if lock else None)
+
+
+def scan(
+    paths: str | Path | Sequence[str | Path],
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    deep: bool = False,
+) -> Scanned:
+    """Which GPUs the machine code in binaries serves.
+
+    Args:
+        paths: files or folders.
+        host: as for `check_prefix`; so ``gpus`` and ``driver``.
+        gpus: see ``host``.
+        driver: see ``host``.
+        deep: look for device code outside of its own sections too.
+    """
+    from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - see the module docstring
+    from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
+
+    several = [paths] if isinstance(paths, (str, Path)) else paths
+    return scan_paths([str(path) for path in several], _options(host, gpus, driver, None), load(None), deep=deep)
+
+
+def _options(
+    host: str | Sequence[str], gpus: str | Sequence[str], driver: str | None, glibc: str | None
+) -> HostOptions:
+    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - see the module docstring
+
+    def several(texts: str | Sequence[str]) -> tuple[str, ...]:
+        return (texts,) if isinstance(texts, str) else tuple(texts)
+
+    return HostOptions(hosts=several(host), gpus=several(gpus), driver=driver, glibc=glibc)

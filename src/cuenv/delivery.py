@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.version import Version
 
 from cuenv import columns
 from cuenv.columns import Column
-from cuenv.errors import KnowledgeError
 from cuenv.facts import PLATFORMS
-from cuenv.reading import Faults, describe
 from cuenv.rows import Row, Source
-from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
+from cuenv.table_reading import Table, facts_table, plain_table, read_all, text_of
 
 ROLES = ("cuda", "micromamba", "pytorch", "run")
 """What an image is for: a toolkit, to install with, torch with its toolkit, to run what was installed."""
@@ -126,25 +123,8 @@ def parse_delivery(tables: Mapping[str, object], where: str = "delivery") -> Del
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
-    faults = Faults(where, KnowledgeError)
-    rows: dict[str, list[Any]] = {
-        name: list(rows_in(name, of, tables.get(name), faults)) for name, of in TABLES.items()
-    }
-    ids = {row.id for row in rows["sources"] if row}
-    for name, of in TABLES.items():
-        seen: set[Any] = set()
-        for index, row in enumerate(rows[name]):
-            if row is None:
-                continue
-            if of.key(row) in seen:
-                faults.add(f"{name}[{index}]", f"a second row has the key {describe(of.key(row))}")
-            seen.add(of.key(row))
-            if name != "sources" and not ids.issuperset(row.sources):
-                faults.add(f"{name}[{index}].src", f"no source has the id {', '.join(set(row.sources) - ids)}")
-    faults.check()
-    return Delivery(
-        sources={row.id: row for row in rows["sources"]}, images=tuple(rows["images"]), actions=tuple(rows["actions"])
-    )
+    rows = read_all(TABLES, tables, where)
+    return Delivery(sources={row.id: row for row in rows["sources"]}, images=rows["images"], actions=rows["actions"])
 
 
 def dump_delivery(delivery: Delivery, table: str) -> str:

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from cuenv import columns
 from cuenv.columns import Column
-from cuenv.errors import KnowledgeError
-from cuenv.reading import Faults, describe
 from cuenv.rows import Row, Source
 from cuenv.state_rows import NUMBERS
 from cuenv.symptoms import SYMPTOM, Symptom
-from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
+from cuenv.table_reading import Table, facts_table, plain_table, read_all, text_of
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
 
@@ -194,24 +191,9 @@ def parse_guidance(tables: Mapping[str, object], known: frozenset[str], where: s
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
-    faults = Faults(where, KnowledgeError)
-    rows: dict[str, list[Any]] = {
-        name: list(rows_in(name, of, tables.get(name), faults)) for name, of in TABLES.items()
-    }
-    ids = known | {row.id for row in rows["sources"] if row}
-    for name, of in TABLES.items():
-        seen: set[Any] = set()
-        for index, row in enumerate(rows[name]):
-            if row is None:
-                continue
-            if of.key(row) in seen:
-                faults.add(f"{name}[{index}]", f"a second row has the key {describe(of.key(row))}")
-            seen.add(of.key(row))
-            if name not in ("sources", "codes") and not ids.issuperset(row.sources):
-                faults.add(f"{name}[{index}].src", f"no source has the id {', '.join(set(row.sources) - ids)}")
-    faults.check()
-    found = {name: tuple(rows[name]) for name in TABLES if name != "sources"}
-    return Guidance(sources={row.id: row for row in rows["sources"]}, **found)
+    rows = read_all(TABLES, tables, where, known)
+    sources = {row.id: row for row in rows.pop("sources")}
+    return Guidance(sources=sources, **rows)
 
 
 def dump_guidance(guidance: Guidance, table: str) -> str:

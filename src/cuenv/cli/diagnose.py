@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, finding_json, report_lines, styled
 from cuenv.errors import ExitCode
@@ -16,7 +17,7 @@ _COLOURS = {"cause": "error", "unknown": "error", "effect": "warning", "do": "ok
 
 
 @click.command("diagnose")
-@click.argument("log", required=False, metavar="[LOG|-]")
+@click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
 @click.option("--prefix", type=click.Path(path_type=Path), metavar="DIR", help="The environment that the log is from.")
 @host_options
 @knowledge_option

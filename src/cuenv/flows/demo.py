@@ -104,7 +104,7 @@ def _install(locked: Locked, prefix: Path, sources: Sources) -> Report:
     from cuenv.world.install import install  # noqa: PLC0415 - the installer is heavy
 
     if locked.lock is None:
-        raise OutsideError("there is nothing to install")
+        raise OutsideError("there is nothing to install", hint="cuenv demo -v")
     solution = locked.lock.solutions[0]
     install(solution, prefix, sources)
     packages = read_conda_meta(prefix)

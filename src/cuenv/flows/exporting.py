@@ -104,7 +104,10 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
     unused = sorted(set(digests) - {image.name for image in chosen.images})
     if unused:
         used = ", ".join(image.name for image in chosen.images)
-        raise UsageError(f"--digest {unused[0]}: that image is not used; used are {used}")
+        raise UsageError(
+            f"--digest {unused[0]}: that image is not used; used are {used}",
+            hint=f"cuenv export dockerfile --digest {chosen.images[0].name}=sha256:...",
+        )
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
     recipe = Recipe(
         version=__version__,
@@ -177,7 +180,7 @@ def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     if answer.spec is None or not answer.fits:
         return NoImage("nothing fits this host and these wishes", "cuenv resolve says why")
     if any(not item.isprintable() for item in answer.spec.pip):
-        raise InputError("a requirement for pip holds characters that do not print")
+        raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))
     line = chosen_line(answer.decision)
     about = {"kind": "environment", "file": "environment.yml", "requirements": "", "origin": f"a decision: {line}"}

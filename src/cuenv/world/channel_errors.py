@@ -6,6 +6,7 @@ import re
 
 from cuenv.errors import ChannelError
 from cuenv.urls import printable, redact, short_channel, strip_credentials
+from cuenv.world.files import look
 
 _URL = re.compile(r"https?://[^\s'\"()<>]+")
 _STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
@@ -54,7 +55,7 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
             "or point --mirror at the folder that holds the channel",
         )
     if error.errno is not None:
-        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}")
+        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}", hint=look(path, error))
     return ChannelError(
         f"channel {name}, {subdir}: {path} is no valid repodata: {printable(str(error))}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",

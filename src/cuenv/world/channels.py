@@ -179,7 +179,9 @@ class Channels:
             if found:
                 return found
         names = ", ".join(dict.fromkeys(short_channel(part.channel) for part in parts))
-        return ChannelError(f"channels {names}: {printable(redact(text))}")
+        return ChannelError(
+            f"channels {names}: {printable(redact(text))}", hint="try again, or read the channel elsewhere: --mirror"
+        )
 
     def _try(self, part: Part) -> ChannelError | None:
         try:

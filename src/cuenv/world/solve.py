@@ -31,6 +31,7 @@ from cuenv.world.sources import Sources
 SOLVER = f"py-rattler {_rattler_version}"
 """What `Solution.solver` says."""
 
+_INDEX = "index the channel again: conda index DIR, or read it elsewhere: --mirror"
 _UNSOLVABLE = "Cannot solve the request because of:"
 
 
@@ -175,7 +176,9 @@ def _unsatisfiable(
 ) -> Unsatisfiable:
     text = str(error)
     if not text.startswith(_UNSOLVABLE):
-        raise OutsideError(f"the solver failed: {printable(redact(text))}") from error
+        raise OutsideError(
+            f"the solver failed: {printable(redact(text))}", hint="cuenv lock --engine conda-lock"
+        ) from error
     missing = [
         pin.yaml_text()
         for pin in request.spec.pins
@@ -225,9 +228,9 @@ def _locked(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPa
     )
     texts = (package.build, package.url, *package.depends, *package.constrains)
     if not all(text.isprintable() for text in texts) or " " in package.build + package.url:
-        raise ChannelError(f"{where} has control characters or spaces in its record")
+        raise ChannelError(f"{where} has control characters or spaces in its record", hint=_INDEX)
     if package.subdir not in {platform, "noarch"}:
-        raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}")
+        raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}", hint=_INDEX)
     if not (package.sha256 or package.md5):
         raise ChannelError(
             f"{where} has neither sha256 nor md5: a lock without a hash proves nothing",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from cuenv.errors import InputError
-from cuenv.world.files import shown, why
+from cuenv.world.files import look, shown, why
 
 BLOCK = 1024 * 1024
 """Bytes that are read at once."""
@@ -24,7 +24,7 @@ def file_blocks(path: Path) -> Iterator[bytes]:
         with path.open("rb", buffering=0) as stream:
             yield from _blocks(stream)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {shown(path)}: {why(error)}") from error
+        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
 
 
 def stdin_blocks() -> Iterator[bytes]:
@@ -34,11 +34,11 @@ def stdin_blocks() -> Iterator[bytes]:
         InputError: it is closed or cannot be read.
     """
     if sys.stdin is None:
-        raise InputError("cannot read standard input: it is closed")
+        raise InputError("cannot read standard input: it is closed", hint="cuenv diagnose train.log")
     try:
         yield from _blocks(sys.stdin.buffer)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read standard input: {why(error)}") from error
+        raise InputError(f"cannot read standard input: {why(error)}", hint="cuenv diagnose train.log") from error
 
 
 def stdin_is_terminal() -> bool:
