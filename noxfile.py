@@ -71,6 +71,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/run.py", *records, *session.posargs)
     session.run("python", "benchmarks/scale.py")
     session.run("python", "benchmarks/decide.py")
+    session.run("python", "benchmarks/together.py")
 
 
 @nox.session

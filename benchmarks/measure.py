@@ -16,7 +16,7 @@ from pathlib import Path
 class Cost:
     """Of one process with its children: seconds on the clock, seconds of processor, peak memory in MiB.
 
-    The peak is that of the largest process.
+    The peak is that of the largest process; Linux counts it from the fork, so it is never below that of who measures.
     """
 
     wall: float
