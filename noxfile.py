@@ -44,9 +44,10 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """The tests that take more than a few seconds each."""
+    """The tests that take more than a few seconds each, and every law with many more examples."""
     session.install(".[test]")
     session.run("pytest", "-m", "slow", *session.posargs, success_codes=[0, 5])  # 5: there is none
+    session.run("pytest", "--hypothesis-profile=thorough", *session.posargs)
 
 
 @nox.session
@@ -66,10 +67,13 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Times of whole processes as ratios; with CUENV_RECORDS (a folder of channel records) of `cuenv lock` as well."""
+    """Costs as ratios; CUENV_RECORDS (a folder of channel records) adds real locks, `-- --peer CONDA` conda-lock."""
     session.install(".")
     records = ("--records", str(_records(session))) if os.environ.get(RECORDS) else ()
     session.run("python", "benchmarks/run.py", *records, *session.posargs)
+    session.run("python", "benchmarks/scale.py")
+    session.run("python", "benchmarks/decide.py")
+    session.run("python", "benchmarks/together.py")
 
 
 @nox.session

@@ -15,7 +15,9 @@ from hypothesis import settings
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
 
 # A deadline measures the machine, not the code: speed is shown by benchmarks/.
-settings.register_profile("cuenv", deadline=None)
+# Few examples each time; `nox -s slow` runs the laws with --hypothesis-profile=thorough.
+settings.register_profile("cuenv", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("cuenv")
 
 _sessions: list[pytest.Session] = []
