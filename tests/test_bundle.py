@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuenv.bundle import (
+from cuenv.delivery.bundle import (
     channel_folder,
     conda_item,
     file_name,

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 import cuenv
-from cuenv.diagnosis import Diagnosis, diagnose, folded
+from cuenv.diagnosis.diagnose import Diagnosis, diagnose, folded
+from cuenv.diagnosis.log_scan import LINE, MANY, scan
 from cuenv.facts import Compiler, FoundToolkit, HostFacts, Libc, LibraryPath, Surroundings
+from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.lockfile import LockedPackage
-from cuenv.log_scan import LINE, MANY, scan
-from cuenv.prefix import Prefix, Wheel
 from cuenv.world.record import read_host
 from test_symptoms import CASES, LOGS, read, tables
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from commands import run
-from cuenv.diagnosis import Verdict
+from cuenv.diagnosis.diagnose import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")

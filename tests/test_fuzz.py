@@ -25,14 +25,14 @@ import cuenv
 from cuenv.binary.code import read_code
 from cuenv.binary.elf import BinaryError, read_elf
 from cuenv.binary.ld_cache import parse_ld_cache
+from cuenv.diagnosis.log_scan import scan
+from cuenv.diagnosis.symptoms import Symptom
 from cuenv.errors import CuenvError
 from cuenv.flows.linting import _rules
 from cuenv.formats import conda_lock_v1_read, environment_yml, explicit_txt, host_json, yaml_read
 from cuenv.formats.dockerfile import parse as dockerfile
 from cuenv.knowledge import Knowledge
 from cuenv.lint import Machine
-from cuenv.log_scan import scan
-from cuenv.symptoms import Symptom
 from cuenv.tables import merge
 from cuenv.world.guidance import load_guidance
 from cuenv.world.knowledge import load

@@ -16,10 +16,12 @@ cuenv cuenv.cli cuenv.cli.configured cuenv.cli.main cuenv.cli.output cuenv.error
 cuenv.world.config_files
 """
 DECIDE = """
-cuenv.candidates cuenv.cli.options cuenv.columns cuenv.environment cuenv.extension_columns cuenv.extension_rows
+cuenv.candidates cuenv.cli.completions cuenv.cli.options cuenv.columns cuenv.environment cuenv.extensions
+cuenv.extensions.columns cuenv.extensions.rows
 cuenv.facts cuenv.flows cuenv.flows.hosts cuenv.formats cuenv.formats.environment_yml cuenv.formats.host_json
 cuenv.formats.host_state_json cuenv.formats.yaml_write cuenv.gpu_names cuenv.host_state cuenv.host_text cuenv.knowledge
-cuenv.laws cuenv.machine cuenv.machine_driver cuenv.machine_grounds cuenv.machine_state cuenv.overrides cuenv.pools
+cuenv.laws cuenv.machine cuenv.machine.findings cuenv.machine.driver cuenv.machine.grounds cuenv.machine.state
+cuenv.overrides cuenv.pools
 cuenv.profile cuenv.reading cuenv.rows cuenv.rules cuenv.rules.device cuenv.rules.driver cuenv.rules.layers
 cuenv.rules.roles cuenv.rules.verdict cuenv.rules.views cuenv.rules.wishes cuenv.state_columns cuenv.state_rows
 cuenv.table_reading cuenv.tables cuenv.versions cuenv.world.files cuenv.world.knowledge cuenv.world.record
@@ -29,6 +31,7 @@ cuenv.compose cuenv.decision cuenv.explain cuenv.flows.resolving cuenv.preferenc
 """
 CHECK = """
 cuenv.checks cuenv.cli.reports cuenv.coverage cuenv.flows.check_asked cuenv.flows.checking cuenv.flows.lock_files
+cuenv.flows.lock_siblings cuenv.formats.explicit_txt
 cuenv.formats.conda_lock_v1_read cuenv.formats.package_url cuenv.formats.yaml_read cuenv.lock_laws cuenv.lockfile
 cuenv.minimum_host cuenv.specs cuenv.verify
 """

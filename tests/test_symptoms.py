@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cuenv.diagnosis import JOINS, Diagnosis, diagnose
+from cuenv.diagnosis.diagnose import JOINS, Diagnosis, diagnose
+from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
+from cuenv.diagnosis.symptoms import ANY, LAYERS, Symptom, compiled
 from cuenv.guidance import Guidance
 from cuenv.knowledge import Knowledge
-from cuenv.log_scan import WINDOW, keyed, scan
-from cuenv.symptoms import ANY, LAYERS, Symptom, compiled
 from cuenv.world.guidance import load_guidance
 from cuenv.world.knowledge import load
 from cuenv.world.record import read_host

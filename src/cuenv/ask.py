@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # types only: `import cuenv` stays light
 
     from cuenv.binary.scanned import Scanned
     from cuenv.decision import Decision
-    from cuenv.diagnosis import Diagnosis
+    from cuenv.diagnosis.diagnose import Diagnosis
     from cuenv.facts import HostFacts
     from cuenv.flows.hosts import HostOptions
     from cuenv.flows.prefix_checking import PrefixChecked
@@ -53,7 +53,7 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
     Raises:
         InputError: the folder is no environment.
     """
-    from cuenv.diagnosis import diagnose as judge  # noqa: PLC0415 - see the module docstring
+    from cuenv.diagnosis.diagnose import diagnose as judge  # noqa: PLC0415 - see the module docstring
     from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
     from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
     from cuenv.world.prefix import find_prefix  # noqa: PLC0415 - as above

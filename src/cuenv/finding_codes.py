@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cuenv.diagnosis.symptoms import Symptom
 from cuenv.errors import UsageError
 from cuenv.guidance import Erratum, Guidance
-from cuenv.symptoms import Symptom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 
 from cuenv import columns
 from cuenv.columns import Column
+from cuenv.diagnosis.symptoms import SYMPTOM, Symptom
 from cuenv.rows import Row, Source
 from cuenv.state_rows import NUMBERS
-from cuenv.symptoms import SYMPTOM, Symptom
 from cuenv.table_reading import Table, facts_table, plain_table, read_all, text_of
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")

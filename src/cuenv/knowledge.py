@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from cuenv.extension_rows import Extension, Regression
+from cuenv.extensions.rows import Extension, Regression
 from cuenv.rows import (
     Branch,
     Component,

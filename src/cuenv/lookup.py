@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cuenv.errors import UsageError
-from cuenv.extension_text import extension_line
+from cuenv.extensions.text import extension_line
 from cuenv.features import sentence, title
 from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Knowledge

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cuenv.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials
+from cuenv.delivery.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials
 from cuenv.errors import InputError, OutsideError
 from cuenv.flows.delivering import checked_place, chosen, refusals
 from cuenv.flows.lock_files import LOCK_NAME, read_lock

@@ -18,8 +18,8 @@ from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
-from cuenv.machine import machine_findings
-from cuenv.machine_driver import driver_findings, with_forward
+from cuenv.machine.driver import driver_findings, with_forward
+from cuenv.machine.findings import machine_findings
 from cuenv.minimum_host import record_findings
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, allowed, report

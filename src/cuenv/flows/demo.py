@@ -15,7 +15,7 @@ from cuenv.flows.lock_files import LOCK_NAME
 from cuenv.flows.locking import Locked, LockRequest, lock
 from cuenv.flows.resolving import Resolution, resolve
 from cuenv.host_text import host_options
-from cuenv.installed import installed_findings
+from cuenv.installed.packages import installed_findings
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuenv.diagnosis import Diagnosis, diagnose
+from cuenv.diagnosis.diagnose import Diagnosis, diagnose
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
 from cuenv.flows.check_asked import Asked
@@ -80,7 +80,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
         InputError: the named folder is no environment.
     """
     from cuenv.flows.check_asked import checked  # noqa: PLC0415 - a log needs none of it
-    from cuenv.machine import machine_findings  # noqa: PLC0415 - as above
+    from cuenv.machine.findings import machine_findings  # noqa: PLC0415 - as above
 
     guidance = load_guidance(knowledge)
     facts = host_facts(options, knowledge)

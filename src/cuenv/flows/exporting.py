@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cuenv import __version__
-from cuenv.container import Content, NoImage, Stages, stages
-from cuenv.container_content import content_of_decision, content_of_lock
-from cuenv.delivery import Delivery, Image
+from cuenv.delivery.container import Content, NoImage, Stages, stages
+from cuenv.delivery.content import content_of_decision, content_of_lock
+from cuenv.delivery.tables import Delivery, Image
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
@@ -73,7 +73,7 @@ class Asked:
     Attributes:
         lock: its file; ``None`` for a decision.
         folder: what the image is built from; ``None`` for the folder of the lock.
-        base: one of `cuenv.container.BASES`.
+        base: one of `cuenv.delivery.container.BASES`.
         digests: ``IMAGE:TAG=sha256:...`` as it was typed.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuenv.bundle import Item, conda_item, pip_item
+from cuenv.delivery.bundle import Item, conda_item, pip_item
 from cuenv.errors import HashError, InputError, OutsideError
 from cuenv.flows.delivering import checked_place, chosen, platform_here, refusals
 from cuenv.flows.lock_files import LOCK_NAME, read_lock

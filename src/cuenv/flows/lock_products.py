@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
-from cuenv.flows.lock_files import LOCK_NAME, virtual_version
-from cuenv.flows.pip_locking import pip_after, pip_command, pip_head, requirements_file
+from cuenv.flows.lock_files import LOCK_NAME, requirements_file, virtual_version
+from cuenv.flows.pip_locking import pip_after, pip_command, pip_head
 from cuenv.lockfile import Lock
 from cuenv.world.files import write_together
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
-from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, spec_digest
-from cuenv.flows.pip_locking import UNLOCKED, requirements_file
+from cuenv.flows.lock_files import LOCK_NAME, UNLOCKED, read_environment, read_lock, requirements_file, spec_digest
 from cuenv.lockfile import Lock, PipLocked, Solution
 from cuenv.report import Finding
 from cuenv.urls import redact, short_channel

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuenv.diagnosis import Cause, Diagnosis
+from cuenv.diagnosis.diagnose import Cause, Diagnosis
+from cuenv.diagnosis.log_scan import MANY, Sighting
 from cuenv.formats.decision_json import source_fields
 from cuenv.guidance import Guidance
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
-from cuenv.log_scan import MANY, Sighting
 from cuenv.urls import printable
 
 SEND = "cuenv inspect --json > host.json"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rattler.package import IndexJson
 from rattler.package_streaming import PackageArchive
 
-from cuenv.bundle import leaves
+from cuenv.delivery.bundle import leaves
 from cuenv.errors import InputError
 from cuenv.reading import describe
 from cuenv.urls import printable, redact

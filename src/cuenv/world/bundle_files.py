@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cuenv.bundle import SCRIPT, SUMS, TOP
+from cuenv.delivery.bundle import SCRIPT, SUMS, TOP
 from cuenv.errors import InputError, OutsideError
 from cuenv.world.files import is_file, is_folder, look, shown, why
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cuenv.bundle import SUMS, TOP, is_place, parse_sums
+from cuenv.delivery.bundle import SUMS, TOP, is_place, parse_sums
 from cuenv.errors import HashError, InputError, OutsideError
 from cuenv.reading import describe
 from cuenv.urls import printable

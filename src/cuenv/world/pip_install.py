@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cuenv.bundle import file_name
+from cuenv.delivery.bundle import file_name
 from cuenv.errors import OutsideError
 from cuenv.formats import requirements_txt
 from cuenv.lockfile import PipLocked
