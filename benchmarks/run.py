@@ -1,6 +1,6 @@
 """How long whole processes take, as ratios to the least that they could take.
 
-    python benchmarks/run.py [--records DIR] [--runs 11]
+    python benchmarks/run.py [--records DIR] [--peer CONDA] [--runs 11]
 
 With records the full lock of a profile with a pip part is measured as well, split by phase; its index is that of
 whoever runs it, and is asked once, to fill uv's cache.
@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import full_lock
 import inputs
+from measure import HEAD, Compared, Cost, compare, cost, machine, row
 
 FLOOR = (sys.executable, "-c", "import click, yaml")
 BARE = Path(__file__).with_name("bare_solve.py")
@@ -37,19 +35,24 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A command, what it is measured against, and the ratio that it should stay below."""
+    """A command, what it is measured against, and the ratio that it should stay below, where there is such a goal.
+
+    ``any_answer``: findings are an answer as well.
+    """
 
     name: str
     command: Sequence[str]
     floor: Sequence[str]
-    target: float
+    target: float | None
     folder: Path
     before: Callable[[], object] = _nothing
+    any_answer: bool = False
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, help="folder with conda-forge/, pytorch/ and nvidia/: real records")
+    parser.add_argument("--peer", type=Path, help="a conda, mamba or micromamba for stock conda-lock to solve with")
     parser.add_argument("--runs", type=int, default=11, help="runs of each command; the median counts (default 11)")
     options = parser.parse_args()
     records = options.records.resolve() if options.records else None
@@ -62,7 +65,8 @@ def main() -> None:
         full = full_lock.prepare(Path(scratch) / "full", records) if records else "no records"
         found = pairs(Path(scratch), records)
         found += [_full_pair(full)] if isinstance(full, full_lock.FullLock) else []
-        _report([(pair, *_measure(pair, options.runs)) for pair in found], options.runs)
+        found += peer_pairs(Path(scratch), records, options.peer) if records and options.peer else []
+        _report(found, options.runs)
         if isinstance(full, full_lock.FullLock):
             _phases(full.phases(options.runs))
         elif records:
@@ -92,6 +96,32 @@ def pairs(scratch: Path, records: Path | None) -> list[Pair]:
             floor=FLOOR,
             target=2.5,
             folder=checked,
+        ),
+    ]
+    found += [
+        Pair(
+            name="cuenv lint of an environment file",
+            command=(cuenv, "lint", "environment.yml"),
+            floor=FLOOR,
+            target=None,
+            folder=checked,
+            any_answer=True,
+        ),
+        Pair(
+            name="cuenv scan of this Python's environment",
+            command=(cuenv, "scan", sys.prefix, "--gpu", "8.9"),
+            floor=FLOOR,
+            target=None,
+            folder=scratch,
+            any_answer=True,
+        ),
+        Pair(
+            name="cuenv check --prefix of this Python's environment",
+            command=(cuenv, "check", "--prefix", sys.prefix, "--host", inputs.HOST),
+            floor=FLOOR,
+            target=None,
+            folder=scratch,
+            any_answer=True,
         ),
     ]
     if records is None:
@@ -142,6 +172,32 @@ def _update_pair(folder: Path, cuenv: str, records: Path) -> Pair:
     )
 
 
+def peer_pairs(scratch: Path, records: Path, peer: Path) -> list[Pair]:
+    """Stock conda-lock with a conda, on the environment and the records that `cuenv lock` is measured with.
+
+    It gets them as ``cuenv lock --engine conda-lock`` gives them, which adds less than a twentieth to its time.
+    """
+    folder = scratch / "peer"
+    folder.mkdir()
+    inputs.environment(folder, records)
+    words = (_console_script(), "lock", "--host", inputs.HOST, *inputs.mirrors(records))
+
+    def fresh() -> None:
+        for file in folder.glob("conda-*"):
+            file.unlink()
+
+    return [
+        Pair(
+            name=f"conda-lock with {peer.name}, against cuenv lock",
+            command=(*words, "--engine", "conda-lock", "--conda", str(peer)),
+            floor=words,
+            target=None,
+            folder=folder,
+            before=fresh,
+        )
+    ]
+
+
 def _full_pair(full: full_lock.FullLock) -> Pair:
     return Pair(
         name=f"cuenv lock of {full_lock.PROFILE} with pip",
@@ -169,46 +225,26 @@ def _console_script() -> str:
     return found
 
 
-def _measure(pair: Pair, runs: int) -> tuple[float, float]:
-    """Medians of command and floor in milliseconds, after one warm-up of each."""
-    _once(pair, pair.command)
-    _once(pair, pair.floor)
-    taken = [(_once(pair, pair.command), _once(pair, pair.floor)) for _ in range(runs)]
-    command, floor = (statistics.median(column) for column in zip(*taken, strict=True))
-    return command, floor
+def _measure(pair: Pair, runs: int) -> Compared:
+    def once(words: Sequence[str]) -> Cost:
+        pair.before()
+        return cost(words, pair.folder, any_answer=pair.any_answer)
+
+    return compare(lambda: once(pair.command), lambda: once(pair.floor), runs)
 
 
-def _once(pair: Pair, words: Sequence[str]) -> float:
-    pair.before()
-    start = time.perf_counter()
-    subprocess.run(words, cwd=pair.folder, check=True, stdin=subprocess.DEVNULL, capture_output=True)
-    return (time.perf_counter() - start) * 1000
-
-
-def _report(rows: list[tuple[Pair, float, float]], runs: int) -> None:
-    print(f"{_machine()}; medians of {runs} runs in turn")
-    print(f"{'command':<40} {'ms':>7} {'floor ms':>9} {'ratio':>6} {'target':>7}")
-    for pair, command, floor in rows:
-        ratio = command / floor
-        verdict = "" if ratio <= pair.target else "  above"
-        print(f"{pair.name:<40} {command:7.1f} {floor:9.1f} {ratio:6.2f} {pair.target:7.1f}{verdict}")
-    for words in dict.fromkeys(tuple(pair.floor) for pair, *_ in rows):
+def _report(found: list[Pair], runs: int) -> None:
+    print(f"{machine()}; medians of {runs} runs in turn\n\n{HEAD}")
+    for pair in found:
+        print(row(pair.name, _measure(pair, runs), f"wall {pair.target}" if pair.target else ""), flush=True)
+    print()
+    for words in dict.fromkeys(tuple(pair.floor) for pair in found):
         shell = words[0] == "sh"
         print("floor: bare_solve.py, then uv pip compile" if shell else f"floor: {' '.join(map(_short, words))}")
 
 
 def _short(word: str) -> str:
     return f"'{word}'" if " " in word else Path(word).name
-
-
-def _machine() -> str:
-    cpu = "unknown processor"
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
-        cpu = names[0] if names else cpu
-    load = os.getloadavg()[0]
-    return f"{cpu}, {os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}"
 
 
 if __name__ == "__main__":

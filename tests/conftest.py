@@ -15,7 +15,9 @@ from hypothesis import Phase, settings
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
 
 # A deadline measures the machine, not the code: speed is shown by benchmarks/.
-settings.register_profile("cuenv", deadline=None)
+# Few examples each time; `nox -s slow` runs the laws with --hypothesis-profile=thorough.
+settings.register_profile("cuenv", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 # For mutation testing: the same examples for every mutant, and none made smaller once one fails.
 settings.register_profile(
     "mutate", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)

@@ -17,7 +17,7 @@ import pytest
 from channel_builder import PLATFORM, request, write
 from cuenv.environment import EnvironmentSpec
 from cuenv.formats.conda_lock_v1 import render
-from cuenv.jit import library_of
+from cuenv.jit.workshop import library_of
 from cuenv.lockfile import Lock, PipLocked, Solution
 from cuenv.world.install import install
 from cuenv.world.packages import Package

@@ -75,3 +75,13 @@ def test_a_host_needs_a_gpu_that_exists() -> None:
         cuenv.make_host()
     with pytest.raises(UsageError, match="4090"):
         cuenv.make_host("RTX 4099")
+
+
+def test_an_environment_is_checked_and_its_binaries_are_scanned(tmp_path: Path) -> None:
+    (tmp_path / "lib/python3.12/site-packages").mkdir(parents=True)
+    (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\n", encoding="utf-8")
+    checked = cuenv.check_prefix(tmp_path, "rtx4090-535")
+    assert {check.name for check in checked.checks} >= {"packages", "linkage", "host"}
+    assert checked.prefix.kind == "venv"
+    scanned = cuenv.scan(tmp_path, gpus="V100", driver="535.129.03")
+    assert not scanned.files

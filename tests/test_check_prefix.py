@@ -112,7 +112,7 @@ def test_the_pip_part_of_the_lock_counts(env: Path, made: tuple[Path, Solution])
     for name, number in (("there", "1.0"), ("other", "1.1"), ("extra", "3.0")):
         put(env, dist(name, number, "pip"))
     folder = f"{SITE}/mine-0.1.dist-info"
-    put(env, {**dist("mine", "0.1", "pip"), f"{folder}/direct_url.json": '{"url": "file:///work/mine"}'})
+    put(env, {**dist("mine", "0.1", "pip"), f"{folder}/direct_url.json": '{"url": "file:///srv/mine"}'})
     assert set(codes(checked(env, lock=True))) == {
         ("CU201", "error", "absent"),
         ("CU202", "error", "other"),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from channel_builder import PLATFORM
-from cuenv.cuda_files import family, runtime_soname
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.prefix_checking import PrefixChecked, check_prefix
+from cuenv.installed.cuda_files import family, runtime_soname
 from cuenv.report import Finding
 from cuenv.versions import version
 from cuenv.world.cuda_files import cuda_files

@@ -15,7 +15,9 @@ from cuenv.decision import Decision, _remedied, decide
 from cuenv.facts import HostFacts
 from cuenv.pools import pool
 from cuenv.rules import Remedy
-from given import candidate, case, decided, machine
+from cuenv.rules.driver import minimum_driver
+from cuenv.versions import parse_arch_list, version
+from given import base, candidate, case, decided, machine
 
 TOLD = Path(__file__).parent / "decisions.txt"
 
@@ -111,3 +113,10 @@ def test_what_a_remedy_opens_must_then_fit() -> None:
     assert any(miss.remedy.option == "--dev" for miss in decision.near_misses)
     none = decide(case(machine("12.0", driver="580.65.06")), [candidate("2.5.1", "cuda118*")])
     assert none.near_misses == ()
+
+
+def test_the_minimum_driver_covers_the_ptx_of_a_build() -> None:
+    """The driver of CUDA 12.9 is later than the first that drives the GPU: the later one counts."""
+    item = candidate("2.13.0", "cuda129*")
+    built = replace(item, build=replace(item.build, code=parse_arch_list("9.0+PTX", version("12.9"))))
+    assert minimum_driver(built, case(machine("10.0"))) == base().native_driver(version("12.9"))

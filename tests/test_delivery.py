@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cuenv.delivery import TABLES, Delivery, dump_delivery, parse_delivery
+from cuenv.delivery.tables import TABLES, Delivery, dump_delivery, parse_delivery
 from cuenv.errors import KnowledgeError
 from cuenv.versions import minor, version
 from cuenv.world.delivery import FOLDER, load_delivery

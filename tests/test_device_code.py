@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from channel_builder import PLATFORM
-from cuenv.code_laws import bitsandbytes_choice, bitsandbytes_libraries
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.prefix_checking import check_prefix
+from cuenv.installed.code_laws import bitsandbytes_choice, bitsandbytes_libraries
 from cuenv.report import Finding
 from cuenv.versions import version
 from cuenv.world.prefix import find_prefix

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from commands import run
-from cuenv.container import Content, NoImage, Stages, stages
+from cuenv.delivery.container import Content, NoImage, Stages, stages
 from cuenv.errors import ExitCode, InputError
 from cuenv.flows.linting import lint
 from cuenv.formats.dockerfile import parse

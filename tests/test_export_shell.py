@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from commands import run
+from cuenv.delivery.toolkit_choice import Choice, Need, choose
 from cuenv.errors import ExitCode
 from cuenv.facts import FoundToolkit
 from cuenv.flows.linting import lint
 from cuenv.formats.toolkit_sh import VARIABLES, none_needed, off, switch
 from cuenv.lint import Machine
-from cuenv.toolkit_choice import Choice, Need, choose
 from cuenv.versions import Capability, version
 from cuenv.world.knowledge import load
 from oracles import program

@@ -14,8 +14,7 @@ from cuenv.decision import decide
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.explain import hints, summary
-from cuenv.extension_laws import judged_wishes
-from cuenv.extensions import (
+from cuenv.extensions.demands import (
     broken,
     covered,
     demands,
@@ -26,6 +25,7 @@ from cuenv.extensions import (
     pip_demand,
     without_broken,
 )
+from cuenv.extensions.laws import judged_wishes
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.judge import judge_spec, wishes_of

@@ -12,7 +12,7 @@ import pytest
 
 from commands import run
 from cuenv.cli import main
-from cuenv.cli.main import COMMANDS, cli
+from cuenv.cli.main import COMMANDS, SECTIONS, cli
 from cuenv.errors import ExitCode
 
 FOLDER = Path(main.__file__).parent
@@ -80,9 +80,15 @@ def test_help_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
 
 
 def test_the_help_lists_every_command_in_order(tmp_path: Path) -> None:
-    text = run("--help", folder=tmp_path).stdout.partition("Commands:")[2]
-    assert re.findall(r"^  (\S+)  ", text, re.MULTILINE)[: len(COMMANDS)] == list(COMMANDS)
-    assert cli.list_commands(click.Context(cli)) == list(COMMANDS)
+    text = run("--help", folder=tmp_path).stdout
+    listed = re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text.partition("--help")[2], re.MULTILINE)
+    shown = {title: tuple(re.findall(r"^  ([a-z]\S*)  ", lines, re.MULTILINE)) for title, lines in listed}
+    assert shown == SECTIONS
+    assert cli.list_commands(click.Context(cli)) == [name for names in SECTIONS.values() for name in names]
+
+
+def test_every_command_stands_in_one_section() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
 
 
 def test_the_commands_of_the_examples_exist() -> None:

@@ -19,7 +19,7 @@ from cuenv.errors import ExitCode
 from cuenv.flows.lock_files import read_lock
 from cuenv.flows.lock_products import hook_command
 from cuenv.formats import hook_sh
-from cuenv.hook import VARIABLES, Hook, arch_list
+from cuenv.jit.hook import VARIABLES, Hook, arch_list
 from cuenv.lockfile import Lock, LockedPackage
 from cuenv.versions import Capability
 from given import package, solution, spec

@@ -130,10 +130,14 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (prefix / "thesis.tex").write_text("mine")
     with pytest.raises(InputError, match="is not empty") as caught:
         install(solution(sources), prefix, sources)
-    assert caught.value.hint == f"name another folder, or remove it first: rm -r {prefix}"
-    assert [path.name for path in prefix.iterdir()] == ["thesis.tex"]
-    with pytest.raises(InputError, match="is not empty"):
+    assert caught.value.hint == "name another folder"
+    assert sorted(path.name for path in prefix.iterdir()) == ["thesis.tex"]
+    with pytest.raises(InputError, match="is there, and no folder"):
         install(solution(sources), prefix / "thesis.tex", sources)
+    (prefix / "conda-meta").mkdir()
+    with pytest.raises(InputError, match="is not empty") as caught:
+        install(solution(sources), prefix, sources)
+    assert caught.value.hint == f"name another folder, or remove this environment first: rm -r {prefix}"
 
 
 def test_a_second_run_does_nothing_and_another_lock_is_refused(tmp_path: Path) -> None:
@@ -214,7 +218,7 @@ def test_over_http_rattler_checks_the_hash_and_nothing_is_left(tmp_path: Path) -
 def test_a_prefix_that_cannot_be_made(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": PACKAGES})
     (tmp_path / "file").touch()
-    with pytest.raises(OutsideError, match="Not a directory"):
+    with pytest.raises(OutsideError, match="file: something else has that name"):
         install(solution(sources), tmp_path / "file" / "env", sources)
 
 

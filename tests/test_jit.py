@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from cuenv.checks import Check
 from cuenv.flows.prefix_checks import Subject, jit
 from cuenv.formats import host_config_h
-from cuenv.jit import BuildFolder, Compiled, CompilerBounds, HostCompiler, Nvcc, Workshop, gencode, library_of
-from cuenv.jit_laws import jit_findings, trial_findings
-from cuenv.jit_wants import WantedHeader, Wants, compiling, wants, wheel_of
-from cuenv.prefix import Prefix, Wheel
+from cuenv.installed.prefix import Prefix, Wheel
+from cuenv.jit.laws import jit_findings, trial_findings
+from cuenv.jit.wants import WantedHeader, Wants, compiling, wants, wheel_of
+from cuenv.jit.workshop import BuildFolder, Compiled, CompilerBounds, HostCompiler, Nvcc, Workshop, gencode, library_of
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.versions import Capability, version

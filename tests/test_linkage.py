@@ -23,8 +23,8 @@ from cuenv.checks import Check
 from cuenv.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
 from cuenv.flows.prefix_checks import Subject
 from cuenv.flows.prefix_checks.linkage import check
-from cuenv.linkage import open_all
-from cuenv.linkage_symbols import is_torch, readable
+from cuenv.linkage.opening import open_all
+from cuenv.linkage.symbols import is_torch, readable
 from cuenv.report import Finding
 from cuenv.world.elf_files import ElfFiles
 from cuenv.world.library_names import library_packages

@@ -27,7 +27,7 @@ dependencies:
   - pytorch=2.3.1
   - torchvision
   - pytorch-cuda=12.1
-  - mkl=2023.1=h1  # [linux64]
+  - mkl=2023.1=h1*  # [linux64]
   - pip:
       - deepspeed>=0.14.0   # the good one
       - torch==2.3.1
@@ -47,7 +47,7 @@ dependencies:
   - pytorch=2.3.1.*=*_cuda*
   - torchvision=*=*_cu*
   - pytorch-cuda=12.1
-  - mkl=2023.1.*=h1  # (linux64)
+  - mkl=2023.1.*=h1*  # (linux64)
   - pip:
       - "deepspeed>=0.14.0,!=0.14.1,!=0.14.2"   # the good one
       - transformers>=4.36
@@ -92,10 +92,15 @@ def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
         "CU301": (3, 42),
         "CU303": (17, 6),
         "CU305": (9, 5),
-        "CU302": (9, 20),
+        "CU302": (9, 21),
         "CU304": (16, 14),
     }
     assert found(tmp_path, MENDED)["CU311"] == (17, 3)
+
+
+def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path) -> None:
+    result = linted(tmp_path, env("conda-forge::icu=78.3=py310h44b86e0_2"))
+    assert "CU305" not in {item.finding.code for item in result.lints}
 
 
 @pytest.mark.parametrize(
@@ -267,6 +272,13 @@ def test_sarif_is_what_its_readers_expect(tmp_path: Path) -> None:
         (where,) = result["locations"]
         assert where["physicalLocation"]["artifactLocation"]["uri"] == "env%20%C3%A9.yml"
         assert where["physicalLocation"]["region"]["startLine"] >= 1
+
+
+def test_annotations_name_file_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    (line,) = run("lint", "--format", "github", folder=tmp_path).stdout.splitlines()
+    assert line.startswith("::warning file=environment.yml,line=3,col=5,title=CU305 numpy::")
+    assert line.endswith("%0Afix: write numpy=1.26.*=py*")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def environments(draw: st.DrawFn) -> str:
     named = draw(st.lists(channels, max_size=3, unique=True))
     settings_ = draw(st.lists(variables, max_size=3, unique=True))
     lines = draw(st.sampled_from([["name: x"], ["# ours", "name: x"], []]))
-    if named and draw(st.booleans()):
+    flow = draw(st.booleans())
+    if named and flow:
         lines = [*lines, f"channels: [{', '.join(named)}]"]
     elif named:
         lines = [*lines, "channels:", *(f"  - {item}" for item in named)]
@@ -248,7 +249,8 @@ configurations = st.dictionaries(
 def untidy(data: dict[str, Any], draw: st.DrawFn) -> str:
     """JSON with what people leave in it: comments, and commas before the end."""
     text = json.dumps(data, indent=draw(st.sampled_from([None, 2])))
-    if data and draw(st.booleans()):
+    loose = draw(st.booleans())
+    if data and loose:
         text = (
             text[:-1].rstrip()
             + ("," if draw(st.booleans()) else "")

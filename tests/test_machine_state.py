@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts, Surroundings
 from cuenv.host_state import CudaLibrary, Mig, MigInstance, Resources, Switch
-from cuenv.machine import machine_findings
-from cuenv.machine_driver import with_forward
+from cuenv.machine.driver import with_forward
+from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool
 from cuenv.profile import Profile
 from cuenv.report import Finding

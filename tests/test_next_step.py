@@ -33,6 +33,16 @@ def test_an_environment_file_is_linted_and_locked(tmp_path: Path) -> None:
     assert [command for command, _ in next_step(tmp_path, {}).commands] == ["cuenv lint", "cuenv lock"]
 
 
+def test_what_cuenv_wrote_is_locked_for_the_machine_that_it_names(tmp_path: Path) -> None:
+    run("resolve", "--gpu", "V100", "--driver", "535", "--glibc", "2.31", "-o", "environment.yml", folder=tmp_path)
+    assert next_step(tmp_path, {}).commands[1][0].endswith("--gpu 7.0 --driver 535 --glibc 2.31")
+    file = tmp_path / "environment.yml"
+    file.write_text("# Written by cuenv\n#   cuenv lock environment.yml; reboot\n" + SPEC, encoding="utf-8")
+    assert next_step(tmp_path, {}).commands[1][0] == "cuenv lock"
+    file.write_bytes(b"\xff")
+    assert next_step(tmp_path, {}).commands[1][0] == "cuenv lock"
+
+
 def test_a_fresh_lock_is_checked_and_a_stale_one_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     source = request.config.rootpath / "locks/universal-dev"
     for name in ("environment.yml", "conda-lock.yml"):

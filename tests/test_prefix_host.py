@@ -15,8 +15,8 @@ from cuenv.flows.hosts import with_disk
 from cuenv.flows.prefix_checks import CHECKS, Subject
 from cuenv.flows.prefix_checks.host import check
 from cuenv.host_state import CudaLibrary, Resources
-from cuenv.prefix import Prefix, Wheel
-from cuenv.prefix_cuda import cuda_of
+from cuenv.installed.cuda import cuda_of
+from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.profile import Profile
 from cuenv.world.prefix import find_prefix
 from given import base, machine, package

@@ -17,7 +17,7 @@ from commands import run
 from cuenv.checks import Check
 from cuenv.flows.prefix_running import run_checks
 from cuenv.formats.probe_answer import MARK
-from cuenv.probing import PROBES, Around, check_of
+from cuenv.installed.probing import PROBES, Around, check_of
 from cuenv.world.prefix import find_prefix
 from cuenv.world.python_probe import ask, bench
 from torch_standin import H100, NCCL, V100, make_venv, torch_like

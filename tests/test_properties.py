@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -45,7 +46,7 @@ numbers = st.integers(0, 99)
 full = st.tuples(st.integers(100, 999), numbers, numbers)
 
 
-def text_of(parts: tuple[int, ...]) -> str:
+def text_of(parts: Iterable[int]) -> str:
     return ".".join(map(str, parts))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rattler import Version
+from rattler import CondaLockedPackage, Version
 from rattler.explicit_environment import ExplicitEnvironmentSpec
 from rattler.lock import LockFile
 
@@ -77,6 +77,7 @@ def test_rattler_reads_a_conda_lock_file(tmp_path: Path, items: list[LockedPacka
     (platform,) = environment.platforms()
     found = {}
     for item in environment.packages(platform) or ():
+        assert isinstance(item, CondaLockedPackage)
         hashes_of = item.hashes
         assert hashes_of is not None
         found[item.name] = (item.version, item.location, hashes_of.sha256, hashes_of.md5)

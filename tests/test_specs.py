@@ -293,7 +293,7 @@ FRAGMENTS += [
 letters = st.text(alphabet="ab12.*=<>!~,|[]' :/_-+#", max_size=12)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given((st.lists(st.sampled_from(FRAGMENTS), max_size=7).map("".join) | letters).map(NAME.__add__))
 def test_what_is_accepted_means_the_same_to_rattler(text: str) -> None:
     try:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from cuenv.errors import ExitCode
 from cuenv.facts import Driver, FoundToolkit, HostFacts
-from cuenv.installed import installed_findings
+from cuenv.installed.packages import installed_findings
 from cuenv.judge import drift_findings
 from cuenv.lock_laws import lock_findings
 from cuenv.lockfile import LockedPackage
-from cuenv.machine import machine_findings
+from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool
 from cuenv.report import Finding, report
 from cuenv.verify import build_cuda, candidate_of, host_findings

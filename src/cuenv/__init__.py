@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: `import cuenv` stays light
     from collections.abc import Callable, Sequence
+    from typing import Any
 
-    from cuenv.decision import Decision
+    from cuenv.ask import check_prefix, diagnose, scan, why, why_not
     from cuenv.environment import EnvironmentSpec
     from cuenv.facts import HostFacts
     from cuenv.flows.checking import Checked
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # types only: `import cuenv` stays light
     from cuenv.flows.resolving import Resolution
     from cuenv.knowledge import Knowledge
     from cuenv.profile import Profile
-    from cuenv.questions import Answer
     from cuenv.world.sources import Sources
 
 __version__ = "0.1.0"
@@ -37,6 +37,8 @@ __all__ = [
     "__version__",
     "channels",
     "check",
+    "check_prefix",
+    "diagnose",
     "inspect_host",
     "load_knowledge",
     "lock",
@@ -45,6 +47,7 @@ __all__ = [
     "read_host",
     "render",
     "resolve",
+    "scan",
     "why",
     "why_not",
     "wishes",
@@ -149,7 +152,10 @@ def wishes(
     from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
 
     if prefer not in PREFER or stack not in (None, *STACKS):
-        raise UsageError(f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}")
+        raise UsageError(
+            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}",
+            hint="cuenv.wishes(prefer='native')",
+        )
     if cpu and cuda:
         raise UsageError("cpu and cuda exclude each other", hint="cuenv.wishes(cpu=True)")
     return Wishes(
@@ -276,23 +282,10 @@ def check(
     return look(Path(path), options, load_knowledge())
 
 
-def why(decision: Decision, subject: str) -> Answer:
-    """Why a decision is as it is, down to sourced facts.
+def __getattr__(name: str) -> Any:
+    """The questions lie in a module of their own, which is loaded when one is asked."""
+    if name not in ("check_prefix", "diagnose", "scan", "why", "why_not"):
+        raise AttributeError(f"module 'cuenv' has no attribute {name!r}")
+    from cuenv import ask  # noqa: PLC0415 - see the module docstring
 
-    Raises:
-        UsageError: nothing is known about such a subject.
-    """
-    from cuenv.questions import why as answer  # noqa: PLC0415 - see the module docstring
-
-    return answer(decision, subject)
-
-
-def why_not(decision: Decision, question: str) -> Answer:
-    """Why something else was not chosen: ``cuda=13.0``, ``pytorch=2.12``, ``stack=pytorch``, ``python=3.13``.
-
-    Raises:
-        UsageError: the question has another form.
-    """
-    from cuenv.questions import why_not as answer  # noqa: PLC0415 - see the module docstring
-
-    return answer(decision, question)
+    return getattr(ask, name)

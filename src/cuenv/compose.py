@@ -72,7 +72,7 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
     for pin in pins:
         if pin.name in _DECIDED and (pin.version or pin.build):
             raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {_DECIDED[pin.name]} VERSION")
-    from cuenv.extensions import broken_when, pin_without_broken  # noqa: PLC0415 - as above
+    from cuenv.extensions.demands import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
     when = broken_when(case.wish)
     return [pin_without_broken(_wished(pin, candidate, case.knowledge), when, case.knowledge) for pin in pins]
@@ -81,7 +81,7 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
 def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not case.wish.pip:
         return (), ()
-    from cuenv.extensions import pip_part  # noqa: PLC0415 - as above
+    from cuenv.extensions.demands import pip_part  # noqa: PLC0415 - as above
 
     return pip_part(case.wish, case.knowledge)
 

@@ -150,7 +150,7 @@ def _spelled(case: Case) -> Profile:
     """The wishes with what a profile excludes written out: no option says that training offloads."""
     if not case.wish.pip or case.wish.offload == "none":
         return case.wish
-    from cuenv.extensions import pip_part  # noqa: PLC0415 - most runs wish for nothing
+    from cuenv.extensions.demands import pip_part  # noqa: PLC0415 - most runs wish for nothing
 
     return replace(case.wish, pip=pip_part(case.wish, case.knowledge)[0])
 

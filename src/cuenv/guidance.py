@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from cuenv import columns
 from cuenv.columns import Column
-from cuenv.errors import KnowledgeError
-from cuenv.reading import Faults, describe
+from cuenv.diagnosis.symptoms import SYMPTOM, Symptom
 from cuenv.rows import Row, Source
 from cuenv.state_rows import NUMBERS
-from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
+from cuenv.table_reading import Table, facts_table, plain_table, read_all, text_of
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
 
@@ -61,6 +59,23 @@ class DeepSpeedKeys(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FindingCode:
+    """What a finding code means, the same as in ``docs/reference.md``.
+
+    Attributes:
+        severities: with which it is told.
+        by: the commands that find it.
+        rule: the rule of a decision that judges the same, where there is one.
+    """
+
+    code: str
+    severities: tuple[str, ...]
+    means: str
+    by: tuple[str, ...]
+    rule: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Advice(Row):
     """What to know when training on a GPU.
 
@@ -87,6 +102,8 @@ class Advice(Row):
         return (self.tensor is None or self.tensor in tensor) and (self.lacks is None or self.lacks not in tensor)
 
 
+_CODE = columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
+
 _ERRATUM = (
     Column("id", columns.shaped(r"E[0-9]{2,3}", "an id such as E03"), columns.same),
     Column("topic", columns.shaped(r"[a-z0-9]+(-[a-z0-9]+)*", "a topic such as ld-library-path"), columns.same),
@@ -94,7 +111,7 @@ _ERRATUM = (
     Column("verdict", columns.one_of(*VERDICTS), columns.same),
     Column("true", columns.text, columns.same, named="truth"),
     Column("do", columns.text, columns.same, absent=None),
-    Column("codes", columns.several(columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")), list, absent=()),
+    Column("codes", columns.several(_CODE), list, absent=()),
 )
 
 _DEEPSPEED_KEYS = (
@@ -103,6 +120,14 @@ _DEEPSPEED_KEYS = (
     ),
     Column("keys", columns.several(columns.text), list),
     Column("strict", columns.flag, columns.same, absent=False),
+)
+
+_FINDING_CODE = (
+    Column("code", _CODE, columns.same),
+    Column("severities", columns.several(columns.one_of("error", "warning", "info")), list),
+    Column("means", columns.text, columns.same),
+    Column("by", columns.several(columns.text), list),
+    Column("rule", columns.text, columns.same, absent=None),
 )
 
 _ADVICE = (
@@ -120,6 +145,8 @@ TABLES: Mapping[str, Table] = {
     "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
     "advice": facts_table(Advice, _ADVICE, lambda row: row.id),
     "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
+    "codes": plain_table(FindingCode, _FINDING_CODE, lambda row: row.code),
+    "symptoms": facts_table(Symptom, SYMPTOM, lambda row: row.id),
 }
 """Every table of guidance, sources first."""
 
@@ -132,6 +159,8 @@ class Guidance:
     errata: tuple[Erratum, ...]
     advice: tuple[Advice, ...]
     ds_keys: tuple[DeepSpeedKeys, ...]
+    codes: tuple[FindingCode, ...]
+    symptoms: tuple[Symptom, ...]
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -162,24 +191,9 @@ def parse_guidance(tables: Mapping[str, object], known: frozenset[str], where: s
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
-    faults = Faults(where, KnowledgeError)
-    rows: dict[str, list[Any]] = {
-        name: list(rows_in(name, of, tables.get(name), faults)) for name, of in TABLES.items()
-    }
-    ids = known | {row.id for row in rows["sources"] if row}
-    for name, of in TABLES.items():
-        seen: set[Any] = set()
-        for index, row in enumerate(rows[name]):
-            if row is None:
-                continue
-            if of.key(row) in seen:
-                faults.add(f"{name}[{index}]", f"a second row has the key {describe(of.key(row))}")
-            seen.add(of.key(row))
-            if name != "sources" and not ids.issuperset(row.sources):
-                faults.add(f"{name}[{index}].src", f"no source has the id {', '.join(set(row.sources) - ids)}")
-    faults.check()
-    found = {name: tuple(rows[name]) for name in TABLES if name != "sources"}
-    return Guidance(sources={row.id: row for row in rows["sources"]}, **found)
+    rows = read_all(TABLES, tables, where, known)
+    sources = {row.id: row for row in rows.pop("sources")}
+    return Guidance(sources=sources, **rows)
 
 
 def dump_guidance(guidance: Guidance, table: str) -> str:

@@ -125,7 +125,7 @@ def _number(pin: Pin | None) -> Version | None:
 
 def _requirement(text: str, knowledge: Knowledge) -> tuple[str, Change]:
     """A requirement for pip as it will stand, and what became of it; empty when it is dropped."""
-    from cuenv.extensions import broken, meets, pip_demand, without_broken  # noqa: PLC0415 - only a pip part needs it
+    from cuenv.extensions.demands import broken, meets, pip_demand, without_broken  # noqa: PLC0415 - only a pip part needs it
 
     if _TORCH_FROM_PIP.match(text):  # by URL as well
         return "", Change(entry=f"pip: {text}", fate="dropped", why="it would put a second torch over conda's")

@@ -12,7 +12,7 @@ from cuenv.candidates import admits, candidates
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import UsageError
-from cuenv.extension_laws import judged_wishes
+from cuenv.extensions.laws import judged_wishes
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import wants_cuda

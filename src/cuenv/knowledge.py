@@ -6,13 +6,15 @@ Where no row covers a question the answer is ``None`` and the verdict on it is *
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from packaging.version import Version
 
-from cuenv.extension_rows import Extension, Regression
+from cuenv.extensions.rows import Extension, Regression
 from cuenv.rows import (
     Branch,
     Component,
@@ -111,11 +113,10 @@ class Knowledge:
 
     def component(self, package: str) -> Component | None:
         """The row of an NVIDIA package, by name or glob."""
-        exact = next((row for row in self.components if row.name == package), None)
-        if exact:
-            return exact
-        globs = (row for row in self.components if "*" in row.name)
-        return next((row for row in globs if fnmatchcase(package, row.name)), None)
+        exact, globs = _by_name(self.components)
+        if package in exact:
+            return exact[package]
+        return next((row for start, row in globs if package.startswith(start) and fnmatchcase(package, row.name)), None)
 
     def is_component(self, package: str) -> bool:
         """Whether the one-channel law binds a package."""
@@ -141,3 +142,12 @@ class Knowledge:
     def state(self, about: str) -> State | None:
         """What a state of a machine means."""
         return next((row for row in self.states if row.about == about), None)
+
+
+@lru_cache(maxsize=8)
+def _by_name(
+    components: tuple[Component, ...],
+) -> tuple[Mapping[str, Component], tuple[tuple[str, Component], ...]]:
+    """The components by name, and those that are globs with what a package's name must begin with."""
+    globs = tuple((re.split(r"[*?\[]", row.name)[0], row) for row in components if "*" in row.name)
+    return {row.name: row for row in components}, globs

@@ -24,7 +24,7 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding,
     elif wants_cuda(spec, knowledge):
         found += [pin for pin in _cpu_pins(spec, knowledge) if pin.severity == "error"]
     if spec.pip or any(knowledge.extension(pin.name) for pin in spec.pins):
-        from cuenv.extension_laws import extension_findings  # noqa: PLC0415 - 5 ms that most runs do not need
+        from cuenv.extensions.laws import extension_findings  # noqa: PLC0415 - 5 ms that most runs do not need
 
         found += extension_findings(spec, knowledge, cuda=not asks_for_cpu(spec) and wants_cuda(spec, knowledge))
     return tuple(found)

@@ -18,7 +18,7 @@ def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: K
     """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform."""
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
-    found = [*one_source(cuda), *_hashes(all_packages), *_subdirs(all_packages, platform)]
+    found = [*one_source(cuda), *without_hash(all_packages), *_subdirs(all_packages, platform)]
     if cuda:
         found += cpu_twins(all_packages, knowledge)
     return tuple(found)
@@ -92,7 +92,8 @@ def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterat
             )
 
 
-def _hashes(packages: tuple[LockedPackage, ...]) -> Iterator[Finding]:
+def without_hash(packages: Iterable[LockedPackage]) -> Iterator[Finding]:
+    """The packages that no installer can verify."""
     for package in packages:
         if not package.md5 and not package.sha256:
             yield Finding(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cuenv.errors import UsageError
-from cuenv.extension_text import extension_line
+from cuenv.extensions.text import extension_line
 from cuenv.features import sentence, title
 from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Knowledge
@@ -78,7 +78,8 @@ def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capabil
         row = find_gpu(text, knowledge.gpus)
     if row is None:
         near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-        raise UsageError(f"no GPU {text!r} is known; the nearest are {near}", hint="cuenv kb gpu 8.9")
+        said = f"; the nearest are {near}" if near else ""
+        raise UsageError(f"no GPU {text!r} is known{said}", hint="cuenv kb gpu 8.9")
     return row, row.capability
 
 

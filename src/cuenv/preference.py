@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import Version
 
 from cuenv.candidates import Candidate, distance
-from cuenv.rules import Case, Verdict
+from cuenv.rules import Case, Verdict, views
 from cuenv.rules.device import jit_count
+from cuenv.rules.views import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,13 +42,19 @@ class Criterion:
 
     Attributes:
         says: how a candidate stands on it, for "why not".
-        of_build: the key depends on the torch build alone, and is asked once for each.
+        sees: what of a host the key depends on.
+        of: what of a candidate the key depends on, so that equal questions are asked once; all of it when absent.
     """
 
     name: str
     key: Callable[[Assessment, Case], Any]
     says: Callable[[Assessment, Case], str]
-    of_build: bool = False
+    sees: View = views.nothing
+    of: Callable[[Candidate], Hashable] | None = None
+
+
+def _build(item: Candidate) -> Hashable:
+    return id(item.build)
 
 
 def _level(case: Case) -> Version | None:
@@ -96,6 +103,8 @@ NATIVE_LEVEL = Criterion(
     "toolkit within the driver's CUDA level",
     lambda item, case: not _within(item, case),
     lambda item, case: f"CUDA {item.candidate.cuda} against the driver's {_level(case) or 'unknown level'}",
+    sees=views.level,
+    of=lambda item: id(item.cuda),
 )
 
 PREFERENCE: tuple[Criterion, ...] = (
@@ -103,27 +112,30 @@ PREFERENCE: tuple[Criterion, ...] = (
         "every GPU native before JIT",
         _jit,
         lambda item, case: f"{_jit(item, case)} capabilities served by JIT only",
-        of_build=True,
+        sees=views.capabilities,
+        of=lambda item: id(item.build.code),
     ),
     Criterion("all asked roles filled", _unknown_roles, lambda item, _: item.verdict("roles").because),
-    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of_build=True),
+    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of=_build),
     Criterion(
         "stack conda-forge",
         lambda item, _: item.candidate.build.stack != "conda-forge",
         lambda item, _: f"stack {item.candidate.build.stack}",
-        of_build=True,
+        of=_build,
     ),
     NATIVE_LEVEL,
     Criterion(
         "highest toolkit within that level, else the build's own",
         _toolkit,
         lambda item, _: f"CUDA {item.candidate.cuda}",
+        sees=views.level,
+        of=lambda item: (id(item.cuda), id(item.build.cuda)),
     ),
     Criterion(
         "build made for the highest CUDA",
         _own_cuda,
         lambda item, _: f"build {item.candidate.build.build}",
-        of_build=True,
+        of=_build,
     ),
     Criterion(
         "newest label",
@@ -151,16 +163,16 @@ class Ranking:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._criteria = preference(case.wish.prefer)
-        self._memo: dict[tuple[int, int], Any] = {}
+        self._memo: dict[tuple[int, Hashable], Any] = {}
 
     def key(self, item: Assessment) -> tuple[Any, ...]:
         """The key of a candidate, one part for each criterion."""
         return tuple([self._part(index, criterion, item) for index, criterion in enumerate(self._criteria)])
 
     def _part(self, index: int, criterion: Criterion, item: Assessment) -> Any:
-        if not criterion.of_build:
+        if criterion.of is None:
             return criterion.key(item, self._case)
-        known = (index, id(item.candidate.build))
+        known = (index, criterion.of(item.candidate))
         if known not in self._memo:
             self._memo[known] = criterion.key(item, self._case)
         return self._memo[known]

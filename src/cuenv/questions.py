@@ -60,7 +60,9 @@ def why(decision: Decision, subject: str) -> Answer:
     """
     rules = _ABOUT.get(subject)
     if rules is None:
-        raise UsageError(f"why {subject!r}? that is no subject", hint=f"ask about one of: {', '.join(SUBJECTS)}")
+        raise UsageError(
+            f"why {subject!r}? that is no subject; there are {', '.join(SUBJECTS)}", hint="cuenv why pytorch"
+        )
     question = f"why {subject}"
     chosen = decision.chosen
     if chosen is None:

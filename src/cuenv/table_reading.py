@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from cuenv import columns
 from cuenv.columns import NEEDED, CellError, Column
+from cuenv.errors import KnowledgeError
 from cuenv.reading import Faults, describe
 
 
@@ -75,6 +76,38 @@ def rows_in(name: str, of: Table, data: object, faults: Faults) -> Iterator[Any]
         return
     for index, cells in enumerate(found):
         yield _row(f"{name}[{index}]", of, cells, faults)
+
+
+def read_all(
+    tables: Mapping[str, Table], data: Mapping[str, object], where: str, known: frozenset[str] = frozenset()
+) -> dict[str, tuple[Any, ...]]:
+    """The rows of tables that cite sources, each key once, each cited source there.
+
+    Args:
+        tables: with ``sources`` among them.
+        data: the decoded JSON of every table, by its name.
+        where: what to call it in an error.
+        known: ids of further sources that may be cited.
+
+    Raises:
+        KnowledgeError: with every fault in it and its path.
+    """
+    faults = Faults(where, KnowledgeError)
+    rows = {name: list(rows_in(name, of, data.get(name), faults)) for name, of in tables.items()}
+    ids = known | {row.id for row in rows["sources"] if row}
+    for name, of in tables.items():
+        seen: set[Any] = set()
+        for index, row in enumerate(rows[name]):
+            if row is None:
+                continue
+            if of.key(row) in seen:
+                faults.add(f"{name}[{index}]", f"a second row has the key {describe(of.key(row))}")
+            seen.add(of.key(row))
+            lost = set(getattr(row, "sources", ())) - ids  # sources themselves, and codes, cite none
+            if lost:
+                faults.add(f"{name}[{index}].src", f"no source has the id {', '.join(sorted(lost))}")
+    faults.check()
+    return {name: tuple(found) for name, found in rows.items()}
 
 
 def _row(where: str, of: Table, cells: object, faults: Faults) -> Any:

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 from packaging.version import Version
 
-from cuenv import columns, extension_columns, state_columns
+from cuenv import columns, state_columns
 from cuenv.columns import device_code
 from cuenv.errors import KnowledgeError
-from cuenv.extension_rows import Extension, Regression
+from cuenv.extensions import columns as extension_columns
+from cuenv.extensions.rows import Extension, Regression
 from cuenv.knowledge import Knowledge
 from cuenv.reading import Faults, describe
 from cuenv.rows import (

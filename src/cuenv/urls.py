@@ -78,6 +78,12 @@ def host(url: str) -> str:
     return authority.partition(":")[0]
 
 
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL in lower case: where a login may be sent to."""
+    scheme, _, rest = strip_credentials(url).partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}".lower()
+
+
 def printable(text: str) -> str:
     """Foreign text for a terminal or a file: control characters escaped, line ends kept."""
     return "".join(mark if mark.isprintable() or mark == "\n" else repr(mark)[1:-1] for mark in text)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
 from cuenv.cli.output import progress, progress_done
 from cuenv.errors import UsageError
@@ -33,7 +34,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 @click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
-@click.option("--profile", metavar="NAME|FILE", help="Wishes from a profile.")
+@click.option("--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Wishes from a profile.")
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(path: Path | None, **values: Any) -> int:

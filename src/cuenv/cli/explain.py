@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import UsageError
@@ -14,8 +15,8 @@ from cuenv.knowledge import Knowledge
 
 
 @click.command("explain")
-@click.argument("topic", required=False, metavar="[TOPIC]")
-@click.argument("subject", required=False, metavar="[GPU]")
+@click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("explain"))
+@click.argument("subject", required=False, metavar="[GPU]", shell_complete=completes("explain-gpu"))
 @knowledge_option
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:

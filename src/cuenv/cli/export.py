@@ -19,7 +19,7 @@ from cuenv.cli.options import (
     wish_options,
 )
 from cuenv.cli.output import emit, emit_json, say
-from cuenv.container import BASES
+from cuenv.delivery.container import BASES
 from cuenv.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:  # not needed for --help

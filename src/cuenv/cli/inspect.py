@@ -32,7 +32,9 @@ def command(record: Path | None, **values: Any) -> None:
     """
     options = host_from(values)
     if record is not None and options.given:
-        raise UsageError("--record writes this machine, and the host options name another one")
+        raise UsageError(
+            "--record writes this machine, and the host options name another one", hint="cuenv inspect --record my-host"
+        )
     knowledge = knowledge_from(values)
     if options.given:
         from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - what --help does not need

@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
+from cuenv.cli.knowledge import SUBCOMMANDS
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.urls import printable
 
-SUBCOMMANDS = ("audit", "learn")
-"""What ``cuenv kb`` does with a channel, each in a module of its own."""
+_EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
 
 class Topics(click.Command):
@@ -33,8 +34,8 @@ class Topics(click.Command):
 
 
 @click.command("kb", cls=Topics)
-@click.argument("topic", required=False, metavar="[TOPIC]")
-@click.argument("subject", required=False, metavar="[SUBJECT]")
+@click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("kb"))
+@click.argument("subject", required=False, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
@@ -63,7 +64,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
     if topic not in TOPICS:
         raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint="cuenv kb gpu 'RTX 4090'")
     if subject is None:
-        raise UsageError(f"kb {topic}: which one?", hint="cuenv kb --help shows examples")
+        raise UsageError(f"kb {topic}: which one?", hint=f"cuenv kb {topic} {_EXAMPLES[topic]}")
     page = TOPICS[topic](subject, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)

@@ -14,7 +14,7 @@ from cuenv.cli.output import emit, emit_json, say, styled
 from cuenv.errors import ExitCode
 from cuenv.lint import KINDS, Machine
 
-FORMATS = ("text", "json", "sarif")
+FORMATS = ("text", "json", "github", "sarif")
 
 
 @click.command("lint")
@@ -74,6 +74,8 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
         emit_json(lint_report.plain(found))
     elif form == "sarif":
         emit_json(lint_report.sarif(found, __version__))
+    elif form == "github":
+        emit("\n".join(lint_report.github(found, verbose=values["verbose"])))
     elif not values["quiet"] or any(item.errors for item in found):
         emit(
             "\n".join(lint_report.lines(found, lambda text: styled(text, text if text != "fine" else "ok", sys.stdout)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,7 +25,10 @@ COMMANDS = {
     "lint": "find what is wrong with files as they are written, and mend it",
     "check": "check a lock, or an installed environment, against a host and the laws",
     "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
+    "diagnose": "what an error in a log means here, and the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
+    "install": "make the environment of a lock or a bundle, whole or not at all",
+    "bundle": "everything that a lock names in one folder or tar, for sites without network",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
     "why": "why the choice is as it is, down to sourced facts",
@@ -34,8 +38,22 @@ COMMANDS = {
     "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
     "profile": "profiles, shipped and your own: list, show, new, validate",
     "config": "each setting and where it came from",
+    "completion": "make Tab complete commands, GPUs, profiles and hosts in your shell",
 }
-"""The commands in the order of use, each with its line of help; a test holds every line to its command."""
+"""The commands, each with its line of help; a test holds every line to its command."""
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Decide": ("demo", "inspect", "resolve", "what-if", "profile"),
+    "Lock": ("lock", "diff"),
+    "Check": ("lint", "check", "scan"),
+    "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
+    "Deliver": ("install", "hook", "export", "bundle"),
+    "Set up": ("config", "completion"),
+}
+"""The commands in the order of use; a test holds every command to one section."""
+
+if TYPE_CHECKING:  # only when a shell asks
+    from click.shell_completion import CompletionItem
 
 _EPILOG = """\b
 Start here:
@@ -51,7 +69,7 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The commands in the order of use."""
-        return list(COMMANDS)
+        return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command; options that are not typed take what variables and settings say."""
@@ -70,9 +88,18 @@ class Commands(click.Group):
             raise with_origin(error, ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """List the commands by section, without importing them."""
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name]) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete commands without importing them; options as click does."""
+        from cuenv.cli.completions import items  # noqa: PLC0415 - only when a shell asks
+
+        names = {name: COMMANDS[name] for name in self.list_commands(ctx)}
+        return [*items(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with the nearest command in the error."""
@@ -107,8 +134,7 @@ def cli(ctx: click.Context) -> None:
 
 def _show_next_step() -> None:
     """``cuenv`` alone: what lies in this folder, and what to type next."""
-    import os  # noqa: PLC0415 - only then
-    from pathlib import Path  # noqa: PLC0415 - as above
+    from pathlib import Path  # noqa: PLC0415 - only then
 
     from cuenv.cli.output import emit  # noqa: PLC0415 - as above
     from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
@@ -129,6 +155,8 @@ def run(argv: Sequence[str]) -> int:
     Returns:
         The exit code, one of `ExitCode`.
     """
+    if "_CUENV_COMPLETE" in os.environ:
+        return _complete(os.environ["_CUENV_COMPLETE"])
     wants_json = _wants_json(argv)
     try:
         code = cli.main(args=list(argv), prog_name="cuenv", standalone_mode=False)
@@ -144,6 +172,16 @@ def run(argv: Sequence[str]) -> int:
         _fail(error.code, error.message, error.hint, wants_json=wants_json)
         return error.exit
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _complete(instruction: str) -> int:
+    """Answer a shell; a completion is never an error."""
+    from cuenv.cli.completing import offers  # noqa: PLC0415 - only when a shell asks
+
+    found = offers(cli, instruction)
+    if found:
+        click.echo(found, nl=not found.endswith("\n"))
+    return ExitCode.OK
 
 
 def _wants_json(argv: Sequence[str]) -> bool:

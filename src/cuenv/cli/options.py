@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration, no_files, set_value, without_replaced
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS
@@ -49,18 +50,45 @@ def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> s
 
 _host_options = (
     click.option(
-        "--host", "hosts", multiple=True, metavar="DIR|FILE|NAME|-", help="A recorded host; repeat for a pool."
+        "--host",
+        "hosts",
+        multiple=True,
+        metavar="DIR|FILE|NAME|-",
+        shell_complete=completes("host"),
+        help="A recorded host; repeat for a pool.",
     ),
-    click.option("--gpu", "gpus", multiple=True, metavar="NAME|X.Y", help="A GPU by name or capability; repeatable."),
-    click.option("--driver", metavar="VERSION", help="The NVIDIA driver, such as 535.129.03."),
+    click.option(
+        "--gpu",
+        "gpus",
+        multiple=True,
+        metavar="NAME|X.Y",
+        shell_complete=completes("gpu"),
+        help="A GPU by name or capability; repeatable.",
+    ),
+    click.option(
+        "--driver",
+        metavar="VERSION",
+        shell_complete=completes("driver"),
+        help="The NVIDIA driver, such as 535.129.03.",
+    ),
     click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
 )
-_PLATFORM_HELP = "linux-64 or linux-aarch64; resolve and lock take both."
-host_options = _all(*_host_options, click.option("--platform", metavar="PLATFORM", help=_PLATFORM_HELP))
+PLATFORM_HELP = "linux-64 or linux-aarch64; resolve, lock and bundle take both."
+host_options = _all(
+    *_host_options,
+    click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
+)
 
 several_host_options = _all(
     *_host_options,
-    click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help=_PLATFORM_HELP),
+    click.option(
+        "--platform",
+        "platforms",
+        multiple=True,
+        metavar="PLATFORM",
+        shell_complete=completes("platform"),
+        help=PLATFORM_HELP,
+    ),
 )
 """The host options of a command that makes one environment for several platforms."""
 
@@ -86,10 +114,22 @@ channel_options = _all(
 )
 
 wish_options = _all(
-    click.option("--profile", multiple=True, callback=_one, metavar="NAME|FILE", help="Wishes from a profile."),
+    click.option(
+        "--profile",
+        multiple=True,
+        callback=_one,
+        metavar="NAME|FILE",
+        shell_complete=completes("profile"),
+        help="Wishes from a profile.",
+    ),
     click.option("--stack", type=click.Choice(STACKS), help="Where CUDA components come from."),
-    click.option("--pytorch", metavar="WISH", help="2.5 (prefix), ==2.5.1 (exact) or '>=2.4,<2.6'."),
-    click.option("--cuda", metavar="WISH", help="The CUDA release, as --pytorch."),
+    click.option(
+        "--pytorch",
+        metavar="WISH",
+        shell_complete=completes("pytorch"),
+        help="2.5 (prefix), ==2.5.1 (exact) or '>=2.4,<2.6'.",
+    ),
+    click.option("--cuda", metavar="WISH", shell_complete=completes("cuda"), help="The CUDA release, as --pytorch."),
     click.option("--python", metavar="WISH", help="The Python, as --pytorch."),
     click.option(
         "--with", "packages", multiple=True, metavar="SPEC", help="A further package, or pip:REQ; repeatable."

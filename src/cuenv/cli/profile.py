@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, say
@@ -63,7 +64,7 @@ def _list(**values: Any) -> None:
 
 
 @command.command("show", short_help="as YAML, with where it stands")
-@click.argument("name", metavar="NAME|FILE")
+@click.argument("name", metavar="NAME|FILE", shell_complete=completes("profile"))
 @talk_options
 def _show(name: str, **values: Any) -> None:
     """Show a profile as YAML, with where it stands."""
@@ -106,7 +107,7 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
 
 
 @command.command("validate", short_help="is it valid, and can a host have it")
-@click.argument("asked", nargs=-1, metavar="[FILE|NAME]...")
+@click.argument("asked", nargs=-1, metavar="[FILE|NAME]...", shell_complete=completes("profile"))
 @host_options
 @knowledge_option
 @talk_options

@@ -31,7 +31,10 @@ def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int
 
     output: Path | None = values["output"]
     if not values["repair"]:
-        raise UsageError("-o names the file that --repair writes; locks stand beside their environment file")
+        raise UsageError(
+            "-o names the file that --repair writes; locks stand beside their environment file",
+            hint="cuenv lock --repair -o mended.yml",
+        )
     if output and output.exists() and path.exists() and output.samefile(path):
         raise UsageError(
             f"--repair never replaces the file that it repairs: {path}",

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from cuenv.cli.options import channel_options, host_options, talk_options, wish_options
+from cuenv.cli.completions import completes
+from cuenv.cli.options import channel_options, host_options, knowledge_from, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
 
 @click.command("why")
-@click.argument("subject", metavar="SUBJECT")
+@click.argument("subject", metavar="SUBJECT", shell_complete=completes("why"))
 @host_options
 @wish_options
 @click.option("--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close.")
@@ -21,14 +22,32 @@ from cuenv.errors import ExitCode
 def command(subject: str, **values: Any) -> int:
     """Why the choice is as it is: the verdict of every rule, down to facts with sources.
 
-    SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver.
+    SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver; or the code of a finding, such
+    as CU203: what it means, what finds it, and the errors that it announces.
 
     \b
     Examples:
       cuenv why pytorch
+      cuenv why CU401
       cuenv why cudnn --gpu V100 --gpu 'RTX 5090' --driver 575.57.08
     """
+    if subject[:2].upper() == "CU" and subject[2:].isdigit():
+        return _code(subject, values)
     from cuenv.questions import why  # noqa: PLC0415 - not needed for --help
 
     decision = ask(values, lambda decision: why(decision, subject))
     return ExitCode.OK if decision.chosen else ExitCode.NEGATIVE
+
+
+def _code(subject: str, values: dict[str, Any]) -> int:
+    from cuenv.cli.output import emit, emit_json  # noqa: PLC0415 - not needed for --help
+    from cuenv.finding_codes import code_page  # noqa: PLC0415 - as above
+    from cuenv.formats import code_v1  # noqa: PLC0415 - as above
+    from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
+
+    page = code_page(subject, load_guidance(knowledge_from(values)))
+    if values["as_json"]:
+        emit_json(code_v1.plain(page))
+    else:
+        emit("\n".join(code_v1.lines(page)))
+    return ExitCode.OK

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import channel_options, host_options, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
 
 @click.command("why-not")
-@click.argument("question", metavar="KEY=VALUE")
+@click.argument("question", metavar="KEY=VALUE", shell_complete=completes("why-not"))
 @host_options
 @wish_options
 @click.option("--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close.")

@@ -11,7 +11,6 @@ from cuenv.errors import InputError, UsageError
 from cuenv.flows.checking import check
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME
-from cuenv.flows.prefix_checking import check_prefix
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
@@ -62,6 +61,8 @@ def asked(
         raise UsageError("--prefix and --name exclude each other", hint="cuenv check --prefix DIR")
     if path and lock:
         raise UsageError("a lock was named twice: LOCK and --lock", hint=f"cuenv check --lock {lock}")
+    if path and prefix is None and name is None:
+        return Asked(lock=path)
     from cuenv.world.environments import active_environment, named_environment  # noqa: PLC0415 - not for a lock
 
     here = Path(LOCK_NAME)
@@ -77,7 +78,7 @@ def asked(
     against = lock or path or (here if here.exists() else None)
     if prefix is not None:
         return Asked(lock=path, prefix=prefix, against=against, named=bool(lock or path))
-    return Asked(lock=path) if path else _at_hand(here, active_environment(environ))
+    return _at_hand(here, active_environment(environ))
 
 
 def _at_hand(here: Path, active: Path | None) -> Asked:
@@ -126,6 +127,8 @@ def checked(
         one = check(what.lock, options, knowledge, wish)
         found.append(Checked(report=one.report, host=host_line(one.facts), file=str(what.lock), layers=one.layers))
     if what.prefix:
+        from cuenv.flows.prefix_checking import check_prefix  # noqa: PLC0415 - 15 ms that a lock does not need
+
         other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=what.named, wish=wish)
         if limit is not None:
             from cuenv.flows.prefix_running import with_runs  # noqa: PLC0415 - only with --run

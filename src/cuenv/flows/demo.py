@@ -15,7 +15,7 @@ from cuenv.flows.lock_files import LOCK_NAME
 from cuenv.flows.locking import Locked, LockRequest, lock
 from cuenv.flows.resolving import Resolution, resolve
 from cuenv.host_text import host_options
-from cuenv.installed import installed_findings
+from cuenv.installed.packages import installed_findings
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
@@ -104,7 +104,7 @@ def _install(locked: Locked, prefix: Path, sources: Sources) -> Report:
     from cuenv.world.install import install  # noqa: PLC0415 - the installer is heavy
 
     if locked.lock is None:
-        raise OutsideError("there is nothing to install")
+        raise OutsideError("there is nothing to install", hint="cuenv demo -v")
     solution = locked.lock.solutions[0]
     install(solution, prefix, sources)
     packages = read_conda_meta(prefix)

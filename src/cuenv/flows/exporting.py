@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cuenv import __version__
-from cuenv.container import Content, NoImage, Stages, stages
-from cuenv.container_content import content_of_decision, content_of_lock
-from cuenv.delivery import Delivery, Image
+from cuenv.delivery.container import Content, NoImage, Stages, stages
+from cuenv.delivery.content import content_of_decision, content_of_lock
+from cuenv.delivery.tables import Delivery, Image
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
@@ -73,7 +73,7 @@ class Asked:
     Attributes:
         lock: its file; ``None`` for a decision.
         folder: what the image is built from; ``None`` for the folder of the lock.
-        base: one of `cuenv.container.BASES`.
+        base: one of `cuenv.delivery.container.BASES`.
         digests: ``IMAGE:TAG=sha256:...`` as it was typed.
     """
 
@@ -104,7 +104,10 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
     unused = sorted(set(digests) - {image.name for image in chosen.images})
     if unused:
         used = ", ".join(image.name for image in chosen.images)
-        raise UsageError(f"--digest {unused[0]}: that image is not used; used are {used}")
+        raise UsageError(
+            f"--digest {unused[0]}: that image is not used; used are {used}",
+            hint=f"cuenv export dockerfile --digest {chosen.images[0].name}=sha256:...",
+        )
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
     recipe = Recipe(
         version=__version__,
@@ -177,7 +180,7 @@ def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     if answer.spec is None or not answer.fits:
         return NoImage("nothing fits this host and these wishes", "cuenv resolve says why")
     if any(not item.isprintable() for item in answer.spec.pip):
-        raise InputError("a requirement for pip holds characters that do not print")
+        raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))
     line = chosen_line(answer.decision)
     about = {"kind": "environment", "file": "environment.yml", "requirements": "", "origin": f"a decision: {line}"}

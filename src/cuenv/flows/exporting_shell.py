@@ -7,14 +7,14 @@ from pathlib import Path
 from packaging.version import Version
 
 from cuenv import __version__
-from cuenv.container import NoImage
-from cuenv.container_content import NVCC
+from cuenv.delivery.container import NoImage
+from cuenv.delivery.content import NVCC
+from cuenv.delivery.toolkit_choice import Need, choose
 from cuenv.facts import HostFacts
 from cuenv.flows.exporting import Exported, lock_at
 from cuenv.flows.hosts import HostOptions, host_facts, this_machine
 from cuenv.formats import toolkit_sh
 from cuenv.knowledge import Knowledge
-from cuenv.toolkit_choice import Need, choose
 from cuenv.verify import candidate_of
 from cuenv.versions import minor, version
 

@@ -10,10 +10,10 @@ from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.formats import hook_sh
-from cuenv.hook import Hook, arch_list
-from cuenv.jit_laws import targets_of
+from cuenv.installed.prefix import Prefix
+from cuenv.jit.hook import Hook, arch_list
+from cuenv.jit.laws import targets_of
 from cuenv.knowledge import Knowledge
-from cuenv.prefix import Prefix
 from cuenv.world.files import is_folder, names_in
 from cuenv.world.hooks import remove_hook, write_hook
 from cuenv.world.prefix import find_prefix

@@ -108,7 +108,10 @@ def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
     from cuenv.world.record import read_host  # noqa: PLC0415 - only with --host
 
     if options.hosts.count("-") > 1:
-        raise UsageError("--host - was given twice, and standard input can be read once")
+        raise UsageError(
+            "--host - was given twice, and standard input can be read once",
+            hint="cuenv resolve --host - --host node2.json",
+        )
     hosts = [replace(_named(read_host(name, options.stdin), knowledge), asked_as=name) for name in options.hosts]
     try:
         return pool(hosts)

@@ -17,6 +17,8 @@ from cuenv.versions import Capability, check_driver, version
 from cuenv.world.files import read_text
 
 LOCK_NAME = "conda-lock.yml"
+UNLOCKED = "CU501"
+"""Allowing this code leaves the pip part out of the lock."""
 _DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
 _PACKAGE = re.compile(r"^package:", re.MULTILINE)
 
@@ -63,6 +65,11 @@ def read_lock(path: Path) -> Lock:
     from cuenv.formats.conda_lock_v1_read import parse  # noqa: PLC0415 - YAML is read by lock and check only
 
     return parse(text, str(path))
+
+
+def requirements_file(platform: str) -> str:
+    """The file beside the explicit lock that pip installs from."""
+    return f"requirements-{platform}.lock.txt"
 
 
 def existing_lock(path: Path) -> Lock | None:

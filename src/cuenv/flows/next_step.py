@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,14 @@ from shlex import quote
 
 from cuenv.errors import CuenvError
 from cuenv.flows.lock_files import LOCK_NAME
-from cuenv.world.files import is_file, is_folder
+from cuenv.world.files import is_file, is_folder, read_text
 
 ENVIRONMENT = "environment.yml"
+
+_OURS = "# Written by cuenv"
+_HEAD = 4096
+_LOCK_IT = re.compile(r"^#   (cuenv lock environment\.yml(?: [A-Za-z0-9._/-]+)*)$", re.MULTILINE)
+"""What cuenv writes, and nothing that a shell would read as more than words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +48,7 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         commands.append((f"cuenv resolve -o {ENVIRONMENT}", "choose for the GPUs of this machine"))
         commands.append(("cuenv resolve --gpu 'RTX 4090' --driver 535.129.03", "or for a machine that is elsewhere"))
     elif not is_file(lock):
-        commands += [("cuenv lint", "what is wrong with it as it is written"), ("cuenv lock", "pin every package")]
+        commands += [("cuenv lint", "what is wrong with it as it is written"), (_lock(file), "pin every package")]
     else:
         why = _stale(file) if is_file(file) else ""
         if why:
@@ -56,6 +62,16 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         found.append(f"active environment: {active}")
         commands.append((f"cuenv check --prefix {quote(active)}", "what is really in it, down to the machine code"))
     return NextStep(found=tuple(found), commands=tuple(commands))
+
+
+def _lock(file: Path) -> str:
+    """The command that locks a file: of one that cuenv wrote, for the machine that its head names."""
+    try:
+        head = read_text(file)[:_HEAD]
+    except CuenvError:
+        return "cuenv lock"
+    said = _LOCK_IT.search(head) if head.startswith(_OURS) else None
+    return said[1] if said else "cuenv lock"
 
 
 def _stale(file: Path) -> str:

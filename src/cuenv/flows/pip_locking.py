@@ -8,13 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
-from cuenv.flows.lock_files import read_lock
+from cuenv.flows.lock_files import UNLOCKED, read_lock, requirements_file
 from cuenv.lockfile import Lock, Solution
 from cuenv.report import Finding
 from cuenv.urls import redact
-
-UNLOCKED = "CU501"
-"""Allowing this code leaves the pip part out of the lock."""
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -122,11 +119,6 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
         message=f"{len(spec.pip)} requirements are for pip, and the environment has no Python",
         fix="add to dependencies: python and pip",
     )
-
-
-def requirements_file(platform: str) -> str:
-    """The file beside the explicit lock that pip installs from."""
-    return f"requirements-{platform}.lock.txt"
 
 
 def pip_command(platform: str, folder: Path | None = None) -> str:

@@ -18,7 +18,7 @@ from cuenv.flows.resolving import Progress, Resolution, composed, decidable
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings
 from cuenv.lockfile import Solution
-from cuenv.machine import machine_findings
+from cuenv.machine.findings import machine_findings
 from cuenv.preference import Assessment
 from cuenv.profile import Profile
 from cuenv.report import Finding, report

@@ -12,10 +12,10 @@ from cuenv.flows.hosts import HostOptions, host_facts, with_disk
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.flows.prefix_checks import CHECKS, NO_LOCK, Subject
 from cuenv.host_text import host_line
-from cuenv.installed import as_locked
+from cuenv.installed.packages import as_locked
+from cuenv.installed.prefix import Prefix
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock
-from cuenv.prefix import Prefix
 from cuenv.profile import Profile
 from cuenv.report import Report, report
 from cuenv.world.prefix import find_prefix

@@ -8,9 +8,9 @@ from dataclasses import replace
 from cuenv.checks import Check, skipped
 from cuenv.flows.hosts import this_machine
 from cuenv.flows.prefix_checking import PrefixChecked
+from cuenv.installed.prefix import Prefix
+from cuenv.installed.probing import PROBES, Around, Outcome, check_of
 from cuenv.knowledge import Knowledge
-from cuenv.prefix import Prefix
-from cuenv.probing import PROBES, Around, Outcome, check_of
 from cuenv.report import report
 from cuenv.world.python_probe import ask, bench
 

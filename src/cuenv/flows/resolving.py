@@ -14,7 +14,7 @@ from cuenv.errors import UsageError
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings
-from cuenv.machine import machine_findings
+from cuenv.machine.findings import machine_findings
 from cuenv.profile import Profile
 from cuenv.report import Finding, report
 from cuenv.rules import Case

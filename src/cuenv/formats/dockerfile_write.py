@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cuenv.container import Content, Stages
-from cuenv.delivery import Image
+from cuenv.delivery.container import Content, Stages
+from cuenv.delivery.tables import Image
 from cuenv.formats.dockerfile_words import comments, context_path, copy, env, run
 
 OWN = "# Written by cuenv"

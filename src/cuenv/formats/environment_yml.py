@@ -109,7 +109,7 @@ class _Parse:
         platforms = self._unique("platforms", _platform)
         pins, pip = self._dependencies()
         variables = self._variables()
-        self.faults.check()
+        self.faults.check(hint=f"cuenv lint {self.faults.source}")
         return (
             EnvironmentSpec(
                 name=name,

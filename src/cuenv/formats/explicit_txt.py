@@ -95,7 +95,7 @@ def parse(text: str, source: str) -> Solution:
     lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
     if _MARK not in lines:
         faults.add("", f"no line says {_MARK}: this is no explicit file")
-        faults.check()
+        faults.check(hint="cuenv lock")
     said = [found[1] for line in lines if (found := _PLATFORM.fullmatch(line))]
     packages: dict[str, LockedPackage] = {}
     for number, line in enumerate(lines, 1):
@@ -112,7 +112,7 @@ def parse(text: str, source: str) -> Solution:
     platforms = sorted({*said, *(package.subdir for package in packages.values())} - {"noarch"})
     if len(platforms) != 1 and not faults.items:
         faults.add("", f"expected one platform, got {', '.join(platforms) or 'none'}")
-    faults.check()
+    faults.check(hint="cuenv lock")
     ordered = tuple(package for _, package in sorted(packages.items()))
     return Solution(platform=platforms[0], packages=ordered, virtual_packages=(), solver="")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 
-from cuenv.hook import VARIABLES, Hook
+from cuenv.jit.hook import VARIABLES, Hook
 
 OWN = "# Written by cuenv hook"
 """How every file of ours begins."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from cuenv.jit import CompilerBounds
+from cuenv.jit.workshop import CompilerBounds
 
 _GCC = re.compile(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
 _CLANG = re.compile(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cuenv.formats.report_github import annotation
 from cuenv.lint import Lint, place
 from cuenv.urls import printable
 
@@ -79,6 +80,15 @@ def _findings(result: Result) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def github(results: Iterable[Result], *, verbose: bool = False) -> list[str]:
+    """As annotations of GitHub Actions, each at its line."""
+    return [
+        annotation(item.finding, file=result.path, at=place(result.text, item.at), verbose=verbose)
+        for result in results
+        for item in result.lints
+    ]
 
 
 def sarif(results: Iterable[Result], version: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from types import MappingProxyType
 
 from cuenv.errors import InputError
-from cuenv.probing import Answer, Failure
+from cuenv.installed.probing import Answer, Failure
 from cuenv.reading import Faults, Reader, once
 from cuenv.urls import printable
 

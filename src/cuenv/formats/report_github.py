@@ -25,17 +25,29 @@ def lines(reports: Iterable[Checked], *, verbose: bool = False) -> Iterator[str]
     """
     for told in reports:
         for finding in told.report.findings:
-            yield _annotation(told, finding, verbose=verbose)
+            # A path outside the checkout would be refused: an environment has its folder in the message instead.
+            about = "" if told.file else f"{told.report.title}: "
+            yield annotation(finding, file=told.file, about=about, verbose=verbose)
 
 
-def _annotation(told: Checked, finding: Finding, *, verbose: bool) -> str:
-    # A path outside the checkout would be refused: an environment has its folder in the message instead.
-    properties = {"file": told.file, "line": "1"} if told.file else {}
-    title = f"{finding.code} {finding.subject}"
-    shown = ",".join(
-        f"{key}={_escaped(value or '', _PROPERTY)}" for key, value in {**properties, "title": title}.items()
-    )
-    text = [finding.message if told.file else f"{told.report.title}: {finding.message}"]
+def annotation(
+    finding: Finding, *, file: str | None, at: tuple[int, int] = (1, 1), about: str = "", verbose: bool = False
+) -> str:
+    """A finding as one workflow command.
+
+    Args:
+        finding: what is told.
+        file: that it is shown at; ``None`` for none.
+        at: line and column in it, from 1.
+        about: what goes before the message.
+        verbose: with the evidence.
+    """
+    properties = {"file": file, "line": str(at[0])} if file else {}
+    if file and at[1] > 1:
+        properties["col"] = str(at[1])
+    properties["title"] = f"{finding.code} {finding.subject}"
+    shown = ",".join(f"{key}={_escaped(value, _PROPERTY)}" for key, value in properties.items())
+    text = [f"{about}{finding.message}"]
     text += [f"- {item}" for item in finding.evidence] if verbose else []
     text += [f"fix: {finding.fix}"] if finding.fix else []
     return f"::{_KINDS[finding.severity]} {shown}::{_escaped(chr(10).join(text), _DATA)}"

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cuenv.delivery import Action
+from cuenv.delivery.tables import Action
 from cuenv.errors import InputError
 from cuenv.formats.dockerfile_words import comments, context_path
 from cuenv.formats.yaml_write import quote

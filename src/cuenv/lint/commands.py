@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from cuenv.extensions import broken, pip_demand, with_condition, without_broken
+from cuenv.extensions.demands import broken, pip_demand, with_condition, without_broken
 from cuenv.knowledge import Knowledge
 from cuenv.lint import Edit, Lint, Machine
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention

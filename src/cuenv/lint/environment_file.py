@@ -229,10 +229,10 @@ def _selectors(text: str) -> Iterator[Lint]:
 
 
 def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
-    """``pytorch=2.7=cuda*``: a prefix to one client, exactly 2.7 to others."""
+    """``pytorch=2.7=cuda*``: a prefix to one client, exactly 2.7 to others. A whole build string leaves no choice."""
     for entry in entries:
         pin = entry.pin
-        if pin and pin.build and _SHORT.fullmatch(pin.version) and "[" not in entry.node.text:
+        if pin and pin.build and "*" in pin.build and _SHORT.fullmatch(pin.version) and "[" not in entry.node.text:
             head = f"{pin.channel}::{pin.name}" if pin.channel else pin.name
             better = f"{head}={pin.version}.*={pin.build}"
             yield Lint(

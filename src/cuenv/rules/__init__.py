@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from cuenv.candidates import Candidate
-from cuenv.rules import device, driver, layers, roles, wishes
+from cuenv.rules import device, driver, layers, roles, views, wishes
 from cuenv.rules.verdict import Case, Ground, Outcome, Remedy, Rule, Verdict
 
 __all__ = ["RULES", "Case", "Ground", "Judge", "Outcome", "Remedy", "Rule", "Verdict"]
@@ -42,6 +42,23 @@ def _build_and_cuda(candidate: Candidate) -> Hashable:
     return (id(candidate.build), id(candidate.cuda))
 
 
+def _cudnn(candidate: Candidate) -> Hashable:
+    return (candidate.build.cudnn, candidate.cudnn, candidate.build.cuda, candidate.build.stack)
+
+
+def _nccl(candidate: Candidate) -> Hashable:
+    return (candidate.build.nccl, candidate.nccl, candidate.build.cuda, candidate.build.stack)
+
+
+def _code(candidate: Candidate) -> Hashable:
+    return (candidate.build.cuda is None, candidate.build.code)
+
+
+def _glibc(candidate: Candidate) -> Hashable:
+    build = candidate.build
+    return (build.glibc, build.stack, build.cudnn, build.nccl, candidate.cuda)
+
+
 def _wished(candidate: Candidate) -> Hashable:
     return (id(candidate.build), id(candidate.cuda), candidate.python)
 
@@ -58,20 +75,79 @@ def _extensions(candidate: Candidate, case: Case) -> Verdict:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(name="platform", title="the build is for the platform", key=_platform, judge=wishes.platform),
-    Rule(name="cpu", title="CPU only when asked for", key=_is_cpu, judge=wishes.cpu),
-    Rule(name="gpu", title="there is a GPU of known capability", key=_nothing, judge=driver.gpu),
-    Rule(name="wish", title="it is what was asked for", key=_wished, judge=wishes.wish),
-    Rule(name="driver-gpu", title="the driver drives the GPUs", key=_nothing, judge=driver.driver_gpu),
-    Rule(name="driver-floor", title="the driver runs the CUDA major", key=_cuda, judge=driver.driver_floor),
-    Rule(name="device-code", title="torch holds code for the GPUs", key=_build, judge=device.device_code),
-    Rule(name="nvcc", title="nvcc compiles for the GPUs", key=_cuda, judge=device.nvcc),
-    Rule(name="cudnn", title="cuDNN serves the GPUs", key=_build, judge=layers.cudnn),
-    Rule(name="nccl", title="NCCL serves the GPUs", key=_build, judge=layers.nccl),
-    Rule(name="glibc", title="the C library is new enough", key=_build_and_cuda, judge=layers.glibc),
-    Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, judge=roles.roles),
-    Rule(name="extensions", title="the wished libraries suit it", key=_build_and_cuda, judge=_extensions),
-    Rule(name="driver-level", title="the toolkit is within the driver's level", key=_cuda, judge=driver.driver_level),
+    Rule(
+        name="platform",
+        title="the build is for the platform",
+        key=_platform,
+        sees=views.platform,
+        judge=wishes.platform,
+    ),
+    Rule(name="cpu", title="CPU only when asked for", key=_is_cpu, sees=views.nothing, judge=wishes.cpu),
+    Rule(name="gpu", title="there is a GPU of known capability", key=_nothing, sees=views.presence, judge=driver.gpu),
+    Rule(name="wish", title="it is what was asked for", key=_wished, sees=views.nothing, judge=wishes.wish),
+    Rule(
+        name="driver-gpu", title="the driver drives the GPUs", key=_nothing, sees=views.driven, judge=driver.driver_gpu
+    ),
+    Rule(
+        name="driver-floor",
+        title="the driver runs the CUDA major",
+        key=_cuda,
+        sees=views.drivers,
+        judge=driver.driver_floor,
+        apart=True,
+    ),
+    Rule(
+        name="device-code",
+        title="torch holds code for the GPUs",
+        key=_build,
+        sees=views.served,
+        judge=device.device_code,
+        weighs=_code,
+        apart=True,
+    ),
+    Rule(
+        name="nvcc",
+        title="nvcc compiles for the GPUs",
+        key=_cuda,
+        sees=views.capabilities,
+        judge=device.nvcc,
+        apart=True,
+    ),
+    Rule(
+        name="cudnn",
+        title="cuDNN serves the GPUs",
+        key=_build,
+        sees=views.capabilities,
+        judge=layers.cudnn,
+        weighs=_cudnn,
+    ),
+    Rule(
+        name="nccl", title="NCCL serves the GPUs", key=_build, sees=views.capabilities, judge=layers.nccl, weighs=_nccl
+    ),
+    Rule(
+        name="glibc",
+        title="the C library is new enough",
+        key=_build_and_cuda,
+        sees=views.libraries,
+        judge=layers.glibc,
+        weighs=_glibc,
+        apart=True,
+    ),
+    Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, sees=views.nothing, judge=roles.roles),
+    Rule(
+        name="extensions",
+        title="the wished libraries suit it",
+        key=_build_and_cuda,
+        sees=views.capabilities,
+        judge=_extensions,
+    ),
+    Rule(
+        name="driver-level",
+        title="the toolkit is within the driver's level",
+        key=_cuda,
+        sees=views.level,
+        judge=driver.driver_level,
+    ),
 )
 
 

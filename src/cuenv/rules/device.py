@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
@@ -92,6 +93,7 @@ def jit_count(build: TorchBuild, capabilities: Iterable[Capability]) -> int:
     return sum(code is not None and isinstance(serve(code, item), Jit) for item in capabilities)
 
 
+@lru_cache(maxsize=1024)
 def _build_ground(build: TorchBuild) -> Ground:
     holds = arch_list(build.code) if build.code else "not known"
     return row_ground(build, f"pytorch {build.version} {build.build} ({build.stack}) holds {holds}")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from cuenv.candidates import Candidate
-from cuenv.extension_rows import Extension
-from cuenv.extensions import Demand, broken, broken_when, covered, demands, meets
+from cuenv.extensions.demands import Demand, broken, broken_when, covered, demands, meets
+from cuenv.extensions.rows import Extension
 from cuenv.rows import Requirement
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, row_ground, worst
 from cuenv.versions import minor, version

@@ -6,6 +6,7 @@ The weakest layer decides: a torch build may hold code for a GPU that its cuDNN 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from packaging.version import Version
@@ -186,6 +187,7 @@ def _glibc(machine: HostFacts, lowest: Version, ground: Ground) -> Verdict:
     return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
 
 
+@lru_cache(maxsize=512)
 def _says(row: Layer) -> str:
     bounds = [f"from {row.first}" if row.first else "", f"below {row.below}" if row.below else ""]
     which = " ".join(bound for bound in bounds if bound) or "every release"

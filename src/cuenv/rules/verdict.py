@@ -74,13 +74,19 @@ class Rule:
 
     Attributes:
         key: what of a candidate the verdict depends on, so that equal questions are asked once.
+        sees: what of a host the outcome depends on.
+        weighs: what of a candidate the outcome depends on, where that is less than the words do; else ``key``.
+        apart: a host is rejected exactly when one of its GPUs alone is, with the machine that it sits in.
         judge: the verdict.
     """
 
     name: str
     title: str
     key: Callable[[Candidate], Hashable]
+    sees: Callable[[HostFacts], Hashable]
     judge: Callable[[Candidate, Case], Verdict]
+    weighs: Callable[[Candidate], Hashable] | None = None
+    apart: bool = False
 
 
 def row_ground(row: Row, says: str) -> Ground:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuenv.prefix import Prefix
+from cuenv.installed.prefix import Prefix
 from cuenv.world.files import is_file, names_in
 from cuenv.world.process import run, which
 from cuenv.world.system import read

@@ -6,6 +6,7 @@ import re
 
 from cuenv.errors import ChannelError
 from cuenv.urls import printable, redact, short_channel, strip_credentials
+from cuenv.world.files import look
 
 _URL = re.compile(r"https?://[^\s'\"()<>]+")
 _STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
@@ -22,6 +23,11 @@ def about_shards(text: str) -> bool:
 def unreachable(text: str) -> bool:
     """Whether the words of the gateway tell of a connection rather than of an answer."""
     return any(mark in text for mark in _CONNECTION) and not _STATUS.search(text)
+
+
+def garbage(*texts: str) -> bool:
+    """Whether the words of the gateway tell of an answer that cannot be read."""
+    return any(word in text for text in texts for word in _GARBAGE) and not any(map(unreachable, texts))
 
 
 def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: bool) -> ChannelError:
@@ -54,7 +60,7 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
             "or point --mirror at the folder that holds the channel",
         )
     if error.errno is not None:
-        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}")
+        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}", hint=look(path, error))
     return ChannelError(
         f"channel {name}, {subdir}: {path} is no valid repodata: {printable(str(error))}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",

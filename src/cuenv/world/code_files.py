@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.binary.data import BinaryError
-from cuenv.code_laws import TORCH, CodeFile
 from cuenv.errors import InputError
-from cuenv.prefix import Prefix, Wheel
+from cuenv.installed.code_laws import TORCH, CodeFile
+from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.world.binaries import scan
 from cuenv.world.files import is_file, names_in, read_text
 from cuenv.world.system import read

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuenv.errors import OutsideError
-from cuenv.jit import Compiled, gencode, probe_source
+from cuenv.jit.workshop import Compiled, gencode, probe_source
 from cuenv.urls import printable
 from cuenv.versions import Capability
 from cuenv.world.files import why

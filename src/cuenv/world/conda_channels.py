@@ -17,6 +17,7 @@ from urllib.parse import quote
 from cuenv.errors import ChannelError, UsageError
 from cuenv.lockfile import LockedPackage
 from cuenv.urls import channel_url, printable, short_channel, strip_credentials
+from cuenv.world.files import look
 from cuenv.world.sources import HOST, Sources, place
 
 
@@ -103,7 +104,10 @@ class _Plan:
         path = short_channel(url)
         name = path if "://" not in path else path.partition("://")[2].partition("/")[2]
         if {"", ".", ".."} & set(name.split("/")):  # a link of that name would lie elsewhere
-            raise UsageError(f"--engine conda-lock: {printable(path)} is no channel that conda could be told of")
+            raise UsageError(
+                f"--engine conda-lock: {printable(path)} is no channel that conda could be told of",
+                hint="leave out --engine conda-lock",
+            )
         if "://" not in target or target.startswith("file://"):
             return self._folder(url, Path(place(target)), name)
         if self.sources.offline:
@@ -123,7 +127,9 @@ class _Plan:
 
     def _folder(self, url: str, folder: Path, name: str) -> str:
         if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises where a folder above cannot be searched
-            raise ChannelError(f"channel {printable(short_channel(url))}: {printable(str(folder))} is no folder")
+            raise ChannelError(
+                f"channel {printable(short_channel(url))}: {printable(str(folder))} is no folder", hint=look(folder)
+            )
         base = self.scratch / str(len(self.links))
         self.links.append((base / name, folder))
         self.origins.append((f"file://{quote(str(base / name))}", url))

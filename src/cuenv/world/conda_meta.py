@@ -13,7 +13,7 @@ from cuenv.errors import InputError
 from cuenv.lockfile import LockedPackage
 from cuenv.reading import Faults, Reader
 from cuenv.urls import channel_url, printable, strip_credentials
-from cuenv.world.files import LIMIT, is_file, shown, why
+from cuenv.world.files import LIMIT, is_file, look, shown, why
 
 _DIST_INFO = re.compile(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)$")
 
@@ -83,14 +83,16 @@ def _load(path: Path) -> object:
     name = shown(path)
     try:
         if path.exists() and not is_file(path):
-            raise InputError(f"{name}: cannot be read: it is no regular file")
+            raise InputError(f"{name}: cannot be read: it is no regular file", hint=look(path))
         with path.open("rb") as stream:
             raw = stream.read(LIMIT + 1)
         if len(raw) > LIMIT:
-            raise InputError(f"{name}: cannot be read: it is larger than {LIMIT} bytes")
+            raise InputError(
+                f"{name}: cannot be read: it is larger than {LIMIT} bytes", hint="reinstall the package it belongs to"
+            )
         data: object = json.loads(raw)
     except OSError as error:
-        raise InputError(f"{name}: cannot be read: {why(error)}") from error
+        raise InputError(f"{name}: cannot be read: {why(error)}", hint=look(path, error)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: no valid JSON", hint="reinstall the package it belongs to") from error
     return data
@@ -115,7 +117,7 @@ def _package(path: Path, data: object) -> LockedPackage:
         depends=reader.texts("depends"),
         constrains=reader.texts("constrains"),
     )
-    faults.check()
+    faults.check(hint="reinstall the package it belongs to")
     return package
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from cuenv.cuda_files import CudaFiles, CudaLibrary, Header, family
 from cuenv.errors import InputError
-from cuenv.prefix import Prefix, Wheel
+from cuenv.installed.cuda_files import CudaFiles, CudaLibrary, Header, family
+from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.versions import minor, version
 from cuenv.world.files import is_file, names_in, read_text
 from cuenv.world.shared_objects import linkage

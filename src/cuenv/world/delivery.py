@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuenv.delivery import TABLES, Delivery, parse_delivery
+from cuenv.delivery.tables import TABLES, Delivery, parse_delivery
 from cuenv.world.knowledge import DATA, decode
 
 FOLDER = DATA / "delivery"

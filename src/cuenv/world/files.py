@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
@@ -15,10 +15,12 @@ from cuenv.errors import InputError, OutsideError
 LIMIT = 64 * 1024 * 1024
 """Bytes that a text file may have unless the caller knows better."""
 
+_OTHER = "name a text file in UTF-8"
 _WHY = {
     errno.ENOENT: "no such file",
     errno.ENOTDIR: "a part of the path is no folder",
     errno.EISDIR: "it is a folder",
+    errno.EEXIST: "something else has that name",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.ENOSPC: "the disk is full",
@@ -40,6 +42,16 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
     if isinstance(error, OSError):
         return _WHY.get(error.errno or 0, error.strerror or type(error).__name__)
     return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
+
+
+def look(path: str | os.PathLike[str], error: OSError | ValueError | None = None) -> str:
+    """The command that shows why something cannot be read or written: for the hint of an error."""
+    from shlex import quote  # noqa: PLC0415 - only when something is wrong
+
+    folder = os.path.dirname(os.fspath(path)) or "."  # noqa: PTH120 - what was typed, not what it resolves to
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return f"df -h {quote(shown(folder))}"
+    return f"ls -ld {quote(shown(folder if isinstance(error, FileNotFoundError) else path))}"
 
 
 def is_file(path: str | Path) -> bool:
@@ -74,7 +86,7 @@ def read_text(path: Path, *, limit: int = LIMIT) -> str:
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {shown(path)}: {why(error)}") from error
+        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
     return _decode(data, shown(path), limit)
 
 
@@ -85,23 +97,23 @@ def read_stdin(*, limit: int = LIMIT) -> str:
         InputError: it is closed, cannot be read, is too large, or no UTF-8 text.
     """
     if sys.stdin is None:
-        raise InputError("cannot read standard input: it is closed")
+        raise InputError("cannot read standard input: it is closed", hint="name a file instead of -")
     try:
         data = sys.stdin.buffer.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read standard input: {why(error)}") from error
+        raise InputError(f"cannot read standard input: {why(error)}", hint="name a file instead of -") from error
     return _decode(data, "standard input", limit)
 
 
 def _decode(data: bytes, source: str, limit: int) -> str:
     if len(data) > limit:
-        raise InputError(f"cannot read {source}: it is larger than {limit} bytes")
+        raise InputError(f"cannot read {source}: it is larger than {limit} bytes", hint=_OTHER)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"cannot read {source}: byte {error.start} is no UTF-8 text") from error
+        raise InputError(f"cannot read {source}: byte {error.start} is no UTF-8 text", hint=_OTHER) from error
     if "\0" in text:
-        raise InputError(f"cannot read {source}: it is a binary file")
+        raise InputError(f"cannot read {source}: it is a binary file", hint=_OTHER)
     return text
 
 
@@ -124,7 +136,9 @@ def keep_aside(path: Path, own: str) -> Path | None:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise OutsideError(f"cannot read {shown(path)}, which would be replaced: {why(error)}") from error
+        raise OutsideError(
+            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
+        ) from error
     if not raw.strip() or raw.startswith(own.encode()):
         return None
     aside = path.with_name(f"{path.name}.bak")
@@ -148,7 +162,7 @@ def remove_own(path: Path, own: str) -> None:
         if path.read_bytes().startswith(own.encode()):
             path.unlink()
     except OSError as error:
-        raise OutsideError(f"cannot remove {shown(path)}: {why(error)}") from error
+        raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
 
 
 def write_atomically(path: Path, data: str | bytes) -> None:
@@ -164,25 +178,54 @@ def write_atomically(path: Path, data: str | bytes) -> None:
     write_together([(path, data)])
 
 
-def write_together(files: Iterable[tuple[Path, str | bytes]]) -> None:
+def write_together(files: Iterable[tuple[Path, str | bytes]], *, gone: Mapping[Path, str] | None = None) -> None:
     """Write several files as `write_atomically` does: none takes its name before all of them are on the disk.
+
+    Two processes that write the same files take turns, and Ctrl-C waits while names are taken: what stands there in the
+    end is all of one run, unless it was killed between two names.
 
     Args:
         files: take their names in this order.
+        gone: files that no longer hold, each with how one of ours begins; any other stays.
 
     Raises:
         OutsideError: one cannot be written; no file has changed then, unless a name could not be taken.
     """
+    from cuenv.world.writing import alone_in  # noqa: PLC0415 - most runs write nothing
+
+    wanted = [(path, data.encode() if isinstance(data, str) else data) for path, data in files]
+    folders = {folder for path, _ in wanted if (folder := _folder_of(path))}
+    with alone_in(folders):
+        _write_all_of(wanted)
+        for path, own in (gone or {}).items():
+            remove_own(path, own)
+    for folder in folders:
+        _sync_folder(folder)
+
+
+def _folder_of(path: Path) -> Path | None:
+    """Where the new file will lie; none for a device and for what cannot be, which the write will say."""
+    try:
+        target = path.resolve()
+        return None if target.exists() and not target.is_file() else target.parent
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
+    from cuenv.world.writing import undisturbed  # noqa: PLC0415 - as above
+
     ready: list[tuple[Path, Path, Path, int]] = []
     path = Path()
     try:
-        for path, data in files:
-            prepared = _prepared(path, data.encode() if isinstance(data, str) else data)
+        for path, data in wanted:
+            prepared = _prepared(path, data)
             ready += [(path, *prepared)] if prepared else []
         for path, _, _, handle in ready:  # noqa: B007 - the error names the path that it failed for
             os.fsync(handle)
-        for path, beside, target, _ in ready:  # noqa: B007 - as above
-            beside.replace(target)
+        with undisturbed():
+            for path, beside, target, _ in ready:  # noqa: B007 - as above
+                beside.replace(target)
     except (OSError, ValueError, RuntimeError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
@@ -193,8 +236,6 @@ def write_together(files: Iterable[tuple[Path, str | bytes]]) -> None:
             os.close(handle)
             with contextlib.suppress(OSError):
                 beside.unlink()
-    for folder in dict.fromkeys(target.parent for _, _, target, _ in ready):
-        _sync_folder(folder)
 
 
 def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
-from cuenv.world.files import is_file, shown, why, write_atomically
+from cuenv.world.files import is_file, look, shown, why, write_atomically
 
 
 def hook_files(prefix: Path) -> tuple[Path, Path]:
@@ -48,7 +48,9 @@ def write_hook(prefix: Path, activate: str, deactivate: str, own: str) -> tuple[
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutsideError(f"cannot make {shown(path.parent)}: {why(error)}") from error
+            raise OutsideError(
+                f"cannot make {shown(path.parent)}: {why(error)}", hint=look(path.parent, error)
+            ) from error
         write_atomically(path, texts[path])
     return tuple(changed)
 
@@ -73,7 +75,7 @@ def remove_hook(prefix: Path, own: str) -> tuple[tuple[Path, ...], tuple[Path, .
         try:
             path.unlink()
         except OSError as error:
-            raise OutsideError(f"cannot remove {shown(path)}: {why(error)}") from error
+            raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
         removed.append(path)
         with contextlib.suppress(OSError):  # it holds other scripts
             path.parent.rmdir()
@@ -91,4 +93,4 @@ def _text(path: Path) -> str | None:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return None
-        raise OutsideError(f"cannot read {shown(path)}: {why(error)}") from error
+        raise OutsideError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuenv.jit import HostCompiler
+from cuenv.jit.workshop import HostCompiler
 from cuenv.world.files import is_file, is_folder
 from cuenv.world.process import run, which
 

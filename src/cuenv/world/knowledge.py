@@ -10,7 +10,7 @@ from cuenv.errors import KnowledgeError, OutsideError
 from cuenv.knowledge import Knowledge
 from cuenv.reading import once
 from cuenv.tables import TABLES, merge, parse
-from cuenv.world.files import write_atomically
+from cuenv.world.files import look, write_atomically
 
 DATA = Path(__file__).parent.parent / "data"
 """The tables that come with the package."""
@@ -54,7 +54,9 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutsideError(f"cannot make the folder {_shown(folder)}: {error.strerror}") from error
+        raise OutsideError(
+            f"cannot make the folder {_shown(folder)}: {error.strerror}", hint=look(folder, error)
+        ) from error
     paths = tuple(folder / f"{name}.json" for name in texts)
     for path, text in zip(paths, texts.values(), strict=True):
         write_atomically(path, text)

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from cuenv.prefix import Prefix
+from cuenv.installed.prefix import Prefix
 
 _LIBRARIES = Path(__file__).parent.parent / "data" / "linkage" / "libraries.json"
 _SUFFIX = re.compile(r"nvidia-[a-z-]+(-cu\d+)")

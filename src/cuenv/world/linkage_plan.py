@@ -9,8 +9,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from cuenv.binary.loader import Seen
-from cuenv.linkage import Plan, Preload, Root, TorchPlan, stem_of
-from cuenv.prefix import Prefix
+from cuenv.installed.prefix import Prefix
+from cuenv.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
 from cuenv.world.files import is_file, names_in
 from cuenv.world.system import read
 from cuenv.world.torchfiles import parse_version_py

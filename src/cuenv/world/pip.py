@@ -108,19 +108,27 @@ def _compile(
 
 
 def _command(request: PipRequest) -> list[str]:
-    from uv import find_uv_bin  # noqa: PLC0415 - only with a pip part
-
-    try:
-        program = str(find_uv_bin())
-    except FileNotFoundError as error:
-        raise OutsideError("uv, which resolves the pip part, is not installed", hint="pip install uv") from error
-    command = [program, "pip", "compile", "requirements.in", "--quiet", "--no-progress", "--color", "never"]
+    command = [uv_program(), "pip", "compile", "requirements.in", "--quiet", "--no-progress", "--color", "never"]
     command += ["--config-file", "uv.toml", "--constraints", "constraints.txt"]
     command += ["--format", "pylock.toml", "--output-file", "pylock.cuenv.toml", "--no-header"]
     command += ["--python", sys.executable, "--python-version", request.python, "--python-platform", request.target]
     for item in request.provided:
         command += ["--no-emit-package", item.name]
     return command
+
+
+def uv_program() -> str:
+    """The uv that was installed with cuenv.
+
+    Raises:
+        OutsideError: there is none.
+    """
+    from uv import find_uv_bin  # noqa: PLC0415 - only with a pip part
+
+    try:
+        return str(find_uv_bin())
+    except FileNotFoundError as error:
+        raise OutsideError("uv, which resolves the pip part, is not installed", hint="pip install uv") from error
 
 
 def _no_index(variables: Mapping[str, str]) -> list[str]:

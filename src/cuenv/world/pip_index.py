@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cuenv.errors import InputError
-from cuenv.urls import index_url
+from cuenv.urls import credentials, index_url, origin
 from cuenv.world import toml
 from cuenv.world.authorities import authorities, of_requests
 from cuenv.world.files import is_file, read_text
@@ -29,6 +29,7 @@ _PASSED = re.compile(
 """What reaches uv of the user's variables: indexes, credentials, certificates, proxies, the cache."""
 
 
+_NAMED = re.compile(r"[\w-]+=(?=\w+://)")
 _KINDS = (
     ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
     ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
@@ -167,5 +168,25 @@ def shown_indexes(variables: Mapping[str, str]) -> str:
     """The indexes for a message, without credentials."""
     names = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS")
     words = [word for name in names for word in re.split(r"[\s,]+", variables.get(name, "")) if word]
-    urls = [index_url(re.sub(r"^[\w-]+=(?=\w+://)", "", word)) for word in words]
+    urls = [index_url(_NAMED.sub("", word, count=1)) for word in words]
     return ", ".join(dict.fromkeys(map(shlex.quote, urls))) or "the default index"
+
+
+def logins(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """User and password of each index that the user's settings give one for, by scheme and host of its URL.
+
+    Raises:
+        InputError: a settings file cannot be read.
+    """
+    variables = index_variables(environ)
+    found = {}
+    for name in ("UV_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_FIND_LINKS"):
+        for word in re.split(r"[\s,]+", variables.get(name, "")):
+            mark, _, url = word.partition("=") if _NAMED.match(word) else ("", "", word)
+            key = re.sub(r"[^A-Z0-9]", "_", mark.upper())
+            user = variables.get(f"UV_INDEX_{key}_USERNAME", "")
+            own = (user, variables.get(f"UV_INDEX_{key}_PASSWORD", "")) if mark and user else None
+            pair = credentials(url) or own
+            if pair:
+                found[origin(url)] = pair
+    return found

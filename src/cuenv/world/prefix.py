@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cuenv.errors import InputError
+from cuenv.installed.prefix import Kind, Prefix, Wheel
 from cuenv.pip_part import normalise
-from cuenv.prefix import Kind, Prefix, Wheel
 from cuenv.urls import strip_credentials
 from cuenv.world.conda_meta import CondaDist, CondaRecords, read_conda_records
 from cuenv.world.files import is_file, is_folder, names_in, shown

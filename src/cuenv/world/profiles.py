@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuenv.errors import UsageError
 from cuenv.profile import Profile, parse
-from cuenv.world.files import names_in, read_text, shown
+from cuenv.world.files import is_file, names_in, read_text, shown
 
 if TYPE_CHECKING:  # most commands have no settings
     from cuenv.world.configuration import Configuration
@@ -117,7 +117,9 @@ def find_profile(name_or_path: str, project: Configuration | None = None) -> Pla
         names = ", ".join(dict.fromkeys(place.name for place in known))
         raise UsageError(
             f"--profile {name_or_path!r}: no profile of that name is known; there are {names}",
-            hint="a file works as well: --profile ./team.yml",
+            hint=f"name the file that is here as a file: ./{name_or_path}.yml"
+            if is_file(f"{name_or_path}.yml")
+            else "a file works as well: --profile ./team.yml",
         )
     return found
 

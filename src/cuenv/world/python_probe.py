@@ -15,8 +15,8 @@ from pathlib import Path
 
 from cuenv.errors import OutsideError
 from cuenv.formats.probe_answer import read_answer
-from cuenv.prefix import Prefix
-from cuenv.probing import Outcome
+from cuenv.installed.prefix import Prefix
+from cuenv.installed.probing import Outcome
 from cuenv.urls import printable
 from cuenv.world.files import is_file, is_folder, why
 from cuenv.world.process import Completed, run, which

@@ -78,7 +78,10 @@ def _exists(path: Path) -> bool:
 
 def _bounded(text: str) -> str:
     if len(text) > LIMIT:
-        raise InputError(f"standard input is larger than {LIMIT} characters, expected the JSON of a host")
+        raise InputError(
+            f"standard input is larger than {LIMIT} characters, expected the JSON of a host",
+            hint="cuenv inspect --json > node.json",
+        )
     return text
 
 

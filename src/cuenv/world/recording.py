@@ -14,7 +14,7 @@ from cuenv.errors import CuenvError, InputError, OutsideError
 from cuenv.facts import HostFacts
 from cuenv.formats import host_json
 from cuenv.world import redact, smi, system
-from cuenv.world.files import is_file, names_in, read_text, shown, why, write_atomically
+from cuenv.world.files import is_file, look, names_in, read_text, shown, why, write_atomically
 from cuenv.world.probe import SLASH, Outside
 from cuenv.world.record import HOST_FILE, LIMIT
 
@@ -50,7 +50,7 @@ def record(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}") from error
+        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
     for name, text in sorted(texts.items()):
         write_atomically(folder / name, text)
     return tuple(folder / name for name in sorted(texts))
@@ -58,7 +58,9 @@ def record(
 
 def _refuse_foreign(folder: Path) -> None:
     if is_file(folder):
-        raise InputError(f"{shown(folder)} is a file, and a recorded host is a folder")
+        raise InputError(
+            f"{shown(folder)} is a file, and a recorded host is a folder", hint="cuenv inspect --record my-host"
+        )
     if not names_in(folder):
         return
     try:

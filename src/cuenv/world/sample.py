@@ -16,6 +16,7 @@ from typing import Any
 
 from cuenv.errors import OutsideError
 from cuenv.urls import channel_url
+from cuenv.world.files import look
 from cuenv.world.packages import Package, write_channel
 from cuenv.world.sources import Mirror
 
@@ -44,7 +45,9 @@ def write_sample(folder: Path, platform: str) -> tuple[Mirror, ...]:
         try:
             write_channel(place, packages, subdirs=(platform, "noarch"), hashes=channel["hashes"])
         except OSError as error:
-            raise OutsideError(f"the sample channels cannot be written to {folder}: {error.strerror}") from error
+            raise OutsideError(
+                f"the sample channels cannot be written to {folder}: {error.strerror}", hint=look(folder, error)
+            ) from error
         mirrors.append(Mirror(origin=channel_url(name), target=str(place.absolute())))
     return tuple(mirrors)
 

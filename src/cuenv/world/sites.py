@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cuenv.prefix import Prefix, Site
+from cuenv.installed.prefix import Prefix, Site
 from cuenv.world.files import is_file, is_folder
 from cuenv.world.prefix import wheels_in
 from cuenv.world.system import read

@@ -106,6 +106,10 @@ class Sources:
         """The cache of unpacked packages."""
         return self._base() / "pkgs"
 
+    def archive_folder(self) -> Path:
+        """The store of downloaded archives and wheels, each in a folder of its hash."""
+        return self._base() / "archives"
+
     def _base(self) -> Path:
         user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         return Path(self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv").expanduser()

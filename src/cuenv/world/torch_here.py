@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuenv.prefix import Prefix
+from cuenv.installed.prefix import Prefix
 from cuenv.world.files import is_file
 from cuenv.world.system import read
 from cuenv.world.torchfiles import parse_version_py

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from cuenv.errors import InputError
 from cuenv.formats import host_config_h
-from cuenv.jit import BuildFolder, CompilerBounds, Nvcc, Workshop, library_of
-from cuenv.prefix import Prefix
+from cuenv.installed.prefix import Prefix
+from cuenv.jit.workshop import BuildFolder, CompilerBounds, Nvcc, Workshop, library_of
 from cuenv.versions import Capability, version
 from cuenv.world.files import is_file, is_folder, names_in, read_text
 from cuenv.world.host_compilers import find_host_compilers

@@ -7,13 +7,20 @@ from typing import Any
 
 import click
 
+from cuenv.cli.completions import completes
 from cuenv.cli.options import channel_options, channel_sources, knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json, report_json, report_lines
 
 
 @click.command("audit")
 @click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch.")
-@click.option("--platform", default="linux-64", metavar="PLATFORM", help="linux-64 or linux-aarch64.")
+@click.option(
+    "--platform",
+    default="linux-64",
+    metavar="PLATFORM",
+    shell_complete=completes("platform"),
+    help="linux-64 or linux-aarch64.",
+)
 @channel_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options

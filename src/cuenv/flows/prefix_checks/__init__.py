@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from cuenv.cuda_files import CudaFiles
 from cuenv.facts import HostFacts
+from cuenv.installed.cuda_files import CudaFiles
+from cuenv.installed.prefix import Prefix
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution
-from cuenv.prefix import Prefix
 from cuenv.profile import Profile
 
 CHECKS = ("packages", "sources", "runtime", "device_code", "linkage", "jit", "host")

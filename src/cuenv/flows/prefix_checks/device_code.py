@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from cuenv.binary.gpu_code import host_gpus
 from cuenv.checks import Check, judged, skipped
-from cuenv.code_laws import (
+from cuenv.flows.prefix_checks import Subject
+from cuenv.installed.code_laws import (
     TORCH,
     CodeFile,
     bitsandbytes_choice,
@@ -18,9 +19,8 @@ from cuenv.code_laws import (
     declared_finding,
     other_bitsandbytes,
 )
-from cuenv.flows.prefix_checks import Subject
+from cuenv.installed.runtime_laws import number_of
 from cuenv.report import Finding
-from cuenv.runtime_laws import number_of
 from cuenv.versions import parse_arch_list, version
 
 _BNB = "bitsandbytes"

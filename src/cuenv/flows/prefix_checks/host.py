@@ -11,11 +11,11 @@ from cuenv.checks import Check, judged, skipped
 from cuenv.facts import HostFacts
 from cuenv.flows.prefix_checks import Subject
 from cuenv.host_text import host_line
+from cuenv.installed.cuda import cuda_of
+from cuenv.installed.solution import as_solution
 from cuenv.lockfile import Solution
-from cuenv.machine import machine_findings
-from cuenv.machine_driver import with_forward
-from cuenv.prefix_cuda import cuda_of
-from cuenv.prefix_solution import as_solution
+from cuenv.machine.driver import with_forward
+from cuenv.machine.findings import machine_findings
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Case, Judge

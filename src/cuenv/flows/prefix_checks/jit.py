@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from cuenv.checks import Check, judged, skipped
 from cuenv.flows.prefix_checks import Subject
-from cuenv.jit import Compiled, Workshop
-from cuenv.jit_laws import jit_findings, targets_of, trial_findings
-from cuenv.jit_wants import Wants, compiling, has_torch, holder_of, wants
+from cuenv.jit.laws import jit_findings, targets_of, trial_findings
+from cuenv.jit.wants import Wants, compiling, has_torch, holder_of, wants
+from cuenv.jit.workshop import Compiled, Workshop
 from cuenv.versions import Capability
 from cuenv.world.activation import activated
 from cuenv.world.compile import Toolchain, try_out

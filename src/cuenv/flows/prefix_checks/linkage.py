@@ -10,11 +10,11 @@ from cuenv.binary.process import Process
 from cuenv.checks import Check, judged, skipped
 from cuenv.facts import THIS_MACHINE
 from cuenv.flows.prefix_checks import Subject
-from cuenv.linkage import Ground, Opening, open_all
-from cuenv.linkage_findings import foreign_findings, glibc_findings, missing_findings
-from cuenv.linkage_symbol_findings import symbol_findings
-from cuenv.linkage_symbols import SymbolCheck
-from cuenv.linkage_text import printable
+from cuenv.linkage.findings import foreign_findings, glibc_findings, missing_findings
+from cuenv.linkage.opening import Ground, Opening, open_all
+from cuenv.linkage.symbol_findings import symbol_findings
+from cuenv.linkage.symbols import SymbolCheck
+from cuenv.linkage.text import printable
 from cuenv.report import Finding
 from cuenv.world.elf_files import ElfFiles
 from cuenv.world.library_names import library_packages

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
-from cuenv.installed import installed_findings, pip_command, pip_findings, put_back
+from cuenv.installed.laws import cpu_torch, prefix_findings
+from cuenv.installed.packages import installed_findings, pip_command, pip_findings, put_back
 from cuenv.lock_laws import cpu_twins, cuda_components
 from cuenv.lockfile import Solution
-from cuenv.prefix_laws import cpu_torch, prefix_findings
 from cuenv.report import Finding
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cuenv.checks import Check, judged, skipped
 from cuenv.flows.prefix_checks import Subject
-from cuenv.runtime_laws import runtime_findings, runtime_line
+from cuenv.installed.runtime_laws import runtime_findings, runtime_line
 
 
 def check(subject: Subject) -> Check:
-    """The law of `cuenv.runtime_laws` on what the files say."""
+    """The law of `cuenv.installed.runtime_laws` on what the files say."""
     files = subject.cuda_files
     if files.torch is None:
         return skipped("runtime", "no torch in the environment")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cuenv.checks import Check, judged, skipped
 from cuenv.flows.prefix_checks import Subject
+from cuenv.installed.source_laws import two_sources
 from cuenv.lock_laws import cuda_components, one_source
-from cuenv.source_laws import two_sources
 
 
 def check(subject: Subject) -> Check:

@@ -1,0 +1,107 @@
+"""``cuenv bundle``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cuenv.cli.completions import completes
+from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, talk_options
+from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
+from cuenv.cli.stopping import stop_as_on_ctrl_c
+from cuenv.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from cuenv.flows.bundling import Bundled
+
+
+@click.command("bundle")
+@click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    default="cuenv-bundle",
+    metavar="DIR|FILE.tar",
+    help="Write here.",
+)
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="PLATFORM",
+    shell_complete=completes("platform"),
+    help=PLATFORM_HELP,
+)
+@click.option("--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time.")
+@channel_options
+@talk_options
+def command(path: Path, **values: Any) -> int:
+    """Put everything that a lock names into one folder or tar, for machines without network.
+
+    The bundle holds the packages as local channels, the wheels, the lock, SHA256SUMS and install.sh, which takes cuenv,
+    micromamba or conda, whichever is there. Every file is verified. A run that breaks off goes on where it was; what
+    stood at -o stays until the new bundle is whole. The tar of the same lock has the same bytes every time.
+
+    \b
+    Examples:
+      cuenv bundle -o bundle.tar
+      cuenv bundle conda-linux-64.lock -o /media/usb/train --mirror conda-forge=/srv/conda-forge
+      sh /media/usb/train/install.sh /opt/train      on the other side
+    """
+    from cuenv.flows.bundling import BundleRequest, bundle  # noqa: PLC0415 - not needed for --help
+
+    out = values["output"]
+    if out.suffix in (".gz", ".zst", ".bz2", ".xz", ".tgz", ".zip"):
+        raise UsageError(f"-o {out}: a bundle is a folder or a .tar; packages are compressed", hint="-o bundle.tar")
+    stop_as_on_ctrl_c()
+    show = progress(quiet=values["quiet"])
+    request = BundleRequest(
+        path=path,
+        out=out,
+        sources=channel_sources(values),
+        environ=dict(os.environ),
+        platforms=values["platforms"],
+        jobs=values["jobs"],
+    )
+    answer = bundle(request, show)
+    progress_done(show)
+    if values["as_json"]:
+        emit_json(_plain(answer))
+    elif not answer.solutions:
+        emit("\n".join([*report_lines(answer.report, verbose=values["verbose"]), "nothing was written"]))
+    elif not values["quiet"]:
+        emit("\n".join(_lines(answer)))
+    return ExitCode.OK if answer.solutions else answer.report.exit
+
+
+def _lines(answer: Bundled) -> list[str]:
+    counts = ", ".join(
+        f"{len(item.packages)} packages{f' and {len(item.pip)} for pip' if item.pip else ''} for {item.platform}"
+        for item in answer.solutions
+    )
+    place = shlex.quote(str(answer.out))
+    if answer.out.suffix == ".tar":
+        script = f"tar xf {place} && sh cuenv-bundle/install.sh PREFIX"
+    else:
+        script = f"sh {shlex.quote(str(answer.out / 'install.sh'))} PREFIX"
+    lines = [
+        f"bundled {counts}: {answer.out} ({answer.size / 1e6:.1f} MB)",
+        "install it, without network, with one of:",
+    ]
+    return [*lines, f"  cuenv install {place} --prefix PREFIX", f"  {script}"]
+
+
+def _plain(answer: Bundled) -> dict[str, Any]:
+    return report_json(
+        answer.report,
+        bundled=bool(answer.solutions),
+        written=str(answer.out) if answer.solutions else None,
+        packages={item.platform: len(item.packages) for item in answer.solutions},
+        pip={item.platform: len(item.pip) for item in answer.solutions},
+        size=answer.size,
+    )

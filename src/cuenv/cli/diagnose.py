@@ -1,0 +1,85 @@
+"""``cuenv diagnose``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuenv.cli.completions import completes
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, emit_json, finding_json, report_lines, styled
+from cuenv.errors import ExitCode
+
+_COLOURS = {"cause": "error", "unknown": "error", "effect": "warning", "do": "ok", "clean": "ok", "here": "info"}
+
+
+@click.command("diagnose")
+@click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
+@click.option("--prefix", type=click.Path(path_type=Path), metavar="DIR", help="The environment that the log is from.")
+@host_options
+@knowledge_option
+@talk_options
+def command(log: str | None, prefix: Path | None, **values: Any) -> int:
+    """What an error means, why it happens on this host, and the one command that cures it.
+
+    LOG is a traceback, a build log or a log of many ranks, of any size; - is standard input. The first cause leads,
+    what follows from it is folded. Without a log: what will fail here, and what is fine. Exit code 1 when something
+    fails, whether it is known or not.
+
+    \b
+    Examples:
+      cuenv diagnose train.log
+      pip install flash-attn 2>&1 | cuenv diagnose -
+      cuenv diagnose train.log --host a800-470
+      cuenv diagnose
+    """
+    from cuenv.flows.diagnosing import STDIN  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.streams import stdin_is_terminal  # noqa: PLC0415 - as above
+
+    if log is None and stdin_is_terminal():
+        return _look(prefix, values)
+    return _read(STDIN if log is None else log, prefix, values)
+
+
+def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
+    from cuenv.flows.diagnosing import diagnose_log  # noqa: PLC0415 - not needed for --help
+    from cuenv.formats import diagnosis_v1  # noqa: PLC0415 - as above
+
+    knowledge = knowledge_from(values)
+    found = diagnose_log(log, host_from(values), knowledge, prefix)
+    if values["as_json"]:
+        emit_json(diagnosis_v1.plain(found.diagnosis, found.guidance, knowledge))
+    else:
+        lines = diagnosis_v1.lines(
+            found.diagnosis, found.guidance, knowledge, verbose=values["verbose"], brief=values["quiet"]
+        )
+        emit("\n".join(map(_styled, lines)))
+    return ExitCode.OK if found.diagnosis.fine else ExitCode.NEGATIVE
+
+
+def _look(prefix: Path | None, values: dict[str, Any]) -> int:
+    from cuenv.flows.diagnosing import look  # noqa: PLC0415 - not needed for --help
+    from cuenv.host_text import host_line  # noqa: PLC0415 - as above
+
+    found = look(host_from(values), knowledge_from(values), prefix)
+    if values["as_json"]:
+        findings = [{**finding_json(item), "shows_as": found.shows[item.code]} for item in found.report.findings]
+        fine = not found.report.errors
+        data = {"schema": "cuenv/diagnosis/1", "verdict": "fine" if fine else "fails", "ok": fine}
+        emit_json({**data, "host": host_line(found.facts), "findings": findings, "fine": list(found.fine)})
+        return found.report.exit
+    lines = report_lines(found.report, verbose=values["verbose"])
+    lines[1:1] = [f"{styled('fine', 'ok', sys.stdout)}    {item}" for item in found.fine]
+    for code, symptoms in sorted(found.shows.items()):
+        if symptoms:
+            lines.append(f"{code} shows as {', '.join(symptoms[:6])}: cuenv why {code}")
+    emit("\n".join(lines))
+    return found.report.exit
+
+
+def _styled(line: str) -> str:
+    word, space, rest = line.partition(" ")
+    return f"{styled(word, _COLOURS[word], sys.stdout)}{space}{rest}" if word in _COLOURS else line

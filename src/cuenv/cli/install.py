@@ -1,0 +1,95 @@
+"""``cuenv install``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cuenv.cli.completions import completes
+from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, talk_options
+from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
+from cuenv.cli.stopping import stop_as_on_ctrl_c
+from cuenv.errors import ExitCode
+
+if TYPE_CHECKING:
+    from cuenv.flows.installing import Installed
+
+
+@click.command("install")
+@click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
+@click.option(
+    "-p",
+    "--prefix",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="An environment, by its folder.",
+)
+@click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there.")
+@click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
+@click.option("--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time.")
+@channel_options
+@talk_options
+def command(path: Path, **values: Any) -> int:
+    """Make the environment of a lock or a bundle, with the embedded installer.
+
+    No conda is needed. Every file is held against its hash, folders and bundles included, and looked into before it is
+    unpacked; what breaks off goes on in the next run. The environment is made whole or not at all: when anything fails,
+    or on Ctrl-C, the folder is as it was. What pip adds is installed too. A lock that was edited, or has no hashes, is
+    refused. LOCK is conda-lock.yml or an explicit file; BUNDLE is what 'cuenv bundle' made, folder or tar.
+
+    \b
+    Examples:
+      cuenv install --prefix ~/envs/train
+      cuenv install conda-linux-64.lock --prefix /opt/train --mirror conda-forge=/srv/conda-forge
+      cuenv install bundle.tar --prefix /opt/train --offline
+    """
+    from cuenv.flows.installing import InstallRequest, install  # noqa: PLC0415 - not needed for --help
+
+    stop_as_on_ctrl_c()
+    show = progress(quiet=values["quiet"])
+    request = InstallRequest(
+        path=path,
+        prefix=values["prefix"],
+        sources=channel_sources(values),
+        environ=dict(os.environ),
+        platform=values["platform"] or "",
+        replacing=values["replace"],
+        jobs=values["jobs"],
+    )
+    answer = install(request, show)
+    progress_done(show)
+    if values["as_json"]:
+        emit_json(_plain(answer))
+    elif answer.solution is None:
+        emit("\n".join([*report_lines(answer.report, verbose=values["verbose"]), "nothing was installed"]))
+    elif not values["quiet"]:
+        emit("\n".join(_lines(answer)))
+    return answer.report.exit if answer.solution is None else ExitCode.OK
+
+
+def _lines(answer: Installed) -> list[str]:
+    if answer.solution is None:
+        return []
+    also = f" and {len(answer.solution.pip)} for pip" if answer.solution.pip else ""
+    count = f"{len(answer.solution.packages)} packages{also}"
+    what = f"installed {count}" if answer.changed else f"unchanged {count}, installed before"
+    lines = [f"{what}: {answer.prefix}", f"check     cuenv check --prefix {shlex.quote(str(answer.prefix))}"]
+    return [*lines, f"use       {answer.commands[0]}", *(f"   or     {item}" for item in answer.commands[1:])]
+
+
+def _plain(answer: Installed) -> dict[str, Any]:
+    return report_json(
+        answer.report,
+        installed=answer.solution is not None,
+        changed=answer.changed,
+        prefix=str(answer.prefix),
+        platform=answer.solution.platform if answer.solution else None,
+        packages=len(answer.solution.packages) if answer.solution else 0,
+        pip=len(answer.solution.pip) if answer.solution else 0,
+        commands=list(answer.commands) if answer.solution else [],
+    )

@@ -1,0 +1,1 @@
+"""The environment where people run it: images, bundles, toolkits of the machine."""

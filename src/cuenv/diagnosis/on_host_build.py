@@ -1,0 +1,172 @@
+"""Why an extension does not build or load on this host: toolkits, compilers, headers and releases, and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from shlex import quote
+
+from packaging.version import Version
+
+from cuenv.diagnosis.on_host import Case, Joined, capabilities, host_words, torch_of
+from cuenv.facts import FoundToolkit
+from cuenv.rows import Cuda
+from cuenv.rules.device import target_for
+from cuenv.versions import version
+
+_HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
+
+
+def install_toolchain(case: Case, cuda: Version) -> str:
+    """The command that brings compiler and headers of a CUDA release into an environment; empty where none can."""
+    row = case.knowledge.cuda(cuda)
+    where = f" -p {quote(case.prefix.path)}" if case.prefix else ""
+    if row is not None and row.conda_nvcc:
+        return f"conda install{where} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(_HEADERS)}"
+    if row is not None and row.labels:
+        return f"conda install{where} -c nvidia/label/cuda-{row.labels[-1]} cuda-toolkit"
+    return ""
+
+
+def toolchain(case: Case) -> Joined:
+    """Which nvcc there is, and the command for compiler and headers of torch's own CUDA."""
+    _, cuda = torch_of(case)
+    because = [*_toolkits(case)]
+    if case.prefix and case.prefix.kind == "conda":
+        there = [name for name in ("cuda-nvcc", "cuda-nvcc-impl", "cudatoolkit-dev") if case.prefix.package(name)]
+        lacking = [name for name in _HEADERS if not case.prefix.package(name)]
+        because.append(f"{case.prefix.path} holds {' and '.join(there) or 'no nvcc'}" + _without(lacking))
+        if there and not lacking:
+            because.append("all of it is there: builds do not look where conda-forge puts it")
+            return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
+    if cuda is None:
+        return Joined(because=tuple(because), command=_resolve(case))
+    because.append(f"torch is built for CUDA {cuda}")
+    return Joined(because=tuple(because), command=install_toolchain(case, cuda) or _resolve(case))
+
+
+def mismatch(case: Case) -> Joined:
+    """An nvcc of another CUDA than torch's."""
+    have, want = case.told.get("nvcc", ""), case.told.get("torch", "")
+    because = [*_toolkits(case)]
+    _, cuda = torch_of(case)
+    cuda = version(want) if want else cuda
+    if have and want and have.partition(".")[0] == want.partition(".")[0]:
+        because.append(f"{have} and {want} are of one major: torch itself would build with them")
+    elif have and want:
+        because.append(f"{have} and {want} are of different majors: what nvcc {have} builds cannot be loaded by torch")
+    command = install_toolchain(case, cuda) if cuda else ""
+    return Joined(because=tuple(because), command=command or _resolve(case))
+
+
+def nvcc_targets(case: Case) -> Joined:
+    """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
+    asked = case.told.get("compute", "")
+    because = [*_toolkits(case)]
+    rows = [row for row in case.knowledge.cudas if asked and _knows(row, asked)]
+    if rows:
+        first, last = min(row.version for row in rows), max(row.version for row in rows)
+        newest = max(row.version for row in case.knowledge.cudas)
+        because.append(f"{asked} is known to nvcc {first} " + ("and later" if last == newest else f"to {last}"))
+    release = _on_path(case)
+    row = case.knowledge.cuda(release) if release else None
+    targets = sorted({target.capability for one in capabilities(case) if row and (target := target_for(row, one))})
+    if targets and row:
+        because.append(f"for the GPUs here nvcc {row.version} compiles {', '.join(map(str, targets))}")
+        return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"')
+    if rows and not capabilities(case):
+        return Joined(because=tuple(because))
+    lowest = min((row.version for row in rows), default=None)
+    command = install_toolchain(case, lowest) if lowest else ""
+    return Joined(because=tuple(because), command=command)
+
+
+def _knows(row: Cuda, asked: str) -> bool:
+    return any(str(target) == asked.rstrip("af") for target in row.targets)
+
+
+def host_compiler(case: Case) -> Joined:
+    """The host's gcc against what nvcc accepts."""
+    told = case.told.get("gcc")
+    compilers = case.facts.compilers if case.facts else ()
+    because = [f"{item.name} {item.version} at {item.path}" for item in compilers if item.name in ("gcc", "g++")]
+    if not told:
+        return Joined(because=tuple(because))
+    because.append(f"this nvcc accepts gcc up to {told}")
+    return Joined(because=tuple(because), command=f"conda install -c conda-forge 'gxx_linux-64={told}.*'")
+
+
+def runtime(case: Case) -> Joined:
+    """A runtime library of one CUDA major beside a torch of another."""
+    _, cuda = torch_of(case)
+    wanted = case.told.get("major", "")
+    because = []
+    if wanted:
+        because.append(f"the name stands for the runtime of every CUDA {wanted}.x, not for one release")
+    if cuda and wanted:
+        same = str(cuda.major) == wanted
+        said = "of the same major: its runtime is not on the search path" if same else "of another major"
+        because.append(f"torch here is built for CUDA {cuda}, {said}")
+    because += [
+        f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
+    ]
+    return Joined(because=tuple(because))
+
+
+def bitsandbytes(case: Case) -> Joined:
+    """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
+    text = case.told.get("library", "")
+    if not text:
+        return Joined()
+    cuda = version(text)
+    rows = [row for row in case.knowledge.extension("bitsandbytes") if "wheel" in row.comes and cuda in row.cuda]
+    because = []
+    package = case.prefix.package("bitsandbytes") or case.prefix.wheel("bitsandbytes") if case.prefix else None
+    if package:
+        because.append(f"installed is bitsandbytes {package.version}")
+    release = _on_path(case)
+    if release and release != cuda:
+        because.append(
+            f"nvcc {release} on PATH has nothing to do with it: bitsandbytes asks torch.version.cuda, not nvcc"
+        )
+    first = min((row.first for row in rows if row.first), default=None)
+    if first is None:
+        return Joined(because=(*because, f"no release is known that ships the library for CUDA {cuda}"))
+    because.append(f"the library for CUDA {cuda} is shipped from bitsandbytes {first} on")
+    where = f"{quote(case.prefix.path)}/bin/python -m pip" if case.prefix else "python -m pip"
+    return Joined(because=tuple(because), command=f"{where} install 'bitsandbytes>={first}'")
+
+
+def _toolkits(case: Case) -> Iterable[str]:
+    for toolkit in case.facts.toolkits if case.facts else ():
+        where = "on PATH" if toolkit.on_path else f"found by {toolkit.via}"
+        yield f"toolkit {toolkit.release or 'of unknown release'} at {toolkit.path}, {where}"
+
+
+def _on_path(case: Case) -> Version | None:
+    """The X.Y of the nvcc that PATH finds first."""
+    found: FoundToolkit | None = next(
+        (item for item in (case.facts.toolkits if case.facts else ()) if item.on_path and item.release), None
+    )
+    if found is None or found.release is None:
+        return None
+    return version(".".join(found.release.split(".")[:2]))
+
+
+def _without(lacking: Iterable[str]) -> str:
+    names = " ".join(lacking)
+    return f", and lacks {names}" if names else ", and every header package"
+
+
+def _resolve(case: Case) -> str:
+    return f"cuenv resolve {host_words(case.facts)} -o environment.yml".replace("  ", " ")
+
+
+JOINS: dict[str, Callable[[Case], Joined]] = {
+    "bitsandbytes": bitsandbytes,
+    "host_compiler": host_compiler,
+    "mismatch": mismatch,
+    "nvcc_targets": nvcc_targets,
+    "runtime": runtime,
+    "toolchain": toolchain,
+}
+"""The joins of this module by the names that rows give."""

@@ -1,0 +1,67 @@
+"""Why a program that starts fails on this host: its GPUs, its library path, memory and releases, joined with facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cuenv.diagnosis.on_host import Case, Joined, version_in
+from cuenv.host_text import gpu_text
+from cuenv.versions import version
+
+
+def gpus(case: Case) -> Joined:
+    """The GPUs of the host."""
+    return Joined(because=(f"{case.facts.label} has {gpu_text(case.facts)}",) if case.facts and case.facts.gpus else ())
+
+
+def library_path(case: Case) -> Joined:
+    """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
+    entries = case.facts.environment.library_path if case.facts else ()
+    because = tuple(
+        f"LD_LIBRARY_PATH names {entry.path}, which holds {', '.join(entry.libraries[:4])}" for entry in entries
+    )
+    return Joined(because=because)
+
+
+def regression(case: Case) -> Joined:
+    """The DeepSpeed that is installed, or that the log mentions, against the releases that are known to fail."""
+    package = case.prefix.package("deepspeed") or case.prefix.wheel("deepspeed") if case.prefix else None
+    text = package.version if package else case.mentions.get("deepspeed", "")
+    found = version_in(text) if text else None
+    for row in case.knowledge.regression("deepspeed"):
+        if found is None:
+            continue
+        if version(found.public) in row.releases:
+            return Joined(because=(f"deepspeed {found} is one of the releases that are broken so ({row.issue})",))
+        return Joined(because=(f"deepspeed {found} is not one of {', '.join(map(str, row.releases))}",))
+    return Joined()
+
+
+def memory(case: Case) -> Joined:
+    """What the line tells of the memory, and whether fragmentation can be meant."""
+    told = case.told
+    parts = [f"{told[key]} {word}" for key, word in _MEMORY if told.get(key)]
+    because = [f"the line says: {', '.join(parts)}"] if parts else []
+    loose, asked = _mib(told.get("loose")), _mib(told.get("asked"))
+    if loose is not None and asked is not None and loose >= asked:
+        because.append("more is reserved and unused than was asked for: fragmentation")
+        return Joined(because=tuple(because), command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+    return Joined(because=tuple(because))
+
+
+_MEMORY = (("asked", "asked for"), ("total", "on the GPU"), ("free", "free"), ("loose", "reserved but unused"))
+
+
+def _mib(text: str | None) -> float | None:
+    number, _, unit = (text or "").partition(" ")
+    scale = {"GiB": 1024.0, "MiB": 1.0, "KiB": 1 / 1024, "bytes": 0.0}.get(unit)
+    return float(number) * scale if scale is not None and number else None
+
+
+JOINS: dict[str, Callable[[Case], Joined]] = {
+    "gpus": gpus,
+    "library_path": library_path,
+    "memory": memory,
+    "regression": regression,
+}
+"""The joins of this module by the names that rows give."""

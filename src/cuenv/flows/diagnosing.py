@@ -1,0 +1,164 @@
+"""Diagnose a log on a host and in an environment; without a log, say what will fail here and what is fine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuenv.diagnosis.diagnose import Diagnosis, diagnose
+from cuenv.errors import InputError, UsageError
+from cuenv.facts import HostFacts
+from cuenv.flows.check_asked import Asked
+from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.guidance import Guidance
+from cuenv.knowledge import Knowledge
+from cuenv.report import Finding, Report, report
+from cuenv.urls import printable
+from cuenv.world.guidance import load_guidance
+from cuenv.world.prefix import find_prefix
+from cuenv.world.streams import file_blocks, stdin_blocks
+
+STDIN = "-"
+_PIPE = "python train.py 2>&1 | cuenv diagnose -"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosed:
+    """A diagnosis, and the tables that it rests on."""
+
+    diagnosis: Diagnosis
+    guidance: Guidance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What a host and its active environment promise, without a log.
+
+    Attributes:
+        report: what will fail or may; each finding has a code.
+        fine: what is, one line each.
+        shows: for each code the symptoms by which it would show.
+    """
+
+    report: Report
+    fine: tuple[str, ...]
+    shows: dict[str, tuple[str, ...]]
+    facts: HostFacts
+    guidance: Guidance
+
+
+def diagnose_log(log: str, options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> Diagnosed:
+    """Read a log.
+
+    Args:
+        log: a path, or ``-`` for standard input.
+        options: the host that it is from; this machine when none is named.
+        knowledge: the tables.
+        prefix: the environment that it is from.
+
+    Raises:
+        UsageError: the log and a host both want standard input.
+        InputError: the log cannot be read or is empty, or the folder is no environment.
+    """
+    if log == STDIN and STDIN in options.hosts:
+        raise UsageError("the log and --host both ask for standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
+    guidance = load_guidance(knowledge)
+    environment = find_prefix(prefix) if prefix else None
+    facts = host_facts(options, knowledge)
+    blocks = stdin_blocks() if log == STDIN else file_blocks(Path(log))
+    found = diagnose(blocks, guidance.symptoms, knowledge, facts, environment)
+    if not found.size:
+        raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
+    return Diagnosed(diagnosis=found, guidance=guidance)
+
+
+def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> Looked:
+    """Look at a host and at an environment: the one that is named, else the active one, else the lock in this folder.
+
+    Raises:
+        InputError: the named folder is no environment.
+    """
+    from cuenv.flows.check_asked import checked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.machine.findings import machine_findings  # noqa: PLC0415 - as above
+
+    guidance = load_guidance(knowledge)
+    facts = host_facts(options, knowledge)
+    what = _at_hand(options, prefix)
+    found: list[Finding] = []
+    fine: list[str] = []
+    for one in checked(what, options, knowledge) if what else ():
+        found += one.report.findings
+        fine += [f"{check.name}: {check.says}" for check in one.checks if check.status == "ok"]
+    if what is None or what.prefix is None:
+        found += machine_findings(facts, None, knowledge)
+    codes = {finding.code for finding in found}
+    found += () if codes & {"CU409", "CU417"} else _gpus(facts)
+    found += () if "CU232" in codes else _shadows(facts)
+    shows = {item.code: tuple(row.id for row in guidance.symptoms if item.code in row.codes) for item in found}
+    looked = [str(path) for path in (what.lock, what.prefix) if path] if what else []
+    title = f"{facts.label}: {' and '.join(looked) or 'no environment is active, and no lock lies here'}"
+    fine += _fine(facts, found)
+    return Looked(report=report(title, found), fine=tuple(fine), shows=shows, facts=facts, guidance=guidance)
+
+
+def _at_hand(options: HostOptions, prefix: Path | None) -> Asked | None:
+    """The environment that is named; else the lock in this folder, and on the machine at hand what is active."""
+    from cuenv.flows.check_asked import asked  # noqa: PLC0415 - a log needs none of it
+
+    environ = {} if options.given else options.environ
+    try:
+        what = asked(None, environ, prefix=prefix)
+        if prefix is None and what.prefix is not None:
+            find_prefix(what.prefix)
+    except InputError:
+        if prefix is not None:
+            raise
+        return None  # nothing is there, or what the variables name is gone
+    return what
+
+
+def _gpus(facts: HostFacts) -> Iterator[Finding]:
+    for machine in facts.machines:
+        if machine.detected and (machine.driver is None or not machine.gpus):
+            missing = "no NVIDIA driver" if machine.driver is None else "no GPU that the driver shows"
+            inside = f" inside {machine.environment.container}" if machine.environment.container else ""
+            yield Finding(
+                code="CU409",
+                severity="error",
+                subject=machine.label,
+                message=f"{machine.label} has {missing}{inside}: nothing that needs CUDA runs here",
+                evidence=tuple(f"{gap.fact} from {gap.source}: {gap.reason}" for gap in machine.gaps),
+                fix="docker run --gpus all IMAGE" if inside else "cuenv inspect -v",
+            )
+
+
+def _shadows(facts: HostFacts) -> Iterator[Finding]:
+    for machine in facts.machines:
+        for entry in machine.environment.library_path:
+            yield Finding(
+                code="CU312",
+                severity="warning",
+                subject=entry.path,
+                message=f"LD_LIBRARY_PATH names {entry.path}, whose libraries can shadow those of torch",
+                evidence=entry.libraries,
+                fix="unset LD_LIBRARY_PATH",
+            )
+
+
+def _fine(facts: HostFacts, found: Iterable[Finding]) -> Iterator[str]:
+    """What is fine about the host itself: what was known and raised no finding."""
+    from cuenv.host_text import gpu_text  # noqa: PLC0415 - as above
+
+    codes = {finding.code for finding in found}
+    for machine in facts.machines:
+        driver = machine.driver
+        if driver and driver.version and "CU411" not in codes:
+            level = f", which speaks CUDA {driver.cuda}" if driver.cuda else ""
+            yield f"driver: {driver.version}{level}"
+        if machine.gpus:
+            yield f"GPUs: {gpu_text(machine)}"
+        if machine.libc:
+            yield f"C library: {machine.libc.family} {machine.libc.version}"
+    if "CU312" not in codes:
+        yield "LD_LIBRARY_PATH: no CUDA library on it"

@@ -1,0 +1,175 @@
+"""torch's CUDA, as its files say it, against the runtime, the compiler, cuDNN and NCCL that are there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from packaging.version import Version
+
+from cuenv.extensions.rows import Extension
+from cuenv.installed.cuda_files import CudaFiles, CudaLibrary, Header, family, runtime_soname
+from cuenv.installed.packages import pip_command, same_version
+from cuenv.installed.prefix import Prefix
+from cuenv.report import Finding, Severity
+from cuenv.versions import minor, version
+
+_CODES = {"cudnn": "CU213", "nccl": "CU214"}
+_OTHERS = "CU211"
+_NAMES = {"cudart": "the CUDA runtime", "cudnn": "cuDNN", "nccl": "NCCL"}
+_NVIDIA = ("nvidia-cudnn", "nvidia-nccl")
+
+
+def runtime_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
+    """Judge the CUDA of an environment against the torch in it.
+
+    Args:
+        found: what its files say; with a torch that has a CUDA.
+        prefix: where it is.
+        rows: on the libraries that compile with nvcc.
+    """
+    yield from _needed(found, prefix)
+    yield from _release(found)
+    yield from _pinned(found, prefix)
+    yield from _headers(found, prefix)
+    yield from _compiler(found, rows)
+
+
+def _needed(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """Every SONAME of NVIDIA's that torch names is there; another of its family is the wrong one."""
+    there = {library.soname for library in found.libraries}
+    asked = found.needed
+    if found.cuda and not any(family(name) == "cudart" for name in asked):
+        asked = (*asked, runtime_soname(found.cuda)) if _of("cudart", found) else asked
+    for name in asked:
+        if name in there:
+            continue
+        kind = family(name) or name
+        others = _of(kind, found)
+        elsewhere = not others and prefix.kind == "python"
+        has = f"has {', '.join(other.shown for other in others)}" if others else "has none"
+        yield Finding(
+            code=_CODES.get(kind, _OTHERS),
+            severity="info" if elsewhere else "error",
+            subject=name,
+            message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, and the environment {has}",
+            evidence=tuple(other.path for other in others),
+            fix=None if elsewhere else _bring(kind, found, prefix),
+        )
+
+
+def _of(kind: str, found: CudaFiles) -> list[CudaLibrary]:
+    return [library for library in found.libraries if family(library.soname) == kind]
+
+
+def _bring(kind: str, found: CudaFiles, prefix: Prefix) -> str:
+    """What puts a library there: the wheels that torch pins, or conda's solver with torch as it is."""
+    if found.by_pip:
+        wanted = [f"{name}=={number}" for name, number in found.requires if kind.lower() in name.replace("-", "")]
+        wanted = wanted or [f"{name}=={number}" for name, number in found.requires]
+        return pip_command(prefix, "install", *(wanted or [f"torch=={found.torch}"]))
+    return shlex.join(["conda", "install", "-p", prefix.path, "--force-reinstall", f"pytorch={found.torch}"])
+
+
+def _release(found: CudaFiles) -> Iterator[Finding]:
+    """The runtime is not older than the CUDA that torch was built with."""
+    for library in _of("cudart", found):
+        release = number_of(library.version)
+        if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
+            yield Finding(
+                code="CU211",
+                severity="warning",
+                subject=library.soname,
+                message=f"torch {found.torch} was built with CUDA {found.cuda}, and {library.shown} is older",
+                evidence=(library.path,),
+            )
+
+
+def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """NVIDIA's wheels are those that torch's own METADATA pins."""
+    have = {wheel.name: wheel.version for wheel in prefix.wheels} if found.by_pip else {}
+    other: dict[str, list[tuple[str, str, str]]] = {}
+    for name, number in found.requires:
+        mine = have.get(name)
+        if mine is not None and not same_version(mine, number):
+            kind = next((item.removeprefix("nvidia-") for item in _NVIDIA if name.startswith(item)), "")
+            other.setdefault(_CODES.get(kind, _OTHERS), []).append((name, number, mine))
+    for code, rows in other.items():
+        name, number, mine = rows[0]
+        more = f"; {len(rows) - 1} more of NVIDIA's wheels are not those it pins" if len(rows) > 1 else ""
+        yield Finding(
+            code=code,
+            severity="warning",
+            subject=name,
+            message=f"torch {found.torch} pins {name} {number}, and {mine} is installed{more}",
+            evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
+            fix=pip_command(prefix, "install", "--no-deps", *(f"{name}=={number}" for name, number, _ in rows)),
+        )
+
+
+def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """A header newer than its library lets through what the library does not have."""
+    for header in found.headers:
+        releases = {release: item for item in _of(header.family, found) if (release := number_of(item.version))}
+        newest = max(releases, default=None)
+        if newest and header.version.release[:2] > newest.release[:2]:
+            yield Finding(
+                code=_CODES.get(header.family, _OTHERS),
+                severity="warning",
+                subject=header.family,
+                message=f"the header of {_NAMES[header.family]} is of {header.version}, the library of {newest}: "
+                "what is compiled here may need what the library does not have",
+                evidence=(header.path, releases[newest].path),
+                fix=_same_release(header, prefix) if prefix.kind == "conda" else None,
+            )
+
+
+def _same_release(header: Header, prefix: Prefix) -> str:
+    names = ("libcudnn", "cudnn") if header.family == "cudnn" else (header.family,)
+    name = next((item for item in names if prefix.package(item)), names[0])
+    return shlex.join(["conda", "install", "-p", prefix.path, f"{name}={minor(header.version)}.*"])
+
+
+def _compiler(found: CudaFiles, rows: Iterable[Extension]) -> Iterator[Finding]:
+    """The compiler is of torch's major, and of a minor that the libraries which compare the two accept."""
+    if found.nvcc is None or found.cuda is None:
+        return
+    nvcc, path = minor(found.nvcc[0]), found.nvcc[1]
+    if nvcc.major != found.cuda.major:
+        text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch refuses to build an extension across majors"
+        yield _nvcc_finding("error", "nvcc", text, path, found.cuda)
+        return
+    refused = False
+    installed = dict(found.extensions)
+    for row in rows:
+        release = number_of(installed.get(row.package))
+        if row.nvcc and release and row.covers(release) and row.refuses(found.cuda, nvcc):
+            refused = True
+            text = f"{row.package} {release} refuses nvcc {nvcc} beside a torch of CUDA {found.cuda}"
+            yield _nvcc_finding("error", row.package, text, path, found.cuda)
+    if nvcc != found.cuda and not refused:
+        text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch only warns of another minor"
+        yield _nvcc_finding("info", "nvcc", text, path, None)
+
+
+def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, cuda: Version | None) -> Finding:
+    fix = f"take nvcc of CUDA {cuda}: conda install cuda-nvcc={cuda}" if cuda else None
+    return Finding(code="CU212", severity=severity, subject=subject, message=text, evidence=(path,), fix=fix)
+
+
+def number_of(text: str | None) -> Version | None:
+    """The version that a record says; ``None`` for what is none."""
+    try:
+        return version(text) if text else None
+    except ValueError:
+        return None
+
+
+def runtime_line(found: CudaFiles) -> str:
+    """What is there, in one line."""
+    parts = []
+    for kind in ("cudart", "cudnn", "nccl"):
+        copies = list(dict.fromkeys(library.shown for library in _of(kind, found)))
+        parts.append(", ".join(copies) if copies else f"no {_NAMES[kind].removeprefix('the ')}")
+    parts.append(f"nvcc {found.nvcc[0]}" if found.nvcc else "no nvcc")
+    return f"torch {found.torch} with CUDA {found.cuda}: {', '.join(parts)}"

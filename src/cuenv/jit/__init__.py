@@ -1,0 +1,1 @@
+"""Building CUDA extensions on first use: what a build wants, finds, and is told."""

@@ -1,0 +1,54 @@
+"""The commands that mend an environment for builds: conda's, pip's, or the hook of cuenv."""
+
+from __future__ import annotations
+
+import shlex
+
+from cuenv.installed.prefix import Prefix
+from cuenv.jit.wants import wheel_of
+from cuenv.versions import version
+
+
+def hook(prefix: Prefix) -> str:
+    """What tells builds where CUDA lies: the hook, or for an environment without activation scripts its lines."""
+    where = shlex.quote(prefix.path)
+    return (
+        f"cuenv hook --prefix {where}" if prefix.kind == "conda" else f'eval "$(cuenv hook --prefix {where} --print)"'
+    )
+
+
+def get_nvcc(prefix: Prefix) -> str:
+    """What installs nvcc."""
+    if prefix.kind == "conda":
+        version_pin = prefix.package("cuda-version")
+        return install(prefix, "cuda-nvcc", *([f"cuda-version={version_pin.version}"] if version_pin else []))
+    cuda = _wheels_cuda(prefix)
+    toolkit = f"install a CUDA {cuda or ''} toolkit".replace("  ", " ") + " and export CUDA_HOME=DIR"
+    # The wheels for CUDA 11 and 12 hold ptxas alone.
+    return toolkit if cuda and cuda < 13 else f"{_pip(prefix)} 'nvidia-cuda-nvcc>=13', or {toolkit}"
+
+
+def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
+    """What installs a conda package, or the wheel that holds the same for a CUDA major."""
+    if package is None:
+        return None
+    if prefix.kind == "conda":
+        return install(prefix, package)
+    return f"{_pip(prefix)} {package if package == 'ninja' else wheel_of(package, cuda or _wheels_cuda(prefix))}"
+
+
+def _wheels_cuda(prefix: Prefix) -> int | None:
+    """The CUDA major of the environment's wheels, by the suffix of those of NVIDIA."""
+    runtime = prefix.wheel("nvidia-cuda-runtime")
+    if runtime:
+        return version(runtime.version).major
+    return 12 if prefix.wheel("nvidia-cuda-runtime-cu12") else None
+
+
+def install(prefix: Prefix, *specs: str) -> str:
+    """What installs conda packages."""
+    return shlex.join(["conda", "install", "-p", prefix.path, *specs])
+
+
+def _pip(prefix: Prefix) -> str:
+    return f"{shlex.quote(prefix.path)}/bin/python -m pip install"

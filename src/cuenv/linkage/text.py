@@ -1,0 +1,85 @@
+"""The words of the linkage findings: paths, counts, and commands to copy."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from dataclasses import replace as changed
+
+from cuenv.binary.loader import Loaded
+from cuenv.linkage.opening import Ground, stem_of
+from cuenv.report import Finding
+
+
+def short(path: str, ground: Ground) -> str:
+    """A file's path, from the environment or its site-packages on where it lies in them."""
+    text = posixpath.normpath(path)
+    text = text.removeprefix(f"{ground.prefix}/") if ground.inside(text) else text
+    text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
+    return text if text.isprintable() else repr(text)
+
+
+def more(askers: list[Loaded]) -> str:
+    """How many further files are concerned, for the end of a sentence."""
+    others = len({asker.path for asker in askers}) - 1
+    return f" (and {others} more)" if others else ""
+
+
+def count(names: list[str]) -> str:
+    """How many further names there are, for the end of a sentence."""
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+def distribution(path: str) -> str:
+    """The distribution that holds a file of site-packages, by its first folder."""
+    return path.split("/", 1)[0].split(".", 1)[0].replace("_", "-")
+
+
+def again(owner: str, ground: Ground) -> str | None:
+    """What brings a build of a distribution for the torch that is here."""
+    if not owner:
+        return None
+    if owner in ground.installed:
+        return f"conda install -p {shlex.quote(ground.prefix)} --force-reinstall {owner}"
+    built = "--force-reinstall --no-deps --no-build-isolation --no-cache-dir"
+    return f"python -m pip install {built} {shlex.quote(owner)}"
+
+
+def install(name: str, ground: Ground) -> str | None:
+    """What brings a library; ``None`` when no row says which package does."""
+    package = ground.packages.get(stem_of(name))
+    if not package:
+        return None
+    if ground.conda:
+        return f"conda install -p {shlex.quote(ground.prefix)} {package}"
+    return f"python -m pip install --force-reinstall --no-deps --upgrade {package}"
+
+
+def replace(name: str, winner: Loaded, ground: Ground) -> str | None:
+    """What makes another file win."""
+    return install(name, ground) if ground.inside(winner.path) else unset(winner.via, winner)
+
+
+def unset(via: str, winner: Loaded) -> str | None:
+    """What takes a library out of the search again; ``None`` when no variable put it there."""
+    if via == "LD_LIBRARY_PATH":
+        return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
+    return "unset LD_PRELOAD" if via == "LD_PRELOAD" else None
+
+
+def printable(finding: Finding) -> Finding:
+    """The finding with what does not print escaped: names in a binary or a folder can hold anything."""
+    return changed(
+        finding,
+        subject=_escaped(finding.subject),
+        message=_escaped(finding.message),
+        evidence=tuple(map(_escaped, finding.evidence)),
+        fix=_escaped(finding.fix) if finding.fix else None,
+    )
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

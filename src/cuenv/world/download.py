@@ -1,0 +1,253 @@
+"""Fetching files whose hashes are known: what was begun goes on, what fails for the moment is tried again.
+
+A file grows as ``NAME.part`` and takes its name when its hash is right, so a file that has its name is whole. The hash
+alone decides: a server may drop, truncate, lie about lengths or ignore ``Range``, and the answer is right or an error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock
+
+from cuenv.errors import ChannelError, HashError, OutsideError
+from cuenv.world.connection import Again, Connection
+from cuenv.world.files import is_file, shown, why
+from cuenv.world.places import Place, place_of
+from cuenv.world.sources import Sources
+
+JOBS = 4
+_CHUNK = 1 << 20
+_PROGRESS_BYTES = 1 << 18
+"""Bytes that make an attempt that broke off count as none."""
+_LONGEST = 120.0
+"""Seconds that a server may ask to wait before the next attempt."""
+_TICK = 0.2
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A file to have.
+
+    Attributes:
+        url: canonical; where it is really read is said by the `Sources`.
+        path: where it shall lie.
+        seeds: files that may hold the same bytes already.
+    """
+
+    url: str
+    path: Path
+    sha256: str | None
+    md5: str | None = None
+    seeds: tuple[Path, ...] = ()
+
+
+@dataclass(slots=True)
+class _Count:
+    """What all workers have done so far, and whether they shall stop."""
+
+    files: int = 0
+    size: int = 0
+    stop: Event = field(default_factory=Event)
+    lock: Lock = field(default_factory=Lock)
+
+    def add(self, size: int) -> None:
+        with self.lock:
+            self.size += size
+
+
+def fetch(
+    wanted: Sequence[Wanted],
+    sources: Sources,
+    *,
+    logins: Mapping[str, tuple[str, str]] | None = None,
+    jobs: int = JOBS,
+    progress: Progress | None = None,
+) -> None:
+    """Have every file at its path, with its hash right.
+
+    Args:
+        wanted: files; those that lie there already are hashed and stay.
+        sources: mirrors, proxies, certificates, whether the network may be used.
+        logins: user and password by scheme and host: ``https://index.example.com``.
+        jobs: files fetched at the same time.
+        progress: told how far it is.
+
+    Raises:
+        ChannelError: a file cannot be had.
+        HashError: what a server sends, or a folder holds, is not what the hash says.
+        OutsideError: it cannot be written.
+    """
+    count, began = _Count(), time.monotonic()
+    pool = ThreadPoolExecutor(max(1, jobs), thread_name_prefix="cuenv-fetch")
+    connection = Connection(sources, logins or {})
+    todo = {pool.submit(_have, item, connection, count) for item in wanted}
+    try:
+        while todo:
+            done, todo = wait(todo, timeout=_TICK, return_when=FIRST_EXCEPTION)
+            count.files += len(done)
+            for future in done:
+                _raise(future)
+            if progress:
+                progress(_line(count, len(wanted), time.monotonic() - began))
+    except BaseException:
+        count.stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _raise(future: Future[None]) -> None:
+    error = future.exception()
+    if isinstance(error, OSError):
+        name = f"{shown(error.filename)}: " if error.filename else ""
+        raise OutsideError(f"cannot write {name}{why(error)}", hint="df -h; ls -ld the folder") from error
+    if error:
+        raise error
+
+
+def _line(count: _Count, total: int, seconds: float) -> str:
+    speed = f", {_human(int(count.size / seconds))}/s" if seconds > 1 else ""
+    return f"fetching {min(count.files + 1, total)} of {total}: {_human(count.size)}{speed}"
+
+
+def _human(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def digest(path: Path, kind: str) -> str:
+    """The hash of a file, as hex.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    total = hashlib.new(kind, usedforsecurity=False)
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            total.update(chunk)
+    return total.hexdigest()
+
+
+def differs(path: Path, item: Wanted) -> str | None:
+    """How a file is not what it should be: ``its sha256 is X, expected Y``; ``None`` when it is.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    for kind, expected in (("sha256", item.sha256), ("md5", item.md5)):
+        if expected:
+            found = digest(path, kind)
+            return None if found == expected else f"its {kind} is {found}, the lock says {expected}"
+    return "the lock has no hash of it"
+
+
+def _have(item: Wanted, connection: Connection, count: _Count) -> None:
+    if count.stop.is_set() or (is_file(item.path) and differs(item.path, item) is None):
+        return
+    item.path.parent.mkdir(parents=True, exist_ok=True)
+    place = place_of(item.url, connection.sources)
+    with _part(item.path) as part:
+        if not any(is_file(seed) and _copy(seed, item, part, count) is None for seed in item.seeds):
+            _get(place, item, part, connection, count)
+        part.replace(item.path)
+
+
+@contextmanager
+def _part(end: Path) -> Iterator[Path]:
+    """The growing file beside its end, locked; another process that fetches the same gets a name of its own."""
+    path = end.with_name(f"{end.name}.part")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            path = path.with_name(f"{path.name}-{os.getpid()}")
+            path.unlink(missing_ok=True)
+        yield path
+    finally:
+        os.close(handle)
+        with suppress(OSError):
+            if path.stat().st_size == 0:
+                path.unlink()
+
+
+def _copy(source: Path, item: Wanted, part: Path, count: _Count) -> str | None:
+    """Copy a local file; how it is not what it should be, or ``None``."""
+    with source.open("rb") as reader, part.open("wb") as writer:
+        while chunk := reader.read(_CHUNK):
+            if count.stop.is_set():
+                raise ChannelError("stopped")
+            writer.write(chunk)
+            count.add(len(chunk))
+    wrong = differs(part, item)
+    if wrong:
+        part.unlink()
+    return wrong
+
+
+def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
+    """Fill the growing file from a folder or the network."""
+    if place.path is not None:
+        _get_here(place.path, item, part, count)
+        return
+    if connection.sources.offline:
+        raise ChannelError(f"offline, and {item.path.name} is not here", hint="once without --offline")
+    begun = part.stat().st_size > 0 if part.exists() else False
+    _grow(place, part, connection, count)
+    wrong = differs(part, item)
+    if wrong and begun:  # what an earlier run left may have been something else: once more, from nothing
+        part.unlink()
+        _grow(place, part, connection, count)
+        wrong = differs(part, item)
+    if wrong:
+        part.unlink()
+        raise HashError(f"{place.shown}: {wrong}", hint="it is not what was locked: lock again, or ask who changed it")
+
+
+def _get_here(path: Path, item: Wanted, part: Path, count: _Count) -> None:
+    try:
+        wrong = _copy(path, item, part, count)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise ChannelError(f"{shown(path)}: {why(error)}", hint="copy it from its channel again") from error
+    if wrong:
+        raise HashError(f"{shown(path)}: {wrong}", hint="copy it from its channel again")
+
+
+def _grow(place: Place, part: Path, connection: Connection, count: _Count) -> None:
+    """Let the file grow to its end; what broke off goes on, and a server without progress is given up."""
+    failed = 0
+    while True:
+        before = part.stat().st_size if part.exists() else 0
+        try:
+            for size in _append(place, part, connection):
+                count.add(size)
+                if count.stop.is_set():
+                    raise ChannelError("stopped")
+        except Again as error:
+            grown = (part.stat().st_size if part.exists() else 0) - before
+            failed = 0 if grown >= _PROGRESS_BYTES else failed + 1
+            if failed > connection.sources.retries:
+                raise ChannelError(f"{place.shown}: {error}", hint="run it again: what is there is kept") from error
+            count.stop.wait(min(error.wait if error.wait is not None else 0.25 * 2**failed, _LONGEST))
+        else:
+            return
+
+
+def _append(place: Place, part: Path, connection: Connection) -> Iterator[int]:
+    """Let the growing file grow by what it lacks; the bytes that each step added."""
+    have = part.stat().st_size if part.exists() else 0
+    with connection.open(place, have) as (start, chunks), part.open("r+b" if have else "wb") as writer:
+        writer.seek(start)
+        writer.truncate()
+        for chunk in chunks:
+            writer.write(chunk)
+            yield len(chunk)

@@ -1,0 +1,155 @@
+"""Every command on the pages of docs/ does what the page says: run on recorded hosts and the sample channel."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from cuenv.cli.main import COMMANDS
+from cuenv.world.record import SHIPPED
+from cuenv.world.sample import write_sample
+from doc_pages import RUN, Step, commands, given, steps
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+TASKS = [name for name, text in PAGES.items() if text.startswith(RUN)]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+@pytest.fixture(scope="module")
+def mirrors(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The sample channels, as the variable CUENV_MIRROR names them."""
+    folder = tmp_path_factory.mktemp("channels")
+    return ",".join(f"{mirror.origin}={mirror.target}" for mirror in write_sample(folder, "linux-64"))
+
+
+@pytest.fixture
+def shell(tmp_path: Path, mirrors: str) -> dict[str, str]:
+    """The variables of a shell in which ``cuenv`` is this one, and channels are the sample."""
+    program = tmp_path / "bin" / "cuenv"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m cuenv "$@"\n')
+    program.chmod(0o755)
+    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache"), "NO_COLOR": "1", "CONDARC": os.devnull}
+    path = f"{program.parent}:/usr/bin:/bin"
+    return {**kept, **home, "PATH": path, "CUENV_MIRROR": mirrors}
+
+
+@pytest.mark.parametrize("page", TASKS)
+def test_a_page_does_what_it_says(tmp_path: Path, shell: dict[str, str], page: str) -> None:
+    folder, status = tmp_path / "here", 0
+    folder.mkdir()
+    for step in steps(PAGES[page]):
+        if step.kind == "machine":
+            shell["CUENV_HOST"] = step.name
+        elif step.kind == "given":
+            name, host = given(step.name)
+            shutil.copy(SHIPPED / f"{host}.json", folder / name)
+        elif step.kind == "file":
+            (folder / step.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / step.name).write_text("\n".join([*step.lines, ""]), encoding="utf-8")
+        elif step.name == "echo $?":
+            assert step.lines == [str(status)], f"{page}: after the last command $? is {status}"
+            status = 0
+        elif step.kind == "run":
+            assert status == 0, f"{page}: before {step.name!r} the exit code is {status}: show it with 'echo $?'"
+            done = subprocess.run(
+                ["bash", "-c", step.name],
+                cwd=folder,
+                env=shell,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            status, printed = done.returncode, done.stderr + done.stdout
+            assert "Traceback" not in printed
+            for line in step.lines:
+                assert line in printed.splitlines(), f"{page}: {step.name}\n{printed}"
+    assert status == 0, f"{page}: the last exit code is {status}: show it with 'echo $?'"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
+    found = commands(PAGES[page])
+    found += [text for text in re.findall(r"`(cuenv [^`]+)`", PAGES[page]) if "[" not in text]
+    for text in found:
+        for words in cuenv_words(text):
+            parsed(words, text)
+
+
+def cuenv_words(text: str) -> list[list[str]]:
+    """The words after each ``cuenv`` of a line for the shell, up to where another command begins."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.wordchars += "*=:,+@%$![]{}#"
+    found: list[list[str]] = []
+    inside = False
+    for word in lexer:
+        if word == "cuenv":
+            found.append([])
+            inside = True
+        elif re.fullmatch(r"[|;&<>()]+", word):
+            inside = False
+        elif inside:
+            found[-1].append(word)
+    return found
+
+
+def parsed(words: list[str], text: str) -> None:
+    """Hold a command, its subcommand and its options to those that there are."""
+    if not words or words[0].startswith("-"):
+        return
+    assert words[0] in COMMANDS, text
+    command = importlib.import_module(f"cuenv.cli.{words[0].replace('-', '_')}").command
+    rest = words[1:]
+    if rest and isinstance(command, click.Group) and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    elif rest and words[0] == "kb" and rest[0] in ("audit", "learn"):
+        command = importlib.import_module(f"cuenv.cli.knowledge.{rest.pop(0)}").command
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
+    for word in rest:
+        if word.startswith("-") and word != "-":
+            assert word.partition("=")[0] in known, f"{text}: there is no {word}"
+
+
+@pytest.mark.parametrize("text", ["$ cuenv resolv", "`cuenv lock --colour`", "$ true && cuenv profile list --all"])
+def test_a_command_that_is_none_is_found(text: str) -> None:
+    for words in cuenv_words(text.strip("`$ ")):
+        with pytest.raises(AssertionError):
+            parsed(words, text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for target, anchor in LINK.findall(PAGES[page]):
+        if "://" in target:
+            continue
+        path = (DOCS / target).resolve() if target else DOCS / page
+        assert path.exists(), target
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_the_index_names_every_page_and_the_readme_the_index() -> None:
+    linked = {target for target, _ in LINK.findall(PAGES["README.md"])}
+    assert linked >= set(PAGES) - {"README.md"}
+    assert "(docs/README.md)" in (DOCS.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_a_page_shows_is_compared() -> None:
+    """The marks do what they say: nothing is read where it should be run."""
+    text = "```console\n$ cuenv kb\nx\n```\n<!-- needs: a GPU -->\n```console\n$ cuenv inspect\n```\n"
+    assert steps(text) == [Step(kind="run", name="cuenv kb", lines=["x"]), Step(kind="read", name="cuenv inspect")]
+    kinds = [step.kind for name in TASKS for step in steps(PAGES[name])]
+    assert kinds.count("run") > 3 * kinds.count("read")

@@ -1,0 +1,314 @@
+"""Fetching: servers that drop, truncate, lie, are busy or send something else; the hash decides."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cuenv.errors import ChannelError, HashError, InputError, OutsideError
+from cuenv.world.download import Wanted, fetch
+from cuenv.world.sources import Mirror, Sources
+
+DATA = bytes(range(256)) * 4096
+HASH = hashlib.sha256(DATA).hexdigest()
+ORIGIN = "https://conda.example.com"
+
+
+@dataclass
+class Web:
+    """A server whose answers are written by the test, one function for each request in turn; the last one stays."""
+
+    url: str = ""
+    turns: list[Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=list)
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+@contextmanager
+def web(*turns: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Web]:
+    state = Web(turns=list(turns))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            headers = self.headers
+            state.asked.append((self.path, headers.get("Range", ""), headers.get("Authorization", "")))
+            turn = state.turns.pop(0) if len(state.turns) > 1 else state.turns[0]
+            turn(self)
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:
+                self.close_connection = True  # the client went away, which is its right
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def send(
+    handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, *, says: int | None = None, **more: str
+) -> None:
+    handler.send_response(status)
+    handler.send_header("Content-Length", str(len(body) if says is None else says))
+    for name, text in more.items():
+        handler.send_header(name.replace("_", "-"), text)
+    handler.end_headers()
+    handler.wfile.write(body)
+    handler.wfile.flush()
+
+
+def begin(handler: BaseHTTPRequestHandler) -> int:
+    found = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
+    return int(found[1]) if found else 0
+
+
+def whole(handler: BaseHTTPRequestHandler) -> None:
+    """As servers should: from the byte that was asked for."""
+    start = begin(handler)
+    if start >= len(DATA):
+        send(handler, b"", 416, Content_Range=f"bytes */{len(DATA)}")
+    elif start:
+        send(handler, DATA[start:], 206, Content_Range=f"bytes {start}-{len(DATA) - 1}/{len(DATA)}")
+    else:
+        send(handler, DATA)
+
+
+def without_ranges(handler: BaseHTTPRequestHandler) -> None:
+    send(handler, DATA)
+
+
+def drops(at: int) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Breaks off after some bytes of what was asked for."""
+
+    def turn(handler: BaseHTTPRequestHandler) -> None:
+        start = begin(handler)
+        rest = DATA[start:]
+        if start:
+            where = f"bytes {start}-{len(DATA) - 1}/{len(DATA)}"
+            send(handler, rest[:at], 206, says=len(rest), Content_Range=where)
+        else:
+            send(handler, rest[:at], says=len(rest))
+        handler.close_connection = True
+
+    return turn
+
+
+def status(code: int, **more: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    return lambda handler: send(handler, b"no", code, says=2, **more)
+
+
+def get(folder: Path, server: Web, *, retries: int = 2, sha256: str | None = HASH, **more: object) -> Path:
+    target = str(more.pop("target", server.url))
+    path = folder / "a" / "file.conda"
+    sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=target),), retries=retries, **more)  # type: ignore[arg-type]  # few fields
+    fetch([Wanted(url=f"{ORIGIN}/file.conda", path=path, sha256=sha256, md5=None)], sources)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+
+
+GOOD = {
+    "a good server": ((whole,), 1),
+    "one that breaks off twice": ((drops(300_000), drops(300_000), whole), 3),
+    "one that breaks off and knows no ranges": ((drops(300_000), without_ranges), 2),
+    "one that says too much": ((lambda handler: send(handler, DATA, says=len(DATA) + 9), whole), 2),
+    "one that is busy": ((status(429, Retry_After="0"), status(503, Retry_After="0"), whole), 3),
+    "one that is busy till a date": ((status(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT"), whole), 2),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_right_bytes_come_from(name: str, tmp_path: Path) -> None:
+    turns, count = GOOD[name]
+    with web(*turns) as server:
+        path = get(tmp_path, server)
+    assert path.read_bytes() == DATA
+    assert [item.name for item in path.parent.iterdir()] == ["file.conda"]
+    assert len(server.asked) == count
+
+
+BAD = {
+    "gone": ((status(404),), ChannelError, "the server answers 404"),
+    "a login": ((status(401),), ChannelError, "401: it wants a login"),
+    "always busy": ((status(503, Retry_After="0"),), ChannelError, "the server answers 503"),
+    "always breaks off": ((drops(10),), ChannelError, "ChunkedEncodingError|ConnectionError"),
+    "other bytes": ((lambda handler: send(handler, DATA[::-1]),), HashError, "its sha256 is [0-9a-f]{64}, the lock"),
+    "too few, and says so": ((lambda handler: send(handler, DATA[:-1]),), HashError, "its sha256 is"),
+    "too many": ((lambda handler: send(handler, DATA + b"x"),), HashError, "its sha256 is"),
+    "another range": ((drops(300_000), status(206, Content_Range="bytes 9999999-")), ChannelError, "answers 206"),
+    "a page that says all is well": ((lambda handler: send(handler, b"<html>log in</html>"),), HashError, "sha256"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_clear_error_and_no_file_from(name: str, tmp_path: Path) -> None:
+    turns, kind, words = BAD[name]
+    with web(*turns) as server, pytest.raises(kind, match=words) as caught:
+        get(tmp_path, server, retries=1)
+    assert "file.conda" in caught.value.message
+    assert not (tmp_path / "a" / "file.conda").exists()
+
+
+def test_what_was_begun_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    with web(drops(200_000)) as server, pytest.raises(ChannelError, match="file"):
+        get(tmp_path, server, retries=0)
+    part = tmp_path / "a" / "file.conda.part"
+    have = part.stat().st_size
+    assert 0 < have <= 200_000
+    with web(whole) as server:
+        get(tmp_path, server)
+        assert server.asked[0][1] == f"bytes={have}-"
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("size", [10, len(DATA), len(DATA) + 10])
+def test_what_an_earlier_run_left_of_another_file_is_thrown_away(tmp_path: Path, size: int) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file.conda.part").write_bytes(b"z" * size)
+    with web(whole) as server:
+        assert get(tmp_path, server).read_bytes() == DATA
+
+
+def test_a_whole_part_is_taken_without_a_byte(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file.conda.part").write_bytes(DATA)
+    with web(whole) as server:
+        assert get(tmp_path, server).read_bytes() == DATA
+        assert server.asked == [("/file.conda", f"bytes={len(DATA)}-", "")]
+        get(tmp_path, server)
+        assert len(server.asked) == 1
+
+
+def test_a_wait_is_as_long_as_the_server_asks(tmp_path: Path) -> None:
+    with web(status(429, Retry_After="1"), whole) as server:
+        began = time.monotonic()
+        get(tmp_path, server)
+        assert time.monotonic() - began >= 1
+
+
+def test_a_password_reaches_its_host_alone_and_no_message(tmp_path: Path) -> None:
+    with web(whole) as other, web(lambda handler: send(handler, b"", 302, Location=f"{other.url}/x")) as server:
+        get(tmp_path, server, target=server.url.replace("://", "://me:hunter2@"))
+        assert server.asked[0][2].startswith("Basic ")
+        assert other.asked[0][2] == ""
+    with web(status(404)) as server, pytest.raises(ChannelError) as caught:
+        get(tmp_path / "b", server, target=server.url.replace("://", "://me:hunter2@"))
+    assert "hunter2" not in str(caught.value.message)
+    with web(whole) as server, pytest.raises(InputError, match="certificates are not checked"):
+        get(tmp_path / "c", server, target=server.url.replace("://", "://me:hunter2@"), verify=False)
+
+
+def test_offline_asks_nobody(tmp_path: Path) -> None:
+    with web(whole) as server, pytest.raises(ChannelError, match=r"offline, and file\.conda is not here"):
+        get(tmp_path, server, offline=True)
+    assert server.asked == []
+
+
+def test_a_file_without_hash_is_never_taken(tmp_path: Path) -> None:
+    with web(whole) as server, pytest.raises(HashError, match="the lock has no hash of it"):
+        get(tmp_path, server, sha256=None)
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(ChannelError, match="ConnectionError"):
+        get(tmp_path, Web(), retries=0, target="http://127.0.0.1:9")
+
+
+def test_several_at_once_and_how_far_it_is(tmp_path: Path) -> None:
+    told: list[str] = []
+    with web(whole) as server:
+        sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=server.url),))
+        wanted = [Wanted(url=f"{ORIGIN}/{n}.conda", path=tmp_path / str(n), sha256=HASH) for n in range(20)]
+        fetch(wanted, sources, jobs=8, progress=told.append)
+    assert {item.path.read_bytes() for item in wanted} == {DATA}
+    assert re.match(r"fetching 20 of 20: 2[01]\.\d MB", told[-1])
+
+
+def test_a_folder_is_hashed_like_a_server(tmp_path: Path) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "file.conda").write_bytes(DATA[:-1])
+    with pytest.raises(HashError, match=r"mirror/file\.conda: its sha256 is"):
+        get(tmp_path, Web(), target=str(tmp_path / "mirror"))
+    (tmp_path / "mirror" / "file.conda").unlink()
+    with pytest.raises(ChannelError, match=r"mirror/file\.conda: no such file"):
+        get(tmp_path, Web(), target=str(tmp_path / "mirror"))
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys\nfrom pathlib import Path\nfrom cuenv.errors import OutsideError\n"
+        "from cuenv.world.download import Wanted, fetch\nfrom cuenv.world.sources import Sources\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))\n"
+        f"item = Wanted(url={(tmp_path / 'big').as_uri()!r}, path=Path({str(tmp_path / 'out')!r}), sha256={HASH!r})\n"
+        "try:\n    fetch([item], Sources())\nexcept OutsideError as error:\n    print(error.message)\n"
+    )
+    (tmp_path / "big").write_bytes(DATA)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cannot write" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_not_ours_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with web(whole) as server, pytest.raises(OutsideError, match=r"cannot write .*/a: "):
+        get(tmp_path, server)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_leaves_a_part_and_no_file(tmp_path: Path, sent: signal.Signals) -> None:
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom cuenv.world.download import Wanted, fetch\n"
+        "from cuenv.world.sources import Sources\n"
+        f"item = Wanted(url=sys.argv[1], path=Path({str(tmp_path / 'out')!r}), sha256={HASH!r})\n"
+        "try:\n    fetch([item], Sources())\nexcept KeyboardInterrupt:\n    os._exit(130)\n"
+    )
+    reached = threading.Event()
+
+    def stalls(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(DATA)))
+        handler.end_headers()
+        handler.wfile.write(DATA[:600_000])
+        handler.wfile.flush()
+        reached.set()
+        child.wait(20)
+        handler.close_connection = True
+
+    with web(stalls) as server:
+        environ = {**os.environ, "NO_PROXY": "*"}
+        child = subprocess.Popen([sys.executable, "-c", code, f"{server.url}/out"], env=environ)
+        assert reached.wait(20)
+        while not (tmp_path / "out.part").exists() or (tmp_path / "out.part").stat().st_size < 262_144:
+            time.sleep(0.01)
+        child.send_signal(sent)
+        assert child.wait(20) in (130, -signal.SIGKILL)
+    assert not (tmp_path / "out").exists()
+    assert (tmp_path / "out.part").read_bytes() == DATA[: (tmp_path / "out.part").stat().st_size]

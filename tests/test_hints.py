@@ -1,0 +1,91 @@
+"""Every error that a user can meet says what to do: read from the source, so that a new one is not forgotten."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cuenv
+from cuenv import errors
+from cuenv.cli.main import COMMANDS
+
+SOURCE = Path(cuenv.__file__).parent
+RAISED = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.CuenvError)}
+
+WITHOUT = {
+    # What is wrong with a text: the message names the line and what stands there, and that is what to change.
+    "formats/dockerfile.py": 2,
+    "formats/json_marks.py": 1,
+    "formats/yaml_read.py": 3,
+    "flows/linting.py": 1,
+    "formats/yaml_write.py": 1,
+    # Names and values of a lock that a container or a workflow cannot hold: the message says which.
+    "formats/dockerfile_words.py": 2,
+    "formats/workflow_yml.py": 1,
+    # Caught where it is raised, and told with a hint.
+    "world/recording.py": 1,
+    # Tables that ship, and what uv and a probe of ours write: not a user's to change.
+    "formats/probe_answer.py": 1,
+    "formats/pylock.py": 1,
+    "table_reading.py": 1,
+    # What the one thread that failed tells the others: it is caught, and the failure itself is told.
+    "world/download.py": 2,
+    # A crash of rattler, and records that it does not take: nothing that a user could change is known.
+    "world/channels.py": 1,
+    "world/records.py": 1,
+    "world/solve.py": 1,
+}
+"""How many errors of a module have no hint, and why."""
+
+
+def without_hint(tree: ast.Module) -> Iterator[ast.Call]:
+    """Each error of ours that is made without saying what to do."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (
+            (isinstance(node.func, ast.Name) and node.func.id in RAISED)
+            or ast.unparse(node.func).endswith("faults.check")
+        ):
+            hint = next((word.value for word in node.keywords if word.arg == "hint"), None)
+            if hint is None or (isinstance(hint, ast.Constant) and not hint.value):
+                yield node
+
+
+def test_every_error_has_a_hint() -> None:
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        bare = list(without_hint(ast.parse(path.read_text(encoding="utf-8"))))
+        if bare:
+            found[path.relative_to(SOURCE).as_posix()] = [f"line {node.lineno}: {ast.unparse(node)}" for node in bare]
+    assert len(RAISED) >= 6
+    assert {name: len(bare) for name, bare in found.items()} == WITHOUT, found
+
+
+def test_the_commands_of_hints_exist() -> None:
+    names = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "hint":
+                names += re.findall(r"\bcuenv ([a-z-]+)", ast.unparse(node.value))
+    assert len(names) > 50
+    assert set(names) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("raise UsageError('x')", 1),
+        ("raise InputError('x', hint=None) from error", 1),
+        ("return OutsideError('x', hint='')", 1),
+        ("raise UsageError('x', hint='cuenv demo')", 0),
+        ("raise ValueError('x')", 0),
+        ("self.faults.check()", 1),
+        ("faults.check(hint='cuenv lock')", 0),
+    ],
+)
+def test_an_error_without_hint_is_found(text: str, count: int) -> None:
+    assert len(list(without_hint(ast.parse(text)))) == count
