@@ -16,7 +16,8 @@ cuenv cuenv.cli cuenv.cli.configured cuenv.cli.main cuenv.cli.output cuenv.error
 cuenv.world.config_files
 """
 DECIDE = """
-cuenv.candidates cuenv.cli.options cuenv.columns cuenv.environment cuenv.extension_columns cuenv.extension_rows
+cuenv.candidates cuenv.cli.completions cuenv.cli.options cuenv.columns cuenv.environment cuenv.extension_columns
+cuenv.extension_rows
 cuenv.facts cuenv.flows cuenv.flows.hosts cuenv.formats cuenv.formats.environment_yml cuenv.formats.host_json
 cuenv.formats.host_state_json cuenv.formats.yaml_write cuenv.gpu_names cuenv.host_state cuenv.host_text cuenv.knowledge
 cuenv.laws cuenv.machine cuenv.machine_driver cuenv.machine_grounds cuenv.machine_state cuenv.overrides cuenv.pools
