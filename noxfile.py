@@ -5,7 +5,9 @@ Each session makes its own virtual environment. Nothing here needs a GPU.
 
 from __future__ import annotations
 
+import json
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 
 import nox
@@ -72,6 +74,48 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/scale.py")
     session.run("python", "benchmarks/decide.py")
     session.run("python", "benchmarks/together.py")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Every reader of foreign bytes with 100,000 inputs each, other ones every day; CUENV_FUZZ says how many."""
+    session.install(".[test]")
+    today = str(datetime.now(timezone.utc).date().toordinal() * 1_000_000)
+    many = {"CUENV_FUZZ": os.environ.get("CUENV_FUZZ", "100000"), "CUENV_FUZZ_START": today}
+    session.run("pytest", "-m", "slow or not slow", "tests/test_fuzz.py", *session.posargs, env=many)
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Known weaknesses and licences of what cuenv installs; the first needs the network and is skipped without it."""
+    session.install(".")
+    session.run("python", ".ci/licences.py", "cuenv")
+    session.install("pip-audit")
+    told = Path(session.create_tmp()) / "audit.json"
+    told.unlink(missing_ok=True)
+    words = [
+        "--skip-editable",
+        "--progress-spinner",
+        "off",
+        "--timeout",
+        "15",
+        "--format",
+        "json",
+        "--output",
+        str(told),
+    ]
+    session.run("pip-audit", *words, *session.posargs, success_codes=[0, 1], silent=True)
+    if not told.is_file() or not told.read_text(encoding="utf-8").strip():
+        session.skip("the service that knows weaknesses cannot be reached; the licences are fine")
+    known = [one for one in json.loads(told.read_text(encoding="utf-8"))["dependencies"] if "vulns" in one]
+    if not known:
+        session.skip("the index that is used here knows nothing of weaknesses; the licences are fine")
+    session.log(f"{len(known)} packages audited")
+    weak = [one for one in known if one["vulns"]]
+    for one in weak:
+        session.warn(f"{one['name']} {one['version']}: {', '.join(item['id'] for item in one['vulns'])}")
+    if weak:
+        session.error(f"{len(weak)} packages have known weaknesses")
 
 
 @nox.session

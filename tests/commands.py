@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 HOST = ("--host", "rtx4090-535")
@@ -44,3 +46,24 @@ def run(
         timeout=60,
         check=False,
     )
+
+
+def inside(*words: str | Path, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, for tests with many runs: ten times as fast, without the start and the end of one."""
+    from cuenv.cli.main import run as main
+
+    before, here = dict(os.environ), Path.cwd()
+    home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1"}
+    out, err = io.StringIO(), io.StringIO()
+    typed = [str(word) for word in words]
+    try:
+        os.environ.clear()
+        os.environ.update({**{name: before[name] for name in _KEPT if name in before}, **home, **environ})
+        os.chdir(folder)
+        with redirect_stdout(out), redirect_stderr(err):
+            code = int(main(typed))
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        os.chdir(here)
+    return subprocess.CompletedProcess(typed, code, out.getvalue(), err.getvalue())

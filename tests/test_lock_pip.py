@@ -306,7 +306,9 @@ def test_check_sees_a_second_torch_and_a_second_cuda(tmp_path: Path, channel: So
     text = path.read_text().replace('name: "psutil"', 'name: "torch"')
     path.write_text(text)
     found = check(path, HostOptions(hosts=("rtx4090-535",), environ={}), base()).report
-    assert [(item.code, item.subject) for item in found.errors] == [("CU512", "torch")]
+    codes = [(item.code, item.subject) for item in found.errors]
+    assert ("CU512", "torch") in codes
+    assert ("CU108", "packages") in codes  # nobody but an editor writes that
 
 
 def test_no_password_is_in_any_product(tmp_path: Path, channel: Sources, server: Server) -> None:

@@ -24,6 +24,7 @@ class LockedPackage:
             (``https://conda.anaconda.org/conda-forge``).
         depends: dependency specs as the record has them, build strings included.
         constrains: the record's ``constrains``; a lock file of version 1 cannot carry them.
+        category: in a lock of conda-lock's, where installers leave some out (``dev``); always ``main`` in ours.
         size: bytes of the archive; ``None`` when the channel does not say.
     """
 
@@ -38,6 +39,7 @@ class LockedPackage:
     size: int | None = None
     depends: tuple[str, ...] = ()
     constrains: tuple[str, ...] = ()
+    category: str = "main"
 
     @property
     def channel_name(self) -> str:
@@ -56,6 +58,7 @@ class PipLocked:
         size: bytes of the file; ``None`` when the index does not say.
         direct: whether the requirement itself named the URL.
         depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
+        category: as of a conda package.
     """
 
     name: str
@@ -65,6 +68,7 @@ class PipLocked:
     size: int | None = None
     direct: bool = False
     depends: tuple[str, ...] = ()
+    category: str = "main"
 
     @property
     def from_source(self) -> bool:
@@ -175,6 +179,11 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
         for solution in solutions
         for package in solution.packages
     ]
-    rows += [["pip", item.platform, pip.url, pip.sha256 or ""] for item in solutions for pip in item.pip]
+    by_pip = [(item.platform, pip) for item in solutions for pip in item.pip]
+    rows += [["pip", platform, pip.name, pip.version, pip.url, pip.sha256 or ""] for platform, pip in by_pip]
+    # every installer takes all of ours: a category is only ever written into a lock by hand
+    categories = [(item.platform, one.url, one.category) for item in solutions for one in item.packages]
+    categories += [(platform, one.url, one.category) for platform, one in by_pip]
+    rows += [["category", *one] for one in categories if one[2] != "main"]
     rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(_LEAST)]
     return digest(json.dumps(sorted(rows)))

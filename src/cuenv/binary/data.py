@@ -10,6 +10,7 @@ import struct
 from typing import Any, Literal, Protocol
 
 from cuenv.errors import InputError
+from cuenv.urls import printable
 
 LONGEST = 1 << 16
 """Bytes that one string (a name, a search path) may have."""
@@ -42,8 +43,8 @@ class BinaryError(InputError):
     code = "binary"
 
     def __init__(self, reason: str, *, fault: BinaryFault = "damaged", file: str = "") -> None:
-        super().__init__(f"cannot read {file}: {reason}" if file else reason)
-        self.reason = reason
+        self.reason = printable(reason)  # it may hold the name of a section
+        super().__init__(f"cannot read {file}: {self.reason}" if file else self.reason)
         self.fault: BinaryFault = fault
 
 

@@ -62,13 +62,21 @@ def emit(text: str) -> None:
 
 def emit_json(data: Any) -> None:
     """A product as JSON, on stdout."""
-    emit(json.dumps(data, indent=2, ensure_ascii=False))
+    emit(_json(data))
 
 
 def error_json(code: str, message: str, hint: str | None) -> str:
     """An error as JSON, schema ``cuenv/error/1``."""
     error = {"code": code, "message": message, "hint": hint}
-    return json.dumps({"schema": "cuenv/error/1", "error": error}, indent=2, ensure_ascii=False)
+    return _json({"schema": "cuenv/error/1", "error": error})
+
+
+def _json(data: Any) -> str:
+    """Readable JSON; what does not print (controls of a terminal, marks that turn text around) as an escape."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    odd = {ord(mark): json.dumps(mark)[1:-1] for mark in set(text) if not mark.isprintable() and mark != "\n"}
+    odd.update({0x7F: "\\u007f"} if 0x7F in odd else {})  # json leaves this one as it is
+    return text.translate(odd) if odd else text
 
 
 def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:

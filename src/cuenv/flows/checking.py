@@ -13,6 +13,7 @@ from cuenv.errors import InputError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts, with_disk
 from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, recorded_host, spec_digest
+from cuenv.flows.lock_siblings import sibling_findings
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
@@ -58,7 +59,7 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile 
             notes += [_judged_for(recorded), *hidden]
             facts = recorded
     judged = with_forward(facts, knowledge)
-    found = [*notes, *edited(lock), *_environment(lock, path)]
+    found = [*notes, *edited(lock), *sibling_findings(lock, path), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)
         found += _pip(solution)

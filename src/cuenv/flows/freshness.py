@@ -16,6 +16,7 @@ from cuenv.flows.lock_files import (
     spec_digest,
     virtual_version,
 )
+from cuenv.flows.lock_siblings import sibling_findings
 from cuenv.host_text import host_options
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited
@@ -52,7 +53,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
     again = shlex.join(["cuenv", "lock", str(path), *(host_options(facts) if facts else ())])
     if platforms or (options.platform and "--platform" not in again):
         again += "".join(f" --platform {name}" for name in platforms or (options.platform,))
-    found = [*edited(lock)]
+    found = [*edited(lock), *sibling_findings(lock, target)]
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
         found.append(_foreign(target))

@@ -9,7 +9,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.flows.lock_files import LOCK_NAME, virtual_version
 from cuenv.flows.pip_locking import pip_after, pip_command, pip_head, requirements_file
 from cuenv.lockfile import Lock
-from cuenv.world.files import remove_own, write_together
+from cuenv.world.files import write_together
 
 
 def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
@@ -28,10 +28,9 @@ def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path,
         files.append((folder / stem, explicit_txt.render(solution, head=head)))
         files.append((folder / f"{stem}.yml", env_lock_yml.render(spec, solution, head=head)))
     files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
-    write_together(files)
-    for solution in made.solutions:
-        if not solution.pip:  # that of an earlier lock would install what is no longer asked for
-            remove_own(folder / requirements_file(solution.platform), "# Written by cuenv")
+    # a requirements file of an earlier lock would install what is no longer asked for
+    without = (folder / requirements_file(item.platform) for item in made.solutions if not item.pip)
+    write_together(files, gone=dict.fromkeys(without, "# Written by cuenv"))
     return tuple(target for target, _ in files)
 
 

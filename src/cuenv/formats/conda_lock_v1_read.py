@@ -102,8 +102,11 @@ class _Parse:
         hashes = Reader(entry.raw("hash"), self.faults, entry.at("hash"))
         md5, sha256 = hashes.parsed("md5", _md5), hashes.parsed("sha256", _sha256)
         hashes.done()
-        entry.get("optional", bool, required=True)  # CEP 37 requires it; written last, it shows an entry cut short
-        for key, kind in (("category", str), ("build", str), ("source", dict)):
+        optional = entry.get("optional", bool, required=True)  # CEP 37 wants it; last, it shows an entry cut short
+        category = entry.get("category", str) or "main"
+        if optional and category == "main":
+            category = "optional"  # whoever goes by that alone leaves it out
+        for key, kind in (("build", str), ("source", dict)):
             entry.get(key, kind)
         entry.done()
         if manager in ("pip", "pypi"):
@@ -112,8 +115,11 @@ class _Parse:
 
                 clean = index_url(url)
                 needs = tuple(_requirement(key, value) for key, value in depends.items())
-                found = PipLocked(name=normalise(name), version=version, url=clean, sha256=sha256, depends=needs)
-                self.pip[platform].setdefault(found.name, found)
+                found = PipLocked(
+                    name=normalise(name), version=version, url=clean, sha256=sha256, depends=needs, category=category
+                )
+                first = self.pip[platform].setdefault(found.name, found)
+                self._same(first, found, platform, entry)
         elif manager != "conda":
             self.faults.add(entry.at("manager"), f"expected 'conda' or 'pip', got {describe(manager)}")
         elif platform not in self.packages:
@@ -124,14 +130,23 @@ class _Parse:
             except ValueError as error:
                 self.faults.add(entry.at("url"), str(error))
                 return
-            self._add(replace(package, md5=md5, sha256=sha256), platform, entry)
+            self._add(replace(package, md5=md5, sha256=sha256, category=category), platform, entry)
 
     def _add(self, package: LockedPackage, platform: str, entry: Reader) -> None:
         if not (package.md5 or package.sha256):
             self.faults.add(entry.at("hash"), "expected md5 or sha256, got neither")
         before = self.packages[platform].setdefault(package.name, package)
-        if before.url != package.url:  # conda-lock lists a package once for each of its categories
-            self.faults.add(entry.path, f"{describe(package.name)} stands twice for {platform}, with two URLs")
+        self._same(before, package, platform, entry)
+
+    def _same(
+        self, first: LockedPackage | PipLocked, again: LockedPackage | PipLocked, platform: str, entry: Reader
+    ) -> None:
+        """conda-lock lists a package once for each of its categories; an installer may take any of them."""
+        what = "two URLs" if first.url != again.url else "two versions" if first.version != again.version else ""
+        if not what and _hashes(first) != _hashes(again):
+            what = "two hashes"
+        if what:
+            self.faults.add(entry.path, f"{describe(again.name)} stands twice for {platform}, with {what}")
 
     def _solution(self, platform: str, custom: dict[str, str]) -> Solution:
         virtual = []
@@ -145,6 +160,10 @@ class _Parse:
             solver=custom.pop(SOLVER + platform, ""),
             pip=tuple(package for _, package in sorted(self.pip[platform].items())),
         )
+
+
+def _hashes(package: LockedPackage | PipLocked) -> tuple[str | None, str | None]:
+    return package.md5 if isinstance(package, LockedPackage) else None, package.sha256
 
 
 def _requirement(name: str, constraint: str) -> str:

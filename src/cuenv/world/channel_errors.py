@@ -25,6 +25,11 @@ def unreachable(text: str) -> bool:
     return any(mark in text for mark in _CONNECTION) and not _STATUS.search(text)
 
 
+def garbage(*texts: str) -> bool:
+    """Whether the words of the gateway tell of an answer that cannot be read."""
+    return any(word in text for text in texts for word in _GARBAGE) and not any(map(unreachable, texts))
+
+
 def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: bool) -> ChannelError:
     """The error for a channel on the network.
 

@@ -21,10 +21,11 @@ from typing import Any, TypeAlias, TypeVar
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
 from rattler.exceptions import GatewayError
 
-from cuenv.errors import ChannelError, CuenvError, OutsideError
+from cuenv.errors import ChannelError, CuenvError, InputError, OutsideError
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world import channel_errors
 from cuenv.world.client import make_client
+from cuenv.world.repodata_cache import forget, forget_wrong_shards
 from cuenv.world.sources import Sources
 
 T = TypeVar("T")
@@ -111,12 +112,41 @@ class Channels:
             return run(question(self._gateway(), handles))
         except GatewayError as error:
             if not (self._sharded and channel_errors.about_shards(str(error))):
-                raise self._blame(parts, error) from error
+                return self._again(parts, question, error)
         self._sharded = False
         try:
             return run(question(self._gateway(), handles))
         except GatewayError as error:
-            raise self._blame(parts, error) from error
+            return self._again(parts, question, error)
+
+    def _again(
+        self,
+        parts: Sequence[Part],
+        question: Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]],
+        error: GatewayError,
+    ) -> T:
+        """Ask once more without what cannot be read of the cache; else say whose fault it is."""
+        blamed, part = self._blame(parts, error)
+        if part is None or self.sources.offline or not channel_errors.garbage(str(error), blamed.message):
+            raise blamed from error
+        if not forget(self.sources.repodata_folder(), part.channel, part.subdir):
+            raise blamed from error
+        self._gateways.clear()
+        try:
+            return run(question(self._gateway(), list(dict.fromkeys(part.source for part in parts))))
+        except GatewayError as again:
+            forget(self.sources.repodata_folder(), part.channel, part.subdir)  # it came the same way again
+            raise self._blame(parts, again)[0] from again
+
+    def doubted(self) -> bool:
+        """Whether the cache held shards that are not what their index says; they are gone now: asking again helps."""
+        if not (self._remote and self._sharded) or self.sources.offline:
+            return False
+        if not forget_wrong_shards(self.sources.repodata_folder()):
+            return False
+        self._gateways.clear()
+        self.answers.clear()
+        return True
 
     def find(self, parts: Sequence[Part], platform: str, specs: Sequence[MatchSpec]) -> list[RepoDataRecord]:
         """The records that match any of the specs."""
@@ -168,20 +198,19 @@ class Channels:
             raise channel_errors.from_folder(error, channel=url, subdir=subdir, path=str(path)) from error
         return self._files[key]
 
-    def _blame(self, parts: Sequence[Part], error: GatewayError) -> ChannelError:
+    def _blame(self, parts: Sequence[Part], error: GatewayError) -> tuple[ChannelError, Part | None]:
         """Find the channel that the gateway's error is about, by asking each alone if the error does not say."""
         text = str(error)
         for part in parts:
             if any(f"{place}/{part.subdir}/" in text for place in (part.place, redact(part.place), part.channel)):
-                return self._network_error(part, text)
+                return self._network_error(part, text), part
         for part in parts:
             found = self._try(part)
             if found:
-                return found
+                return found, part
         names = ", ".join(dict.fromkeys(short_channel(part.channel) for part in parts))
-        return ChannelError(
-            f"channels {names}: {printable(redact(text))}", hint="try again, or read the channel elsewhere: --mirror"
-        )
+        said = f"channels {names}: {printable(redact(text))}"
+        return ChannelError(said, hint="try again, or read the channel elsewhere: --mirror"), None
 
     def _try(self, part: Part) -> ChannelError | None:
         try:
@@ -232,6 +261,11 @@ def translated(what: str) -> Iterator[None]:
         yield
     except (CuenvError, OSError):
         raise
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the solver takes no path that is not UTF-8: {printable(error.object)}",
+            hint="work in another folder, and name another home, cache or mirror where they are meant",
+        ) from error
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise

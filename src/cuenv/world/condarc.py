@@ -118,19 +118,18 @@ def _mirrors_of(condarc: Condarc) -> list[Mirror]:
 
 
 def _load(path: Path) -> object:
-    import yaml  # noqa: PLC0415 - only where there is a .condarc
+    from cuenv.formats.yaml_read import load  # noqa: PLC0415 - only where there is a .condarc
 
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        data: object = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, the C one where there is one
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise InputError(f"{path}: cannot be read: {reason}", hint=look(path)) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where else ""
-        raise InputError(f"{path}: no valid YAML{line}", hint=f"mv {path} {path}.off") from error
+    try:
+        data: object = load(text, str(path))
+    except InputError as error:
+        what = redact(error.message.removeprefix(f"{path}: "))
+        raise InputError(f"{path}: no valid YAML: {what}", hint=f"mv {path} {path}.off") from error
     return data
 
 

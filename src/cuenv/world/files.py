@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
@@ -178,25 +178,54 @@ def write_atomically(path: Path, data: str | bytes) -> None:
     write_together([(path, data)])
 
 
-def write_together(files: Iterable[tuple[Path, str | bytes]]) -> None:
+def write_together(files: Iterable[tuple[Path, str | bytes]], *, gone: Mapping[Path, str] | None = None) -> None:
     """Write several files as `write_atomically` does: none takes its name before all of them are on the disk.
+
+    Two processes that write the same files take turns, and Ctrl-C waits while names are taken: what stands there in the
+    end is all of one run, unless it was killed between two names.
 
     Args:
         files: take their names in this order.
+        gone: files that no longer hold, each with how one of ours begins; any other stays.
 
     Raises:
         OutsideError: one cannot be written; no file has changed then, unless a name could not be taken.
     """
+    from cuenv.world.writing import alone_in  # noqa: PLC0415 - most runs write nothing
+
+    wanted = [(path, data.encode() if isinstance(data, str) else data) for path, data in files]
+    folders = {folder for path, _ in wanted if (folder := _folder_of(path))}
+    with alone_in(folders):
+        _write_all_of(wanted)
+        for path, own in (gone or {}).items():
+            remove_own(path, own)
+    for folder in folders:
+        _sync_folder(folder)
+
+
+def _folder_of(path: Path) -> Path | None:
+    """Where the new file will lie; none for a device and for what cannot be, which the write will say."""
+    try:
+        target = path.resolve()
+        return None if target.exists() and not target.is_file() else target.parent
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
+    from cuenv.world.writing import undisturbed  # noqa: PLC0415 - as above
+
     ready: list[tuple[Path, Path, Path, int]] = []
     path = Path()
     try:
-        for path, data in files:
-            prepared = _prepared(path, data.encode() if isinstance(data, str) else data)
+        for path, data in wanted:
+            prepared = _prepared(path, data)
             ready += [(path, *prepared)] if prepared else []
         for path, _, _, handle in ready:  # noqa: B007 - the error names the path that it failed for
             os.fsync(handle)
-        for path, beside, target, _ in ready:  # noqa: B007 - as above
-            beside.replace(target)
+        with undisturbed():
+            for path, beside, target, _ in ready:  # noqa: B007 - as above
+                beside.replace(target)
     except (OSError, ValueError, RuntimeError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
@@ -207,8 +236,6 @@ def write_together(files: Iterable[tuple[Path, str | bytes]]) -> None:
             os.close(handle)
             with contextlib.suppress(OSError):
                 beside.unlink()
-    for folder in dict.fromkeys(target.parent for _, _, target, _ in ready):
-        _sync_folder(folder)
 
 
 def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:

@@ -22,6 +22,7 @@ from rattler.package import BuildString
 from cuenv.environment import Pin
 from cuenv.errors import ChannelError, InputError, OutsideError
 from cuenv.facts import VirtualPackage
+from cuenv.formats.package_url import parse_package_url
 from cuenv.lockfile import LockedPackage, Solution, SolveRequest, Unsatisfiable
 from cuenv.urls import printable, redact, short_channel, strip_credentials
 from cuenv.world.channels import Channels, Part, Progress, Source, channels_of, translated
@@ -74,7 +75,12 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
         try:
             records = channels.ask(parts, question)
         except SolverError as error:
-            return _unsatisfiable(request, channels, parts, error)
+            if not channels.doubted():
+                return _unsatisfiable(request, channels, parts, error)
+            try:
+                records = channels.ask(parts, question)
+            except SolverError as again:
+                return _unsatisfiable(request, channels, parts, again)
     found = (_locked(record, request.platform, channels.sources) for record in records)
     packages = sorted(found, key=lambda package: package.name)
     return Solution(
@@ -229,6 +235,12 @@ def _locked(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPa
     texts = (package.build, package.url, *package.depends, *package.constrains)
     if not all(text.isprintable() for text in texts) or " " in package.build + package.url:
         raise ChannelError(f"{where} has control characters or spaces in its record", hint=_INDEX)
+    if _named(package.url) != (package.name, package.version.lower(), package.build):
+        file = printable(package.url.rpartition("/")[2])
+        raise ChannelError(
+            f"{where} {package.build} is not what its file name says: {file}",
+            hint=_INDEX,
+        )
     if package.subdir not in {platform, "noarch"}:
         raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}", hint=_INDEX)
     if not (package.sha256 or package.md5):
@@ -237,6 +249,15 @@ def _locked(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPa
             hint=f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'",
         )
     return package
+
+
+def _named(url: str) -> tuple[str, str, str] | None:
+    """What the file name of a package says that it is (CEP 26); a lock that says otherwise would not be read again."""
+    try:
+        parts = parse_package_url(url)
+    except ValueError:
+        return None
+    return parts.name.lower(), parts.version.lower(), parts.build
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,83 @@
+"""Taking back what rattler's cache of repodata should not have kept.
+
+rattler 0.28 keeps a body before it knows whether it can be read, and trusts it for as long as the server says "not
+modified"; and it keeps a shard without comparing it with its hash. One bad answer would last for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from pathlib import Path
+
+_SHARD = re.compile(r"([0-9a-f]{64})\.msgpack")
+_BIN32 = b"\xc4\x20"
+_MAX_NAME = 128
+
+
+def forget(folder: Path, channel: str, subdir: str) -> bool:
+    """Remove the repodata of one subdir, so that it is fetched anew.
+
+    Args:
+        folder: of the cache.
+        channel: canonical URL.
+        subdir: platform or ``noarch``.
+
+    Returns:
+        whether there was something to remove.
+    """
+    found = False
+    for state in folder.glob("*.info.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            if str(json.loads(state.read_bytes()).get("url")).startswith(f"{channel}/{subdir}/"):
+                state.unlink()
+                state.with_name(state.name.replace(".info.json", ".json")).unlink()
+                found = True
+    return found
+
+
+def forget_wrong_shards(folder: Path) -> bool:
+    """Remove the shards that are not of the package that the indexes of the cache say (CEP 16).
+
+    Returns:
+        whether there was one.
+    """
+    indexes = [data for path in folder.glob("*.shards-cache-v1") if (data := _bytes(path))]
+    found = False
+    for path in (folder / "shards-v1").glob("*.msgpack"):
+        name = _SHARD.fullmatch(path.name)
+        package = (
+            next(filter(None, (_package(data, bytes.fromhex(name[1])) for data in indexes)), None) if name else None
+        )
+        if package is None:
+            continue
+        shard = _bytes(path)
+        if b"\xa4name" in shard and b"\xa4name" + _packed(package) not in shard:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                found = True
+    return found
+
+
+def _package(index: bytes, digest: bytes) -> bytes | None:
+    """The name that an index gives a shard: a MessagePack string right before its hash."""
+    end = index.find(_BIN32 + digest)
+    if end < 0:
+        return None
+    for length in range(1, min(_MAX_NAME, end)):
+        name = index[end - length : end]
+        if index[: end - length].endswith(_packed(name)[:-length]):
+            return name
+    return None
+
+
+def _packed(text: bytes) -> bytes:
+    return (bytes([0xA0 | len(text)]) if len(text) < 32 else bytes([0xD9, len(text)])) + text
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

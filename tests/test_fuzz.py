@@ -1,0 +1,314 @@
+"""Every reader of foreign bytes, fed with bytes: only our own errors come out, in words that a terminal may show.
+
+An input is a good one that was damaged, or pieces of its language, or noise; its number makes it, so that a failure can
+be had again. How many inputs there are is one setting, ``CUENV_FUZZ``, for each reader; without it ten thousand in all.
+`nox -s fuzz` gives a hundred thousand to each. What was found once stays below, in ``FOUND``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+import cuenv
+from cuenv.binary.code import read_code
+from cuenv.binary.elf import BinaryError, read_elf
+from cuenv.binary.ld_cache import parse_ld_cache
+from cuenv.errors import CuenvError
+from cuenv.flows.linting import _rules
+from cuenv.formats import conda_lock_v1_read, environment_yml, explicit_txt, host_json, yaml_read
+from cuenv.formats.dockerfile import parse as dockerfile
+from cuenv.knowledge import Knowledge
+from cuenv.lint import Machine
+from cuenv.log_scan import scan
+from cuenv.symptoms import Symptom
+from cuenv.tables import merge
+from cuenv.world.guidance import load_guidance
+from cuenv.world.knowledge import load
+from elf_files import Part, cubins, elf, fatbin
+from test_symptoms import CASES
+
+TOTAL = 10_000
+SAMPLES = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader.
+
+    Attributes:
+        read: what is fed.
+        seeds: good inputs, which are damaged; a damaged good input goes deeper than noise.
+        tokens: pieces that this kind of file is made of.
+        share: of all inputs: slow readers get fewer.
+    """
+
+    read: Callable[[bytes], object]
+    seeds: Callable[[], Iterable[bytes]]
+    tokens: tuple[bytes, ...] = ()
+    share: float = 1.0
+
+
+@lru_cache(maxsize=1)
+def base() -> Knowledge:
+    return load(None)
+
+
+def text(reader: Callable[[str], object]) -> Callable[[bytes], object]:
+    """As files are read: what is no UTF-8 text never comes to a reader of text."""
+    return lambda data: reader(data.decode("utf-8", "ignore").replace("\0", ""))
+
+
+def lint(kind: str) -> Callable[[str], object]:
+    def look(source: str) -> object:
+        return [item.finding.message for item in _rules(kind, "x", Machine(), base())(source)]
+
+    return look
+
+
+def knowledge_row(source: str) -> object:
+    """A table as a file of ``--knowledge`` holds it."""
+    try:
+        content = json.loads(source)
+    except (ValueError, RecursionError):
+        return None  # the reader of files says it, and has its own tests
+    return merge(base(), {"gpus": content})
+
+
+@lru_cache(maxsize=1)
+def symptoms() -> tuple[Symptom, ...]:
+    return load_guidance(base()).symptoms
+
+
+def logs(data: bytes) -> object:
+    middle = len(data) // 2
+    return scan([data[:middle], data[middle:]], symptoms())
+
+
+def section(data: bytes) -> object:
+    whole = elf(Part(".nv_fatbin", data))
+    return read_code(whole, read_elf(whole), deep=True)
+
+
+def binary(data: bytes) -> object:
+    return [read_code(data, read_elf(data), deep=deep) for deep in (False, True)]
+
+
+@lru_cache(maxsize=1)
+def lock_text() -> bytes:
+    from cuenv.environment import EnvironmentSpec
+    from cuenv.facts import VirtualPackage
+    from cuenv.formats.conda_lock_v1 import render
+    from cuenv.lockfile import Lock, LockedPackage, Solution
+
+    package = LockedPackage(
+        name="leaf",
+        version="1.0",
+        build="0",
+        subdir="linux-64",
+        channel="https://conda.anaconda.org/conda-forge",
+        url="https://conda.anaconda.org/conda-forge/linux-64/leaf-1.0-0.conda",
+        md5="0" * 32,
+        sha256="0" * 64,
+        depends=("python >=3.10,<3.13.0a0",),
+    )
+    virtual = (VirtualPackage("__cuda", "12.6"),)
+    solution = Solution(platform="linux-64", packages=(package,), virtual_packages=virtual, solver="x")
+    lock = Lock(channels=("conda-forge",), sources=("environment.yml",), solutions=(solution,))
+    return render(lock, EnvironmentSpec(name="x", channels=("conda-forge",), pins=())).encode()
+
+
+def shipped(pattern: str) -> list[bytes]:
+    """Files that come with cuenv."""
+    return [path.read_bytes() for path in sorted((Path(cuenv.__file__).parent / "data").glob(pattern))]
+
+
+def gpus() -> list[bytes]:
+    table = json.loads(shipped("gpus.json")[0])
+    return [json.dumps({**table, "rows": table["rows"][at : at + 2]}).encode() for at in (0, 40)]
+
+
+ENVIRONMENT = b"""name: x
+channels: [conda-forge]
+dependencies:
+  - python=3.12
+  - conda-forge::pytorch=2.7.1=cuda129*
+  - "numpy >=1.26,<3"
+  - pip:
+    - six==1.0 ; python_version > "3.8"
+variables: {A: "1"}
+platforms: [linux-64]
+"""
+LEAF = b"https://conda.anaconda.org/conda-forge/linux-64/leaf-1.0-0.conda#"
+EXPLICIT = b"# platform: linux-64\n@EXPLICIT\n" + LEAF + b"0" * 32
+DOCKERFILE = b"# escape=\\\nFROM nvidia/cuda:12.4.1-devel-ubuntu22.04\nRUN pip install torch \\\n  && <<EOF\nls\nEOF\n"
+DS_CONFIG = b'{"train_batch_size": 4, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},}'
+SHELL = b"export LD_LIBRARY_PATH=/usr/lib64:$LD_LIBRARY_PATH\npip install 'torch==2.1' --index-url x && nvcc -V"
+YAML = tuple(b": |- |\n|  |[|]|{|}|&a |*a|!!x |'|\"|>-\n|# |1e3|~|<<: |---\n|? ".split(b"|"))
+JSON = tuple(b'{|}|[|]|"|:|,|1|-|1e999|null|true|\\u0000|\\ud800|NaN|/*|//'.split(b"|"))
+
+LOG = (b"\n", b"\r", b"Traceback (most recent call last):\n", b"RuntimeError: CUDA error: ", b"[rank0]: ", b"\x1b[31m")
+CACHE = b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI12x", 1, 20, 2, 0) + struct.pack("<iIIIQ", 0x303, 72, 81, 0, 0)
+CACHE += b"libx.so.1\0/lib/libx.so.1\0"
+
+TARGETS: dict[str, Target] = {
+    "host JSON": Target(text(lambda it: host_json.parse(it, "x", "x")), lambda: shipped("hosts/*.json"), JSON),
+    "environment.yml": Target(text(lambda it: environment_yml.parse(it, "x")), lambda: [ENVIRONMENT], YAML),
+    "YAML": Target(text(lambda it: yaml_read.load(it, "x")), lambda: [ENVIRONMENT], YAML),
+    "conda-lock.yml": Target(text(lambda it: conda_lock_v1_read.parse(it, "x")), lambda: [lock_text()], YAML),
+    "explicit lock": Target(text(lambda it: explicit_txt.parse(it, "x")), lambda: [EXPLICIT], (b"#", b"@EXPLICIT\n")),
+    "log": Target(logs, lambda: [path.read_bytes() for path in CASES[:40]], LOG, share=0.3),
+    "ELF": Target(binary, lambda: [elf(fatbin(cubins(80, 90)), Part(".rodata", b"abc"))], (bytes(8), b"\xff" * 8)),
+    "fatbin": Target(section, lambda: [fatbin(cubins(80, 90), cubins(75)).content], (bytes(8), b"\x50\xed\x55\xba")),
+    "ld.so.cache": Target(parse_ld_cache, lambda: [CACHE], (b"glibc-ld.so.cache1.1", bytes(4), b"\xff" * 4)),
+    "ds_config": Target(text(lint("ds_config")), lambda: [DS_CONFIG], JSON, share=0.6),
+    "Dockerfile": Target(text(lambda it: dockerfile(it, "x")), lambda: [DOCKERFILE], (b"FROM ", b"\\\n", b"<<E\n")),
+    "Dockerfile lint": Target(text(lint("Dockerfile")), lambda: [DOCKERFILE], (b"FROM ", b"RUN ", b"\\\n"), share=0.2),
+    "shell lint": Target(text(lint("shell")), lambda: [SHELL], (b"'", b'"', b"`", b"$(", b"\\\n"), share=0.2),
+    "environment lint": Target(text(lint("environment.yml")), lambda: [ENVIRONMENT], YAML, share=0.2),
+    "knowledge row": Target(text(knowledge_row), gpus, JSON, share=0.5),
+}
+
+
+def damaged(data: bytes, tokens: tuple[bytes, ...], chance: random.Random) -> bytes:
+    """A good input with a few wounds."""
+    made = bytearray(data)
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(made) + 1)
+        length = chance.choice((0, 1, 1, 2, 4, 8, chance.randint(0, 64)))
+        kind = chance.randrange(6)
+        if kind == 0:
+            del made[at : at + length]
+        elif kind == 1:
+            made[at : at + length] = chance.randbytes(length)
+        elif kind == 2 and tokens:
+            made[at:at] = chance.choice(tokens) * chance.choice((1, 1, 1, 2, 30))
+        elif kind == 3:
+            other = chance.randrange(len(made) + 1)
+            made[at:at] = made[other : other + length]
+        elif kind == 4:
+            made[at : at + 1] = chance.choice((b"\x1b", b"\xff", b"\r", b"\xe2\x80\xae", b"\xc2\x9b", b"9" * 40))
+        else:
+            made = made[:at] if chance.random() < 0.3 else made
+    return bytes(made)
+
+
+def inputs(name: str, count: int, start: int) -> Iterable[tuple[int, bytes]]:
+    """So many inputs for a reader, with their numbers."""
+    target = TARGETS[name]
+    seeds = list(target.seeds())
+    for number in range(start, start + count):
+        chance = random.Random(f"{name}/{number}")
+        kind = chance.random()
+        if kind < 0.75:
+            yield number, damaged(chance.choice(seeds), target.tokens, chance)
+        elif kind < 0.95:
+            yield number, b"".join(chance.choices(target.tokens, k=chance.randint(0, 40)))
+        else:
+            yield number, chance.randbytes(chance.randint(0, 300))
+
+
+def fed(name: str, data: bytes, number: int | None = None) -> bool:
+    """Whether a reader takes an input; ``False`` for an error of ours, and a failure for any other."""
+    said = None
+    try:
+        TARGETS[name].read(data)
+    except (CuenvError, BinaryError) as error:
+        said = str(error)
+    except Exception as error:
+        raise AssertionError(f"{name}, input {number}: {data[:5000]!r}") from error
+    assert all(mark.isprintable() or mark == "\n" for mark in said or ""), (name, number, data[:5000], said)
+    return said is None
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_any_bytes_are_read_or_refused(name: str) -> None:
+    shares = sum(target.share for target in TARGETS.values())
+    given = os.environ.get("CUENV_FUZZ")
+    count = int(given) if given else int(TOTAL * TARGETS[name].share / shares)
+    start = int(os.environ.get("CUENV_FUZZ_START", "0"))
+    taken = sum(fed(name, data, number) for number, data in inputs(name, count, start))
+    assert taken < count or name in {"log", "shell lint", "Dockerfile lint", "environment lint", "ds_config"}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_good_inputs_are_good(name: str) -> None:
+    for data in TARGETS[name].seeds():
+        if name != "ld.so.cache":
+            assert fed(name, data), name
+
+
+def bombs() -> dict[str, bytes]:
+    """Inputs that are small and ask for much, or large and ask for more."""
+    laughs = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+        b"%c: &%c [%s]\n" % (at, at, b",".join([b"*%c" % (at - 1)] * 9)) for at in range(ord("b"), ord("k"))
+    )
+    size = 10 * 1024 * 1024
+    return {
+        "a billion laughs": laughs,
+        "10 MB of opening brackets": b"[" * size,
+        "10 MB of opening braces": b"{a: " * (size // 4),
+        "10 MB of opening quotes of JSON": b'{"a":' * (size // 5),
+        "10 MB of nested lists by dashes": b"- " * (size // 2),
+        "10 MB of indentation": b"".join(b" " * at + b"a:\n" for at in range(4400)),
+        "10 MB of one key": b"a" * size + b": 1",
+        "10 MB of one number": b"1" * size,
+        "10 MB of base 60": b"a: 1" + b":1" * (size // 2),
+        "10 MB of aliases": b"a: &a x\nb: [" + b"*a," * (size // 3) + b"]",
+        "10 MB of line ends": b"\n" * size,
+        "10 MB of backslashes": b"FROM " + b"\\\n" * (size // 2),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in {"ELF", "fatbin", "ld.so.cache"}])
+@pytest.mark.parametrize("bomb", bombs())
+def test_bombs_are_refused_in_time(name: str, bomb: str) -> None:
+    began = time.monotonic()
+    fed(name, bombs()[bomb])
+    assert time.monotonic() - began < 60
+
+
+SMALL = 300 * 1024
+"""Bytes of each bomb in the fast suite."""
+
+
+@pytest.mark.parametrize("bomb", bombs())
+def test_the_beginnings_of_bombs_are_refused(bomb: str) -> None:
+    data = bombs()[bomb][:SMALL]
+    for name in ("host JSON", "environment.yml", "conda-lock.yml", "ds_config", "Dockerfile"):
+        fed(name, data)
+
+
+def unpacked(data: bytes) -> bytes:
+    return zlib.decompress(base64.b64decode(data))
+
+
+FOUND: list[tuple[str, bytes]] = [
+    # the name of a section is of the file, and was told raw
+    (
+        "ELF",
+        unpacked(
+            b"eNqrd/VxY2JkZIABZgY7BgQPASSQBB0YLMAkC1B1wNvQXYwMAgwLoHJMDIyMDkBaAMrnheviYAhAMk9QAdX8BW3YbMVvXhQZ5iUm"
+            b"JUMYenll8WmJJUmZeQx6RfkpiSWJDHrFGcUlRSWJSQyUA0YoZkITd4DSG0DEfyhAkudAU8+Dw5wP8PhCBej6RbCoAYEfUFqOgH4A"
+            b"k9kgHg=="
+        ),
+    ),
+]
+"""Inputs that once broke a reader."""
+
+
+@pytest.mark.parametrize(("name", "data"), FOUND)
+def test_what_was_found_once_stays_mended(name: str, data: bytes) -> None:
+    fed(name, data)

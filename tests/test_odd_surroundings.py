@@ -1,0 +1,174 @@
+"""Odd machines: a clock that is wrong, no home, the C locale, Windows line ends, paths that nobody would choose."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channel_builder import pkg, serve, write
+from commands import HOST, run
+
+FILE = "channels: [conda-forge]\ndependencies: [leaf]\n"
+NAMES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml")
+ODD = {
+    "spaces, quotes and globs": ' two  it\'s "so" `x` $HOME *[a-z]?{x,y}~#% ',
+    "line ends, escapes and letters": "one\ntwo \x1b[31m Zürich 東京 ✓",
+    "what looks like options and URLs": "-rf --help/http:/%2e%2e?q#f",
+}
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t which, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(which, now);
+    if (which == CLOCK_REALTIME) now->tv_sec = atol(getenv("WRONG_CLOCK"));
+    return code;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("channel")
+    write(folder, {"conda-forge": [pkg("leaf", depends=("base",)), pkg("base")]})
+    return folder / "conda-forge"
+
+
+def products(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def usual(channel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What is locked on a machine without oddities."""
+    folder = tmp_path_factory.mktemp("usual")
+    (folder / "environment.yml").write_text(FILE)
+    done = run("lock", *HOST, "--mirror", f"conda-forge={channel}", folder=folder)
+    assert done.returncode == 0, done.stderr
+    return products(folder)
+
+
+@pytest.mark.parametrize("name", ODD.values(), ids=ODD)
+def test_any_path_will_do(tmp_path: Path, channel: Path, usual: dict[str, bytes], name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    mirror = folder / "mirror"
+    shutil.copytree(channel, mirror)
+    (folder / "environment.yml").write_text(FILE)
+    path = folder / "environment.yml"
+    done = run("lock", path, *HOST, "--mirror", f"conda-forge={mirror}", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert products(folder) == usual
+    assert all(line.isprintable() for line in done.stderr.splitlines())
+    as_json = run("check", folder, *HOST, "--json", folder=tmp_path)
+    assert as_json.returncode == 0, as_json.stdout
+    assert json.loads(as_json.stdout)["ok"] is True
+    gone = run("lock", folder / "nothing.yml", *HOST, folder=tmp_path)
+    assert gone.returncode == 3
+    assert gone.stderr.count("error: ") == 1
+    assert all(line.isprintable() for line in gone.stderr.splitlines())
+    fresh = run("lock", "--check", path, *HOST, folder=tmp_path)
+    assert fresh.returncode == 0, fresh.stdout
+
+
+@pytest.mark.parametrize("where", ["channel", "project"])
+def test_a_path_that_the_solver_cannot_be_told_is_refused(tmp_path: Path, channel: Path, where: str) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    odd.mkdir()
+    mirror = odd if where == "channel" else tmp_path / "mirror"
+    folder = odd if where == "project" else tmp_path
+    shutil.copytree(channel, mirror, dirs_exist_ok=True)
+    (folder / "environment.yml").write_text(FILE)
+    done = run("lock", *HOST, "--mirror", f"conda-forge={mirror}", folder=folder)
+    assert done.returncode == 3, done.stderr
+    assert "the solver takes no path that is not UTF-8: " in done.stderr
+    assert "caf\\udce9" in done.stderr
+    assert run("resolve", *HOST, "-o", "new.yml", folder=folder).returncode == 0  # which needs no solver
+
+
+@pytest.mark.parametrize("name", [ODD["spaces, quotes and globs"], ODD["what looks like options and URLs"], "Zürich"])
+def test_the_command_that_is_shown_can_be_copied(tmp_path: Path, channel: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    (folder / "environment.yml").write_text(FILE)
+    mirror = f"conda-forge={channel}"
+    done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path)
+    line = next(line for line in done.stderr.splitlines() if "conda create" in line)
+    assert shlex.split(line)[-1] == str(folder / "conda-linux-64.lock")
+    (folder / "conda-lock.yml").unlink()
+    missing = run("lock", "--check", folder / "environment.yml", folder=tmp_path)
+    assert missing.returncode == 1
+    fix = next(line for line in missing.stdout.splitlines() if "fix: " in line).partition("fix: ")[2]
+    assert shlex.split(fix) == ["cuenv", "lock", str(folder / "environment.yml")]
+
+
+def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+    (tmp_path / "environment.yml").write_bytes(b"\xef\xbb\xbf" + FILE.replace("\n", "\r\n").encode())
+    done = run("lock", *HOST, "--mirror", f"conda-forge={channel}", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert products(tmp_path) == usual
+    for name in NAMES:
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes().replace(b"\n", b"\r\n"))
+    for words in (("check",), ("lock", "--check"), ("check", "conda-linux-64.lock")):
+        done = run(*words, *HOST, folder=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_machine_without_a_home(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+    (tmp_path / "environment.yml").write_text(FILE)
+    command = [sys.executable, "-m", "cuenv"]
+    mirror = f"conda-forge={channel}"
+    environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for home in ({}, {"HOME": "/nonexistent"}):
+        for words in (("lock", *HOST, "--mirror", mirror), ("check", *HOST), ("inspect", "--json")):
+            done = subprocess.run(
+                [*command, *words], cwd=tmp_path, env={**environ, **home}, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, (words, home, done.stdout, done.stderr)
+        assert products(tmp_path) == usual
+
+
+def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+    folder = tmp_path / ODD["line ends, escapes and letters"]
+    folder.mkdir()
+    (folder / "environment.yml").write_text(f"# Zürich 東京 ✓\n{FILE}", encoding="utf-8")
+    for locale in ("C", "no_WHERE"):
+        more: dict[str, Any] = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+        mirror = f"conda-forge={channel}"
+        done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path, **more)
+        assert done.returncode == 0, done.stderr
+        assert products(folder) == usual
+        assert run("check", folder, *HOST, folder=tmp_path, **more).returncode == 0
+        assert run("explain", "gpu", "RTX 4090", folder=tmp_path, **more).returncode == 0
+
+
+@pytest.mark.parametrize("clock", ["0", "4102444800"], ids=["1970", "2100"])
+def test_a_clock_that_is_wrong(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, channel: Path, usual: dict[str, bytes], clock: str
+) -> None:
+    library = tmp_path_factory.getbasetemp() / f"clock-{os.getpid()}.so"
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("no gcc here to make a wrong clock with")
+    if not library.exists():
+        subprocess.run([gcc, "-shared", "-fPIC", "-xc", "-", "-o", library, "-ldl"], input=CLOCK.encode(), check=True)
+    wrong: dict[str, Any] = {"LD_PRELOAD": str(library), "WRONG_CLOCK": clock}
+    (tmp_path / "environment.yml").write_text(FILE)
+    with serve(channel.parent) as server:
+        words = ("lock", *HOST, "--mirror", f"conda-forge={server.url}/conda-forge")
+        for more in (wrong, {}, wrong):  # a cache from the future or the past, and back
+            done = run(*words, folder=tmp_path, **more)
+            assert done.returncode == 0, done.stderr
+            assert products(tmp_path) == usual
+    assert run("check", *HOST, folder=tmp_path, **wrong).returncode == 0
