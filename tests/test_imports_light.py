@@ -30,6 +30,7 @@ cuenv.compose cuenv.decision cuenv.explain cuenv.flows.resolving cuenv.preferenc
 """
 CHECK = """
 cuenv.checks cuenv.cli.reports cuenv.coverage cuenv.flows.check_asked cuenv.flows.checking cuenv.flows.lock_files
+cuenv.flows.lock_siblings cuenv.flows.pip_locking cuenv.formats.explicit_txt
 cuenv.formats.conda_lock_v1_read cuenv.formats.package_url cuenv.formats.yaml_read cuenv.lock_laws cuenv.lockfile
 cuenv.minimum_host cuenv.specs cuenv.verify
 """
