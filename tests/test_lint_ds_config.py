@@ -209,3 +209,21 @@ def test_the_command_knows_the_file_by_its_name_and_by_its_content(tmp_path: Pat
         done = run("lint", name, folder=tmp_path)
         assert done.returncode == 1
         assert "CU331" in done.stdout
+
+
+def test_the_memory_of_a_recorded_host_counts(tmp_path: Path) -> None:
+    """8 GB of host memory, and offload to NVMe that pins 19 GiB."""
+    host = {
+        "schema": "cuenv/host/1",
+        "platform": "linux-64",
+        "driver": {"version": "535.129.03"},
+        "gpus": [{"name": "Tesla T4", "capability": "7.5"}],
+        "resources": {"memory_mib": 8192},
+    }
+    (tmp_path / "node.json").write_text(json.dumps(host), encoding="utf-8")
+    block = '"offload_param": {"device": "nvme", "nvme_path": "/x", "max_in_cpu": 1e10}'
+    (tmp_path / "ds_config.json").write_text(zero(3, block), encoding="utf-8")
+    assert "CU335" not in run("lint", folder=tmp_path).stdout
+    told = run("lint", "--host", "node.json", folder=tmp_path)
+    assert "CU335" in told.stdout, told.stderr
+    assert "the host has 8 GiB" in told.stdout

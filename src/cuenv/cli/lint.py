@@ -46,8 +46,11 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
     from cuenv.formats import lint_report  # noqa: PLC0415 - as above
 
     knowledge, host = knowledge_from(values), host_from(values)
-    gpus = host_facts(host, knowledge).gpus if host.given else ()
-    machine = Machine(gpus=tuple(gpu.capability for gpu in gpus if gpu.capability))
+    machine = Machine()
+    if host.given:
+        facts = host_facts(host, knowledge)
+        gpus = tuple(gpu.capability for gpu in facts.gpus if gpu.capability)
+        machine = Machine(gpus=gpus, memory_mib=facts.resources.memory_mib)
     paths = files or found_here(Path())
     linted = [lint(path, values["kind"], machine, knowledge) for path in paths]
     if values["diff"]:
