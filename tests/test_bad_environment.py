@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from channel_builder import Server, pkg, write
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from pip_index import index, wheel
 
 LOCKS = {"conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml"}

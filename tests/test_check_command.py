@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.checks import Checked, judged
 from cuenv.errors import ExitCode
 from cuenv.formats import report_github, report_markdown

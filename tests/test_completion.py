@@ -15,7 +15,8 @@ from pathlib import Path
 import click
 import pytest
 
-from commands import run
+from commands import inside as run
+from commands import run as process
 from cuenv.cli import completion
 from cuenv.cli.completing import SHELLS, offers
 from cuenv.cli.completions import KINDS, items
@@ -146,7 +147,7 @@ def test_further_tables_are_offered_and_broken_ones_are_silent(tmp_path: Path) -
 )
 def test_a_completion_is_never_an_error(tmp_path: Path, name: str, environ: dict[str, str]) -> None:
     (tmp_path / "cuenv.toml").write_text("gpus = [", encoding="utf-8")
-    done = run(folder=tmp_path, **{"_CUENV_COMPLETE": "bash_complete", **environ})  # type: ignore[arg-type]  # variables, and none of the other arguments
+    done = run(folder=tmp_path, **{"_CUENV_COMPLETE": "bash_complete", **environ})
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     assert "\x1b" not in done.stdout
     assert ("conda-forge" in done.stdout) == (name == "a broken settings file")
@@ -164,13 +165,13 @@ def test_profiles_of_the_project_are_offered_and_of_a_broken_one_the_shipped(
 
 def test_a_completion_imports_nothing_heavy(tmp_path: Path) -> None:
     environ = {"COMP_WORDS": "cuenv resolve --gpu RTX", "COMP_CWORD": "3", "_CUENV_COMPLETE": "bash_complete"}
-    done = run(folder=tmp_path, python=("-X", "importtime"), **environ)  # type: ignore[arg-type]  # as above
+    done = process(folder=tmp_path, python=("-X", "importtime"), **environ)  # type: ignore[arg-type]  # as above
     found = modules(done)
     assert "RTX 4090" in done.stdout
     assert "cuenv.cli.options" in found
     assert found & (HEAVY | {"yaml", "cuenv.tables", "cuenv.decision", "cuenv.world.probe"}) == set()
     environ |= {"COMP_WORDS": "cuenv ", "COMP_CWORD": "1"}
-    done = run(folder=tmp_path, python=("-X", "importtime"), **environ)  # type: ignore[arg-type]  # as above
+    done = process(folder=tmp_path, python=("-X", "importtime"), **environ)  # type: ignore[arg-type]  # as above
     assert "demo" in done.stdout
     assert "cuenv.cli.options" not in modules(done)  # no command was loaded to name them
 
@@ -193,7 +194,7 @@ def test_the_script_and_where_it_goes(tmp_path: Path, shell: str) -> None:
 
 @pytest.mark.parametrize(("words", "environ"), [(("tcsh",), {}), ((), {"SHELL": "/bin/tcsh"}), ((), {"SHELL": ""})])
 def test_a_shell_that_is_none(tmp_path: Path, words: tuple[str, ...], environ: dict[str, str]) -> None:
-    done = run("completion", *words, folder=tmp_path, **environ)  # type: ignore[arg-type]  # as above
+    done = run("completion", *words, folder=tmp_path, **environ)
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
     assert "bash, zsh, fish" in done.stderr
     assert "hint: cuenv completion bash" in done.stderr

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from commands import run
+from commands import inside as run
 from cuenv.errors import ExitCode
 from cuenv.settings import KINDS
 

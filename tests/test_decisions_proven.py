@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 
 pytestmark = pytest.mark.records
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
+from commands import run as process
 from cuenv.cli.main import COMMANDS
 from test_symptoms import CASES, LOGS, rows, tables
 
@@ -122,7 +124,7 @@ def test_a_binary_file_is_read_and_nothing_of_it_reaches_the_terminal(tmp_path: 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = run("diagnose", CUSPARSE, *HOST, folder=tmp_path, stdout=write)
+    done = process("diagnose", CUSPARSE, *HOST, folder=tmp_path, stdout=write)
     os.close(write)
     assert "Traceback" not in done.stderr
 

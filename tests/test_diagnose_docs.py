@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from commands import run
+from commands import inside as run
 from cuenv.diagnosis.diagnose import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "deliver.md").read_text(encoding="utf-8")

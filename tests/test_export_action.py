@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from commands import run
+from commands import inside as run
 from cuenv.errors import ExitCode, InputError
 from cuenv.formats.workflow_yml import RUNNERS, Workflow, render
 from cuenv.world.delivery import load_delivery

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from commands import run
+from commands import inside as run
 from cuenv.delivery.container import Content, NoImage, Stages, stages
 from cuenv.errors import ExitCode, InputError
 from cuenv.flows.linting import lint

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from commands import run
+from commands import inside as run
 from cuenv.delivery.toolkit_choice import Choice, Need, choose
 from cuenv.errors import ExitCode
 from cuenv.facts import FoundToolkit

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cuenv
-from commands import run
+from commands import inside as run
 from cuenv.errors import KnowledgeError
 from cuenv.guidance import TABLES, Guidance, dump_guidance, parse_guidance
 from cuenv.world.guidance import FOLDER, load_guidance

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.cli import main
 from cuenv.cli.main import COMMANDS, SECTIONS, cli
 from cuenv.errors import ExitCode

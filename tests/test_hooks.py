@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import run
+from commands import inside as run
 from cuenv.flows.linting import _by_name
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channel_builder import PLATFORM, edit, pkg, write
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.audit import ending_findings, label_findings, torch_findings
 from cuenv.errors import UsageError
 from cuenv.flows.auditing import Question, audit, learn_rows

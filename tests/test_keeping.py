@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.errors import OutsideError
 from cuenv.world.files import keep_aside
 from cuenv.world.sample import write_sample

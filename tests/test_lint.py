@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import run
+from commands import inside as run
 from cuenv.errors import UsageError
 from cuenv.flows.linting import Linted, found_here, lint
 from cuenv.formats.lint_report import diff

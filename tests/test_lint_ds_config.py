@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import run
+from commands import inside as run
 from cuenv.errors import InputError
 from cuenv.flows.linting import Linted, lint
 from cuenv.formats.json_marks import marked

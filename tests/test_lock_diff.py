@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.formats.lock_diff_v1 import lines, markdown, plain
 from cuenv.lock_diff import LockDiff, diff, is_core
 from cuenv.lockfile import Lock, LockedPackage, PipLocked

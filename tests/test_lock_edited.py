@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from channel_builder import pkg, write
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.flows.lock_files import read_lock

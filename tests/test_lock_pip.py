@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from channel_builder import Server, pkg, write
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.flows.checking import check
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME, read_lock

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.formats.environment_yml import parse
 
 ROOT = Path(__file__).resolve().parents[1]

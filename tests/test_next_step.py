@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.cli.main import COMMANDS
 from cuenv.flows.next_step import next_step
 

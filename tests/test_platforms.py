@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from channel_builder import pkg
-from commands import run
+from commands import inside as run
 from cuenv.facts import PLATFORMS
 from cuenv.flows.lock_files import LOCK_NAME, read_lock
 from cuenv.flows.platforms import resolve_together

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.checks import Check
 from cuenv.facts import Gpu, HostFacts, Surroundings
 from cuenv.flows.hosts import with_disk

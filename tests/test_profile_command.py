@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.errors import ExitCode, InputError
 from cuenv.flows.profiles import first_sentence
 from cuenv.formats.profile_yml import render, template

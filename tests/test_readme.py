@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.cli.main import COMMANDS
 from cuenv.errors import ExitCode
 from cuenv.rules import RULES

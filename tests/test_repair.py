@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from channel_builder import PLATFORM, pkg, write
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.environment import EnvironmentSpec
 from cuenv.formats.environment_yml import parse
 from cuenv.intent import Change, Intent, intent_of, nearness

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
-from commands import run
+from commands import inside as run
 from cuenv.binary.data import BinaryError
 from cuenv.errors import ExitCode
 from cuenv.world.binaries import FileData, files_below, open_binary, scan

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
+from commands import run as process
 from cuenv.cli.main import cli
 from cuenv.errors import ExitCode, InputError, UsageError
 from cuenv.reading import Faults
@@ -408,7 +410,7 @@ def test_the_cache_folder_is_a_setting(folder: Path) -> None:
 
 def test_where_nothing_is_set_nothing_is_imported(folder: Path) -> None:
     def imported() -> set[str]:
-        done = run("resolve", *HOST, folder=folder, python=("-X", "importtime"))
+        done = process("resolve", *HOST, folder=folder, python=("-X", "importtime"))
         assert done.returncode == ExitCode.OK
         return set(re.findall(r"import time:\s+\d+ \|\s+\d+ \|\s+(\S+)", done.stderr))
 

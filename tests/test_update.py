@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channel_builder import PLATFORM, pkg, write
-from commands import run
+from commands import inside as run
 from cuenv.errors import InputError, UsageError
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME, read_lock

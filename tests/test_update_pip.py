@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from channel_builder import pkg, write
-from commands import HOST, run
+from commands import HOST
+from commands import inside as run
 from cuenv.errors import UsageError
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME, read_lock
