@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.completions import completes
-from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, talk_options
+from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode, UsageError
@@ -29,15 +28,8 @@ if TYPE_CHECKING:
     metavar="DIR|FILE.tar",
     help="Write here.",
 )
-@click.option(
-    "--platform",
-    "platforms",
-    multiple=True,
-    metavar="PLATFORM",
-    shell_complete=completes("platform"),
-    help=PLATFORM_HELP,
-)
-@click.option("--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time.")
+@platforms_option
+@jobs_option
 @channel_options
 @talk_options
 def command(path: Path, **values: Any) -> int:

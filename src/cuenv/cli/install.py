@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cuenv.cli.completions import completes
-from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, talk_options
+from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there.")
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
-@click.option("--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time.")
+@jobs_option
 @channel_options
 @talk_options
 def command(path: Path, **values: Any) -> int:

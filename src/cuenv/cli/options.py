@@ -79,17 +79,21 @@ host_options = _all(
     click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
 )
 
-several_host_options = _all(
-    *_host_options,
-    click.option(
-        "--platform",
-        "platforms",
-        multiple=True,
-        metavar="PLATFORM",
-        shell_complete=completes("platform"),
-        help=PLATFORM_HELP,
-    ),
+platforms_option = click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="PLATFORM",
+    shell_complete=completes("platform"),
+    help=PLATFORM_HELP,
 )
+"""The platforms of a command that serves several."""
+
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time."
+)
+
+several_host_options = _all(*_host_options, platforms_option)
 """The host options of a command that makes one environment for several platforms."""
 
 talk_options = _all(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cuenv.report import Finding
+from cuenv.report import Finding, Severity
 from cuenv.versions import Capability
 
 KINDS = ("environment.yml", "conda-lock.yml", "Dockerfile", "ds_config", "shell")
@@ -53,6 +53,14 @@ class Lint:
     finding: Finding
     at: int
     edits: tuple[Edit, ...] = ()
+
+
+def told(  # noqa: PLR0917 - in the order in which a finding is told; rules read better without names
+    code: str, severity: Severity, at: int, subject: str, message: str, fix: str | None, *edits: Edit
+) -> Lint:
+    """A lint without evidence, at a character."""
+    finding = Finding(code=code, severity=severity, subject=subject, message=message, fix=fix)
+    return Lint(finding=finding, at=at, edits=edits)
 
 
 def place(text: str, at: int) -> tuple[int, int]:

@@ -9,9 +9,9 @@ from packaging.version import Version
 
 from cuenv.extensions.demands import broken, pip_demand, with_condition, without_broken
 from cuenv.knowledge import Knowledge
-from cuenv.lint import Edit, Lint, Machine
+from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
-from cuenv.report import Finding, Severity
+from cuenv.report import Finding
 from cuenv.versions import minor, version
 
 _SET = re.compile(
@@ -43,7 +43,7 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
     """
     yield from _requirements(text, at, knowledge)
     for found in _SETTINGS.finditer(text):
-        yield _lint(
+        yield told(
             "CU314",
             "warning",
             at + found.start(),
@@ -70,7 +70,7 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
     elif name == "DS_BUILD_SPARSE_ATTN" and value == "1":
         yield sparse_attention(at)
     elif name == "LD_LIBRARY_PATH" and (found := _TOOLKIT.search(value)):
-        yield _lint(
+        yield told(
             "CU312",
             "warning",
             at,
@@ -93,7 +93,7 @@ def _toolkits(text: str, at: int) -> Iterator[Lint]:
         parts = ", ".join(f"{name} CUDA {release}" for release, (name, _) in sorted(named.items()))
         first = min(named.values(), key=lambda item: item[1])
         message = f"two toolkits are set: {parts}; a build takes the compiler of one and the libraries of the other"
-        yield _lint("CU313", "warning", first[1], first[0], message, "set all of them to one toolkit")
+        yield told("CU313", "warning", first[1], first[0], message, "set all of them to one toolkit")
 
 
 def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
@@ -131,7 +131,7 @@ def unanswered(text: str, at: int) -> Iterator[Lint]:
     for found in _CONDA.finditer(text):
         if not _YES.search(found["rest"]):
             end = at + found.start("rest")
-            yield _lint(
+            yield told(
                 "CU323",
                 "error",
                 at + found.start(),
@@ -146,7 +146,7 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
     """A driver that is installed into an image: it belongs to the host, and the runtime brings its libraries in."""
     for found in _DRIVER.finditer(text):
         for name in _DRIVER_NAME.finditer(found["rest"]):
-            yield _lint(
+            yield told(
                 "CU324",
                 "warning",
                 at + found.start("rest") + name.start(),
@@ -163,7 +163,7 @@ def second_torch(text: str, at: int) -> Iterator[Lint]:
             if re.fullmatch(r"[\"']?torch(?:[<>=!~\[@ ].*)?[\"']?", word[0]):
                 start = at + found.start("rest") + word.start()
                 message = f"pip install {word[0]} puts a second torch over the one of the image"
-                yield _lint(
+                yield told(
                     "CU325", "warning", start, "torch", message, "take it out, or begin with an image without torch"
                 )
 
@@ -172,11 +172,3 @@ def release_of(text: str) -> Version | None:
     """The CUDA release X.Y that a path or tag names."""
     found = re.search(r"[0-9]+\.[0-9]+", text)
     return minor(version(found[0])) if found else None
-
-
-def _lint(  # noqa: PLR0917 - in the order in which a finding is told
-    code: str, severity: Severity, at: int, subject: str, message: str, fix: str | None, *edits: Edit
-) -> Lint:
-    return Lint(
-        finding=Finding(code=code, severity=severity, subject=subject, message=message, fix=fix), at=at, edits=edits
-    )

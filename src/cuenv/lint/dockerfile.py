@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from cuenv.knowledge import Knowledge
-from cuenv.lint import Edit, Lint, Machine
+from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import command_lints, drivers, release_of, second_torch, setting_lints, unanswered
 from cuenv.lint.instructions import Instruction
-from cuenv.report import Finding, Severity
 from cuenv.versions import minor
 
 _FROM = re.compile(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
@@ -83,7 +82,7 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
             if base and not base.compiler and (compiles := _COMPILES.search(item.text)):
                 message = f"{compiles[0].strip()} compiles, and {base.name}:{base.tag} holds neither nvcc nor headers"
                 fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
-                yield _lint("CU322", "error", item.at + compiles.start(), "image", message, fix)
+                yield told("CU322", "error", item.at + compiles.start(), "image", message, fix)
 
 
 def _devel(base: _Base) -> str:
@@ -123,7 +122,7 @@ def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]
     if not pinned and base.tag in (None, "latest"):
         message = f"{base.name} without a tag" if base.tag is None else f"{base.name}:latest"
         what = "tomorrow's build is made from another image"
-        yield _lint(
+        yield told(
             "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"
         )
     if base.is_cuda and base.tag and (found := _CUDA_TAG.fullmatch(base.tag)):
@@ -150,16 +149,8 @@ def _toolkit(base: _Base, found: re.Match[str], knowledge: Knowledge) -> Iterato
         better = f"{same[-1]}-{found['rest']}"
         message = f"{base.name}:{base.tag}: its tags carry three numbers, and this one cannot exist"
         edit = Edit(start=base.tag_at, end=base.tag_at + len(base.tag or ""), text=better)
-        yield _lint("CU321", "error", base.at, "image", message, f"write {base.name}:{better}", edit)
+        yield told("CU321", "error", base.at, "image", message, f"write {base.name}:{better}", edit)
     elif same or numbers < known[-1].release:
         there = ", ".join(map(str, same)) or f"none of {'.'.join(map(str, numbers[:2]))}"
         message = f"{base.name}:{base.tag}: there was no CUDA {release}; known are {there}"
-        yield _lint("CU321", "error", base.at, "image", message, None)
-
-
-def _lint(  # noqa: PLR0917 - in the order in which a finding is told
-    code: str, severity: Severity, at: int, subject: str, message: str, fix: str | None, *edits: Edit
-) -> Lint:
-    return Lint(
-        finding=Finding(code=code, severity=severity, subject=subject, message=message, fix=fix), at=at, edits=edits
-    )
+        yield told("CU321", "error", base.at, "image", message, None)

@@ -10,7 +10,7 @@ from cuenv.errors import KnowledgeError, OutsideError
 from cuenv.knowledge import Knowledge
 from cuenv.reading import once
 from cuenv.tables import TABLES, merge, parse
-from cuenv.world.files import look, write_atomically
+from cuenv.world.files import look, shown, write_atomically
 
 DATA = Path(__file__).parent.parent / "data"
 """The tables that come with the package."""
@@ -31,7 +31,7 @@ def load(extra: Path | None = None) -> Knowledge:
     base = parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
     if extra is None:
         return base
-    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(extra)}, _shown(extra))
+    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(extra)}, shown(extra))
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
@@ -42,7 +42,7 @@ def lay_over(base: Knowledge, folder: Path) -> Knowledge:
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return base
-    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, _shown(folder))
+    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, shown(folder))
 
 
 def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
@@ -55,7 +55,7 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutsideError(
-            f"cannot make the folder {_shown(folder)}: {error.strerror}", hint=look(folder, error)
+            f"cannot make the folder {shown(folder)}: {error.strerror}", hint=look(folder, error)
         ) from error
     paths = tuple(folder / f"{name}.json" for name in texts)
     for path, text in zip(paths, texts.values(), strict=True):
@@ -67,9 +67,9 @@ def _tables_in(folder: Path) -> list[Path]:
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError as error:
-        raise KnowledgeError(f"{_shown(folder)}: cannot be read: {error.strerror}", hint=_HINT) from error
+        raise KnowledgeError(f"{shown(folder)}: cannot be read: {error.strerror}", hint=_HINT) from error
     if not found:
-        raise KnowledgeError(f"{_shown(folder)}: holds no table (*.json)", hint=_HINT)
+        raise KnowledgeError(f"{shown(folder)}: holds no table (*.json)", hint=_HINT)
     return found
 
 
@@ -78,14 +78,8 @@ def decode(path: Path, *, strict: bool = False) -> object:
     try:
         return json.loads(path.read_bytes(), object_pairs_hook=once if strict else None)
     except OSError as error:
-        raise KnowledgeError(f"{_shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
+        raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
     except RecursionError as error:
-        raise KnowledgeError(f"{_shown(path)}: nested too deep for a table", hint=_HINT) from error
+        raise KnowledgeError(f"{shown(path)}: nested too deep for a table", hint=_HINT) from error
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
-        raise KnowledgeError(f"{_shown(path)}: is no table: {error}", hint=_HINT) from error
-
-
-def _shown(path: Path) -> str:
-    """A path for an error, without control characters."""
-    text = str(path)
-    return text if text.isprintable() else repr(text)
+        raise KnowledgeError(f"{shown(path)}: is no table: {error}", hint=_HINT) from error
