@@ -7,12 +7,9 @@ import json
 import shutil
 import ssl
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from cuenv.lockfile import LockedPackage, SolveRequest
 from cuenv.urls import channel_url
 from cuenv.world.packages import Package, write_channel
 from cuenv.world.sources import Mirror, Sources
+from serving import Quiet, serving
 
 PLATFORM = "linux-64"
 VIRTUAL = (VirtualPackage("__cuda", "12.6"), VirtualPackage("__glibc", "2.35"), VirtualPackage("__linux", "5.15"))
@@ -113,8 +111,8 @@ def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
     """Serve a folder on a free port of this machine until the block ends; over TLS with a certificate and its key."""
     state = Server(url="", folder=folder)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Quiet):
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
             login = self.headers.get("Authorization", "").removeprefix("Basic ")
             state.asked.append((self.path, base64.b64decode(login).decode()))
             status, body = state.content(self.path)
@@ -127,27 +125,9 @@ def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
 
         do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
 
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
-                time.sleep(0)  # the client went away, which is its right
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    context = None
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        state.url = state.url.replace("http://", "https://")
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler, context) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

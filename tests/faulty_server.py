@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from serving import Quiet, serving
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +73,10 @@ def faulty(folder: Path) -> Iterator[Faulty]:
     """Serve a folder on a free port of this machine until the block ends."""
     state = Faulty(url="", folder=folder)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
             answer = state.answer(self.command, self.path, self.headers.get("If-None-Match", ""))
             time.sleep(answer.wait)
             self.close_connection = True
@@ -96,22 +96,5 @@ def faulty(folder: Path) -> Iterator[Faulty]:
 
         do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
 
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
-                self.close_connection = True  # the client went away, which is its right
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ import pytest
 from cuenv.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.world.download import Wanted, fetch
 from cuenv.world.sources import Mirror, Sources
+from serving import Quiet, serving
 
 DATA = bytes(range(256)) * 4096
 HASH = hashlib.sha256(DATA).hexdigest()
@@ -40,32 +41,15 @@ class Web:
 def web(*turns: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Web]:
     state = Web(turns=list(turns))
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Quiet):
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
             headers = self.headers
             state.asked.append((self.path, headers.get("Range", ""), headers.get("Authorization", "")))
             turn = state.turns.pop(0) if len(state.turns) > 1 else state.turns[0]
             turn(self)
 
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
-                self.close_connection = True  # the client went away, which is its right
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def send(
