@@ -119,7 +119,9 @@ def scan(
 def _options(
     host: str | Sequence[str], gpus: str | Sequence[str], driver: str | None, glibc: str | None
 ) -> HostOptions:
-    from cuenv import _several  # noqa: PLC0415 - this module is loaded by that one
     from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - see the module docstring
 
-    return HostOptions(hosts=_several(host), gpus=_several(gpus), driver=driver, glibc=glibc)
+    def several(texts: str | Sequence[str]) -> tuple[str, ...]:
+        return (texts,) if isinstance(texts, str) else tuple(texts)
+
+    return HostOptions(hosts=several(host), gpus=several(gpus), driver=driver, glibc=glibc)
