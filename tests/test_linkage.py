@@ -411,7 +411,7 @@ def test_damaged_libraries_are_judged_and_said_in_printable_words(env: Env, data
 
 
 def test_search_paths_without_end_are_given_up(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuenv.world.elf_files._MOST_LOOKS", 20)
+    monkeypatch.setattr("cuenv.world.elf_files._MOST_LOOKS", 10)
     found = env.only()
     assert (found.code, found.severity) == ("CU237", "error")
     assert "given up" in found.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate
@@ -579,13 +579,28 @@ def test_every_verdict_has_a_sentence_and_what_it_cites_exists(
 
 
 @settings(max_examples=25)
-@given(st.lists(capabilities, min_size=1, max_size=2), st.none() | drivers)
-def test_what_is_remembered_is_what_would_be_judged_again(gpus: list[Capability], driver: str | None) -> None:
-    """The keys of the rules name all that a verdict depends on."""
+@given(st.lists(capabilities, min_size=1, max_size=2), st.none() | drivers, st.integers(0, len(everything()) - 1))
+@example([Capability(7, 0), Capability(12, 0)], "575.51.03", 0)
+def test_what_is_remembered_is_what_would_be_judged_again(
+    gpus: list[Capability], driver: str | None, first: int
+) -> None:
+    """The keys of the rules name all that a verdict depends on: neighbours are one build on several toolkits."""
     facts = case(machine(*map(str, gpus), driver=driver, libc="2.17"))
     shared = Judge(facts)
-    for item in everything()[::9]:
+    for item in (everything()[first:] + everything()[:first])[:60]:
         assert shared.verdicts(item) == Judge(facts).verdicts(item)
+
+
+def test_a_cudnn_is_that_of_the_build_and_no_newer_on_a_newer_toolkit() -> None:
+    """cuDNN 8.9, which torch 2.3 needs, came before Blackwell, also where the toolkit of the environment knows it."""
+    old = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.3.1", "cuda120*")]
+    assert len({item.cuda for item in old}) > 2
+    facts = machine("7.0", "12.0", driver="575.51.03")
+    found = {verdict("cudnn", item, facts) for item in old}
+    assert {one.outcome for one in found} == {"unknown"}
+    assert {one.because for one in found} == {
+        "the cuDNN of a CUDA 12.0 build is older than 12.0: no row vouches for it"
+    }
 
 
 def test_the_gravest_verdict_speaks_for_all_that_are_as_grave() -> None:

@@ -195,9 +195,9 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Case) -> str | None:
 def _narrowed(candidate: Candidate, case: Case) -> str | None:
     """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
     asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
-    if candidate.cuda is None or not case.facts.capabilities:
+    if candidate.build.cuda is None or not case.facts.capabilities:
         return None
-    found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.cuda, case.knowledge)
+    found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
     return f"add to dependencies: {asked.package}<{found.below}" if found.answer == "below" else None
 
 

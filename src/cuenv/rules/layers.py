@@ -64,7 +64,10 @@ def _silent(row: Layer, cuda: Version) -> bool:
 
 
 def cudnn(candidate: Candidate, case: Case) -> Verdict:
-    """CuDNN serves every GPU, if need be below the release that dropped the oldest one."""
+    """CuDNN serves every GPU, if need be below the release that dropped the oldest one.
+
+    It is the cuDNN that the build admits: a newer toolkit in the environment does not make it newer.
+    """
     return _layer("cudnn", candidate.build.cudnn, candidate.cudnn, candidate, case)
 
 
@@ -78,17 +81,17 @@ def _layer(
 ) -> Verdict:
     devices = case.facts.capabilities
     name = _NAMES[library]
-    if candidate.cuda is None or not devices:
+    if candidate.build.cuda is None or not devices:
         return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
     oldest = devices[0]
-    young = [device for device in devices if _younger(device, candidate.cuda, case.knowledge)]
+    young = [device for device in devices if _younger(device, candidate.build.cuda, case.knowledge)]
     if young:
         gpus = ", ".join(map(str, young))
-        because = f"the {name} of a CUDA {candidate.cuda} build is older than {gpus}: no row vouches for it"
+        because = f"the {name} of a CUDA {candidate.build.cuda} build is older than {gpus}: no row vouches for it"
         return Verdict(rule=library, outcome="unknown", because=because)
     if release is not None:
-        return _known(library, release, devices, candidate.cuda, case.knowledge)
-    found = range_for(library, requirement, oldest, candidate.cuda, case.knowledge)
+        return _known(library, release, devices, candidate.build.cuda, case.knowledge)
+    found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
     grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
     if found.answer == "any":
         because = f"every {name} that the build admits serves {oldest}"
