@@ -13,7 +13,7 @@ from cuenv.facts import Driver, FoundToolkit, HostFacts
 from cuenv.installed.packages import installed_findings
 from cuenv.judge import drift_findings
 from cuenv.lock_laws import lock_findings
-from cuenv.lockfile import LockedPackage
+from cuenv.lockfile import LockedPackage, PipLocked
 from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool
 from cuenv.report import Finding, report
@@ -272,6 +272,38 @@ def test_a_host_that_it_does_not_serve(facts: HostFacts, code: str, numbers: tup
     finding = next(item for item in on(facts, *FORGE) if item.code == code)
     assert finding.severity == "error"
     assert all(number in finding.message for number in numbers)
+
+
+OLD_FORGE = (
+    package("python", "3.12.1", depends=("__glibc >=2.17,<3.0.a0",)),
+    package("pytorch", "2.5.1", "cuda126_py312_h1_300", depends=("__glibc >=2.17,<3.0.a0",)),
+    package("cuda-version", "12.6", subdir="noarch"),
+    package("nccl", "2.23.4.1", depends=("__glibc >=2.17,<3.0.a0",)),
+)
+CUDNN = package("libcudnn", "9.10.2.21", depends=("__glibc >=2.28,<3.0.a0",))
+WHEEL = PipLocked(
+    name="triton", version="1", url="https://h/triton-1-cp312-cp312-manylinux_2_28_x86_64.whl", sha256="0"
+)
+
+
+def test_what_is_locked_may_need_a_later_c_library_than_the_tables_say() -> None:
+    """The torch build admits cuDNN 9.3, which runs on glibc 2.17; what is locked is 9.10."""
+    old, new = machine("8.0", driver="560.35.03", libc="2.17"), machine("8.0", driver="560.35.03", libc="2.28")
+    assert "CU407" not in codes(on(old, *OLD_FORGE))
+    found = only(on(old, *OLD_FORGE, CUDNN), "CU407")
+    assert found.severity == "error"
+    assert found.message == "glibc 2.17 of box is below 2.28: what is locked of libcudnn needs a later one"
+    assert "CU407" not in codes(on(new, *OLD_FORGE, CUDNN))
+    by_pip = replace(solution(*OLD_FORGE), pip=(WHEEL,))
+    assert "triton" in only(list(host_findings(by_pip, old, base())), "CU407").message
+    both = pool([replace(old, label="a"), replace(new, label="b")])
+    assert "of a is below" in only(on(both, *OLD_FORGE, CUDNN), "CU407").message
+
+
+def test_a_cpu_environment_needs_its_c_library_as_well() -> None:
+    numpy = package("numpy", depends=("__glibc >=2.28",))
+    assert codes(on(machine(libc="2.17"), *CPU, numpy)) == ["CU407"]
+    assert on(machine(libc=None), *CPU, numpy) == on(machine(libc="2.28"), *CPU, numpy) == []
 
 
 def test_every_finding_of_a_driver_says_which_to_install() -> None:

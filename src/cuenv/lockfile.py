@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from packaging.version import Version
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.facts import VirtualPackage
 from cuenv.urls import short_channel
+from cuenv.versions import version
+
+_GLIBC = re.compile(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
+_WHEEL = re.compile(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
+_LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
 CREATED_BY = "cuenv"
 ENGINES = ("embedded", "conda-lock")
@@ -46,6 +54,12 @@ class LockedPackage:
         """The channel as people write it: ``conda-forge``, ``nvidia/label/cuda-11.8.0``."""
         return short_channel(self.channel)
 
+    @property
+    def glibc(self) -> Version | None:
+        """The lowest glibc that its record asks for; ``None`` where it asks for none."""
+        asked = [version(found[1]) for text in self.depends if (found := _GLIBC.match(text))]
+        return max(asked, default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipLocked:
@@ -74,6 +88,13 @@ class PipLocked:
     def from_source(self) -> bool:
         """Whether it is a source distribution, whose setup runs where it is installed."""
         return not self.url.lower().endswith(".whl")
+
+    @property
+    def glibc(self) -> Version | None:
+        """The lowest glibc that its wheel is for, by the file's name; ``None`` where that says nothing."""
+        tags = _WHEEL.findall(self.url.rpartition("/")[2])
+        oldest = (_LEGACY.get(tag) or tag.removeprefix("manylinux_").replace("_", ".") for tag in tags)
+        return min(map(version, oldest), default=None)  # a file with several tags runs where one of them fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +132,12 @@ class Solution:
     def package(self, name: str) -> LockedPackage | None:
         """The package of that name."""
         return next((package for package in self.packages if package.name == name), None)
+
+    @property
+    def glibcs(self) -> tuple[tuple[str, Version], ...]:
+        """The packages of both parts that ask for a glibc, by name, each with the lowest that it takes."""
+        asked = [(item.name, item.glibc) for item in self.packages] + [(item.name, item.glibc) for item in self.pip]
+        return tuple((name, lowest) for name, lowest in asked if lowest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

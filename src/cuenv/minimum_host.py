@@ -5,10 +5,11 @@ It is written into the lock, so that a machine whose tables do not know the lock
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from packaging.version import Version
 
 from cuenv.candidates import Candidate
 from cuenv.coverage import coverage
@@ -28,10 +29,6 @@ SERVED = "cuenv_served_"
 """Key of ``custom_metadata``, followed by the platform."""
 MINIMUM_DRIVER = "cuenv_minimum_driver"
 MINIMUM_GLIBC = "cuenv_minimum_glibc"
-
-_GLIBC = re.compile(r"__glibc\s*>=\s*(\d{1,3})\.(\d{1,3})")
-_WHEEL = re.compile(r"manylinux_(\d{1,3})_(\d{1,3})_\w+?(?=[.-]|$)|(manylinux(?:1|2010|2014))_\w+?(?=[.-]|$)")
-_LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +57,9 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
         knowledge: the tables.
     """
     found: dict[str, str] = {}
-    libraries: list[tuple[int, int]] = []
+    libraries: list[Version] = []
     for place, solution in enumerate(solutions):
-        libraries += [item for item in (_glibc(solution),) if item]
+        libraries += [lowest for _, lowest in solution.glibcs]
         candidate = candidate_of(solution, knowledge)
         if candidate is None:
             continue
@@ -73,7 +70,7 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
         if text:
             found[SERVED + solution.platform] = text
     if libraries:
-        found[MINIMUM_GLIBC] = "{}.{}".format(*max(libraries))
+        found[MINIMUM_GLIBC] = str(max(libraries))
     return found
 
 
@@ -103,19 +100,6 @@ def _gpu(capability: Capability) -> Gpu:
 
 def _case(facts: HostFacts, knowledge: Knowledge) -> Case:
     return Case(facts=facts, wish=Profile(), knowledge=knowledge)
-
-
-def _glibc(solution: Solution) -> tuple[int, int] | None:
-    """The oldest C library that the packages name: conda's by ``__glibc``, wheels by their file names."""
-    texts = (text for package in solution.packages for text in package.depends)
-    found = [(int(hit[1]), int(hit[2])) for hit in map(_GLIBC.match, texts) if hit]
-    for item in solution.pip:
-        tags = [
-            _LEGACY[hit[3]] if hit[3] else (int(hit[1]), int(hit[2]))
-            for hit in _WHEEL.finditer(item.url.rpartition("/")[2])
-        ]
-        found += [min(tags)] if tags else []  # a file with several tags runs where one of them fits
-    return max(found, default=None)
 
 
 def recorded(metadata: Mapping[str, str], platform: str) -> tuple[Served, ...]:

@@ -40,6 +40,7 @@ _CODES = {
 """Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
 
 _CHOOSE_ANEW = "cuenv resolve --prove -o environment.new.yml"
+_SHOWN = 3
 _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
@@ -138,19 +139,46 @@ def _version(solution: Solution, name: str) -> Version | None:
 def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge a solved environment against a host by the rules that decide."""
     found = [_platform(solution, facts)] if solution.platform != facts.platform else []
+    found += _by_the_rules(solution, facts, knowledge)
+    if not any(item.code == _CODES["glibc"] and item.severity == "error" for item in found):
+        found += _glibc(solution, facts)
+    return tuple(found)
+
+
+def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     torch = candidate_of(solution, knowledge)
     candidate = torch or _without_torch(solution)
     if candidate is None or candidate.cuda is None:
-        return tuple(found)
+        return
     has_nvcc = any(package.name in ("cuda-nvcc", "cuda-toolkit") for package in solution.packages)
     case = Case(facts=facts, wish=Profile(dev=has_nvcc), knowledge=knowledge)
     there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
     for verdict in Judge(case).verdicts(candidate):
         if there.get(verdict.rule, True):
-            found += as_findings(verdict, candidate, case)
+            yield from as_findings(verdict, candidate, case)
     if torch and not torch.build.sources:
-        found.append(unknown_build(torch))
-    return tuple(found)
+        yield unknown_build(torch)
+
+
+def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
+    """What the packages themselves ask of the C library: it may be more than the rows on torch and its layers say."""
+    needs = solution.glibcs
+    floor = max((lowest for _, lowest in needs), default=None)
+    for machine in facts.machines:
+        libc = machine.libc
+        if libc is None or libc.family != "glibc":
+            continue
+        lacking = sorted(name for name, lowest in needs if lowest > libc.version)
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+            yield Finding(
+                code=_CODES["glibc"],
+                severity="error",
+                subject="glibc",
+                message=f"glibc {libc.version} of {machine.label} is below {floor}: what is locked of "
+                f"{', '.join(lacking[:_SHOWN])}{more} needs a later one",
+                fix=_CHOOSE_ANEW,
+            )
 
 
 def _platform(solution: Solution, facts: HostFacts) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from packaging.version import Version
@@ -12,7 +12,7 @@ from cuenv.decision import Decision
 from cuenv.delivery.container import Content
 from cuenv.environment import EnvironmentSpec
 from cuenv.knowledge import Knowledge
-from cuenv.lockfile import Lock, LockedPackage, Solution
+from cuenv.lockfile import Lock, Solution
 from cuenv.verify import candidate_of
 from cuenv.versions import check_driver, version
 
@@ -20,7 +20,6 @@ NVCC = ("cuda-nvcc", "cuda-toolkit")
 """Packages that bring nvcc whole, with the headers that it needs."""
 _HOST_COMPILERS = ("gxx_linux-*", "gxx")
 _NUMBERS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
-_GLIBC = re.compile(r"__glibc\s+.*?>=\s*([0-9]+(?:\.[0-9]+)*)")
 
 
 def content_of_lock(
@@ -43,7 +42,7 @@ def content_of_lock(
     floor = knowledge.floor(cuda) if cuda else None
     remembered = lock.metadata.get("cuenv_minimum_driver")
     python = first.package("python")
-    packages = [package for solution in lock.solutions for package in solution.packages]
+    glibcs = [lowest for solution in lock.solutions for _, lowest in solution.glibcs]
     return Content(
         locked=True,
         platforms=tuple(item.platform for item in lock.solutions),
@@ -51,7 +50,7 @@ def content_of_lock(
         torch=candidate.build.version if candidate else None,
         stack=candidate.build.stack if candidate else "",
         python=".".join(python.version.split(".")[:2]) if python else "",
-        glibc=max([*_glibcs(packages), *_remembered(lock)], default=None),
+        glibc=max([*glibcs, *_remembered(lock)], default=None),
         nvcc=any(first.package(name) for name in NVCC),
         compiling=tuple(_compiling(first, knowledge)),
         driver=check_driver(remembered) if remembered else floor.driver if floor else None,
@@ -121,11 +120,3 @@ def _remembered(lock: Lock) -> Iterator[Version]:
     text = lock.metadata.get("cuenv_minimum_glibc", "")
     if _NUMBERS.fullmatch(text):
         yield version(text)
-
-
-def _glibcs(packages: Iterable[LockedPackage]) -> Iterator[Version]:
-    for package in packages:
-        for text in package.depends:
-            found = _GLIBC.match(text)
-            if found:
-                yield version(found[1])
