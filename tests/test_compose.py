@@ -238,6 +238,32 @@ def test_a_wish_and_a_cap_both_hold() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wishes", "name", "means"),
+    [
+        (("libcudnn>=9.8", "libcudnn<9.10"), "libcudnn", ("<9.11,>=9.8,<9.10", "")),
+        (("numpy>=1.26", "numpy<2"), "numpy", (">=1.26,<2", "")),
+        (("numpy=1.26", "numpy"), "numpy", ("1.26.*", "")),
+        (("numpy=1.26", "numpy=*=py312*"), "numpy", ("1.26.*", "py312*")),
+        (("numpy=1.26.4=py312*", "numpy<2"), "numpy", ("==1.26.4,<2", "py312*")),
+        (("torchvision>=0.20", "torchvision<0.30"), "torchvision", (">=0.20,<0.30", "cuda129*")),
+        (("gxx_linux-64>=12.2", "gxx_linux-64=13.*"), "gxx_linux-64", ("<15,>=12.2,13.*", "")),
+    ],
+)
+def test_two_wishes_on_one_package_both_hold(wishes: tuple[str, ...], name: str, means: tuple[str, str]) -> None:
+    for order in (wishes, wishes[::-1]):
+        found = [pin for pin in environment("v100-rtx5090-575", packages=order).pins if pin.name == name]
+        (pin,) = found
+        assert (sorted(pin.condition().split(",")), pin.build) == (sorted(means[0].split(",")), means[1])
+
+
+@pytest.mark.parametrize("other", ["numpy=*=py311*", "conda-forge::numpy", "defaults::numpy=*=py312*"])
+def test_two_wishes_that_contradict_each_other_are_refused(other: str) -> None:
+    first = "defaults::numpy" if other.startswith("conda-forge") else "conda-forge::numpy=*=py312*"
+    with pytest.raises(ValueError, match=r"ask for another (build|channel) each"):
+        environment("v100-rtx5090-575", packages=(first, other))
+
+
+@pytest.mark.parametrize(
     ("wish", "option"),
     [
         ("pytorch=2.0", "--pytorch"),

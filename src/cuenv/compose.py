@@ -49,14 +49,11 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     pip, reasons = _pip(case)
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
-    taken = {pin.name for pin in pins}
-    pins += [pin for pin in wished if pin.name not in taken]
-    overruled = tuple(pin.name for pin in wished if pin.name in taken)
     return EnvironmentSpec(
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=tuple(_merged(pin, wished) for pin in pins) if overruled else tuple(pins),
+        pins=_with_wishes(pins, wished),
         pip=pip,
         variables=_variables(candidate, case),
         header=_header(decision, version, reasons),
@@ -68,14 +65,15 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
         return []
     from cuenv.specs import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs wish for nothing
 
-    pins = [parse_spec(text) for text in case.wish.packages]
-    for pin in pins:
+    asked: dict[str, Pin] = {}
+    for pin in map(parse_spec, case.wish.packages):
         if pin.name in _DECIDED and (pin.version or pin.build):
             raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {_DECIDED[pin.name]} VERSION")
+        asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.extensions.demands import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
     when = broken_when(case.wish)
-    return [pin_without_broken(_wished(pin, candidate, case.knowledge), when, case.knowledge) for pin in pins]
+    return [pin_without_broken(_wished(pin, candidate, case.knowledge), when, case.knowledge) for pin in asked.values()]
 
 
 def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -86,28 +84,37 @@ def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return pip_part(case.wish, case.knowledge)
 
 
-def _merged(pin: Pin, wished: list[Pin]) -> Pin:
-    """A wish on a package that is pinned anyway: both must hold."""
-    for wish in wished:
-        if wish.name == pin.name:
-            why = (*pin.why, "as asked with --with")
-            # Another channel is kept as asked: the one-channel law then says what is wrong with it.
-            return replace(
-                pin,
-                version=_both(pin, wish),
-                build=wish.build or pin.build,
-                channel=wish.channel or pin.channel,
-                why=why,
-            )
-    return pin
+def _with_wishes(pins: list[Pin], wished: list[Pin]) -> tuple[Pin, ...]:
+    """The pins and the wishes; on a package that is pinned anyway both must hold."""
+    left = {wish.name: wish for wish in wished}
+    merged = [_overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
+    return (*merged, *left.values())
 
 
-def _both(pin: Pin, wish: Pin) -> str:
-    if not (pin.version and wish.version):
-        return wish.version or pin.version
-    # The host compiler is pinned to the newest major that nvcc accepts; an older one is as good.
-    own = f"<{int(pin.version[:-2]) + 1}" if pin.version.endswith(".*") else pin.condition()
-    return ",".join(dict.fromkeys((own, wish.condition())))
+def _overruled(pin: Pin, wish: Pin) -> Pin:
+    if wish.version and pin.name.startswith("gxx_") and pin.version:
+        # It is pinned to the newest major that nvcc accepts; an older one is as good.
+        pin = replace(pin, version=f"<{int(pin.version.removesuffix('.*')) + 1}")
+    # Another channel is kept as asked: the one-channel law then says what is wrong with it.
+    return replace(_both(pin, wish), why=(*pin.why, "as asked with --with"))
+
+
+def _agreed(pin: Pin, wish: Pin) -> Pin:
+    """Two wishes on one package as one."""
+    for what, one, other in (("build", pin.build, wish.build), ("channel", pin.channel, wish.channel)):
+        if one and other and one != other:
+            raise ValueError(f"{pin.yaml_text()} and {wish.yaml_text()} ask for another {what} each")
+    return _both(pin, wish)
+
+
+def _both(pin: Pin, wish: Pin) -> Pin:
+    build = wish.build or pin.build
+    if pin.version and wish.version:
+        version = ",".join(dict.fromkeys((pin.condition(), wish.condition())))
+    else:
+        one = wish if wish.version else pin
+        version = one.version if one.build == build else one.condition()  # a bare release is exact beside a build
+    return replace(pin, version=version, build=build, channel=wish.channel or pin.channel)
 
 
 def cuda_channel(candidate: Candidate) -> str | None:
@@ -252,11 +259,13 @@ def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge) -> Pin:
     twin = knowledge.twin(pin.name, pin.channel or candidate.build.stack) or knowledge.twin(pin.name, "conda-forge")
     if twin and not pin.build:
         guard = twin.guard.format(cuda=f"{cuda.major}{cuda.minor}", dotted=str(cuda))
-        meant = {
-            "version": pin.condition(),
-            "channel": pin.channel or twin.channel,
-        }  # a bare release is exact beside a build
-        return replace(pin, **meant, build=guard, why=(*why, "its CPU twin is kept out"))
+        return replace(
+            pin,
+            version=pin.condition(),  # a bare release would be exact beside a build
+            build=guard,
+            channel=pin.channel or twin.channel,
+            why=(*why, "its CPU twin is kept out"),
+        )
     if not pin.channel and knowledge.is_component(pin.name):
         return replace(pin, channel=cuda_channel(candidate) or "", why=(*why, "from the one CUDA channel"))
     return replace(pin, why=why)
