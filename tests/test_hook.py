@@ -192,6 +192,13 @@ def test_gpus_that_nvcc_cannot_serve_are_left_out_and_said() -> None:
     found, notes = arch_list(gpus, gpus[1:])
     assert (found, len(notes)) == ("9.0", 1)
     assert arch_list(gpus[:1], gpus[1:])[0] is None
+
+
+def test_a_gpu_that_nvcc_does_not_know_by_name_gets_the_code_that_runs_on_it() -> None:
+    """The same as in the environment file that was composed for it."""
+    ada, ampere, hopper = (Capability.parse(text) for text in ("8.9", "8.6", "9.0"))
+    assert arch_list([ada], [ampere]) == ("8.6", ())
+    assert arch_list([ampere, ada], [ampere, hopper]) == ("8.6", ())
     for home, libraries in product((None, ""), ((), ("lib",))):
         assert ("CUDA_HOME" in Hook(home=home, libraries=libraries).sets) == (home is not None)
 

@@ -185,6 +185,7 @@ def test_without_a_header_of_nvcc_the_tables_give_the_range() -> None:
 def test_gpus_that_nvcc_cannot_compile_for_by_itself_and_by_the_tables() -> None:
     found = said(shop(), gpus=("6.1", "9.0"))
     assert [(item.code, item.subject) for item in found] == [("CU252", "6.1")]
+    assert said(shop(), gpus=("7.5",)) == []  # its code for 7.0 runs there
     mute = replace(shop().nvcc, targets=(), release=version("11.8"))  # type: ignore[type-var]
     assert [item.subject for item in said(shop(nvcc=mute), gpus=("9.0", "12.0"))] == ["12.0"]
 

@@ -21,9 +21,8 @@ from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.pools import pool
 from cuenv.preference import Ranking
-from cuenv.rules.device import target_for
 from cuenv.tables import TABLES, dump, merge
-from cuenv.versions import Capability, driver_key, parse_wish, reaches, serve, version
+from cuenv.versions import Capability, driver_key, parse_wish, reaches, serve, target_for, version
 from cuenv.world.solve import matches
 from given import (
     DRIVERS,
@@ -75,12 +74,11 @@ def test_reaching_is_an_order(one: tuple[int, ...], two: tuple[int, ...], three:
 
 @given(st.sampled_from([row for row in base().cudas if row.targets]), capabilities)
 def test_the_target_of_nvcc_runs_and_is_the_nearest(row: Any, device: Capability) -> None:
-    target = target_for(row, device)
+    target = target_for(device, row.targets)
     able = [item for item in row.targets if _runs(item, device)]
     assert (target is None) == (not able)
     if target:
-        assert target.capability == max(able)
-        assert target.sass_runs_on(device)
+        assert target == max(able)
 
 
 def _runs(own: Capability, device: Capability) -> bool:

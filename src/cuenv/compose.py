@@ -12,9 +12,8 @@ from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Cuda, Requirement
 from cuenv.rules import Case
-from cuenv.rules.device import target_for
 from cuenv.rules.layers import range_for
-from cuenv.versions import Wish
+from cuenv.versions import Wish, target_for
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
@@ -275,8 +274,9 @@ def _variables(candidate: Candidate, case: Case) -> dict[str, str]:
     if candidate.cuda is None or not case.facts.capabilities:
         return {}
     row = case.knowledge.cuda(candidate.cuda)
-    targets = [(target_for(row, item) if row else None) or item for item in case.facts.capabilities]
-    return {"TORCH_CUDA_ARCH_LIST": ";".join(dict.fromkeys(str(target) for target in targets))}
+    able = row.targets if row else ()
+    targets = dict.fromkeys(target_for(item, able) or item for item in case.facts.capabilities)
+    return {"TORCH_CUDA_ARCH_LIST": ";".join(map(str, targets))}
 
 
 def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple[str, ...]:

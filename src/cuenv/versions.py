@@ -7,6 +7,7 @@ features) and the compatibility table in torch/cuda/__init__.py of torch 2.11 to
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -93,6 +94,11 @@ class Target:
         if self.suffix:
             return self.sass_runs_on(device)
         return device >= self.capability
+
+
+def target_for(device: Capability, able: Iterable[Capability]) -> Capability | None:
+    """What to compile machine code for so that it runs on a device: the device itself, else the nearest that does."""
+    return max((item for item in able if Target(item).sass_runs_on(device)), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ from packaging.version import Version
 
 from cuenv.facts import FoundToolkit
 from cuenv.knowledge import Knowledge
-from cuenv.rules.device import target_for
-from cuenv.versions import Capability, minor, version
+from cuenv.versions import Capability, minor, target_for, version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,7 @@ def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
     row = knowledge.cuda(release)
     if row is None or not row.targets:
         return f"no row says what nvcc {release} compiles for" if need.gpus else ""
-    lacking = [item for item in need.gpus if target_for(row, item) is None]
+    lacking = [item for item in need.gpus if target_for(item, row.targets) is None]
     return f"nvcc {release} cannot compile for {', '.join(map(str, lacking))}" if lacking else ""
 
 

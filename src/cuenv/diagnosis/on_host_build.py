@@ -10,8 +10,7 @@ from packaging.version import Version
 from cuenv.diagnosis.on_host import Case, Joined, capabilities, host_words, torch_of
 from cuenv.facts import FoundToolkit
 from cuenv.rows import Cuda
-from cuenv.rules.device import target_for
-from cuenv.versions import version
+from cuenv.versions import target_for, version
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
@@ -69,7 +68,7 @@ def nvcc_targets(case: Case) -> Joined:
         because.append(f"{asked} is known to nvcc {first} " + ("and later" if last == newest else f"to {last}"))
     release = _on_path(case)
     row = case.knowledge.cuda(release) if release else None
-    targets = sorted({target.capability for one in capabilities(case) if row and (target := target_for(row, one))})
+    targets = sorted({target for one in capabilities(case) if row and (target := target_for(one, row.targets))})
     if targets and row:
         because.append(f"for the GPUs here nvcc {row.version} compiles {', '.join(map(str, targets))}")
         return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"')

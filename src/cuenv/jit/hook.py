@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cuenv.versions import Capability
+from cuenv.versions import Capability, target_for
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CPATH", "LIBRARY_PATH", "TORCH_CUDA_ARCH_LIST")
 """Every variable that a hook may set."""
@@ -41,11 +41,9 @@ def arch_list(capabilities: Iterable[Capability], able: Iterable[Capability]) ->
         capabilities: those of the host.
         able: what nvcc compiles for; empty when nobody knows.
     """
-    known = frozenset(able)
-    served = [item for item in capabilities if not known or item in known]
-    left = tuple(
-        f"{item} is not in TORCH_CUDA_ARCH_LIST: nvcc cannot compile for it"
-        for item in capabilities
-        if item not in served
-    )
-    return ";".join(map(str, served)) or None, left
+    known = tuple(able)
+    targets = {item: target_for(item, known) if known else item for item in capabilities}
+    served = dict.fromkeys(target for target in targets.values() if target)
+    left = (item for item, target in targets.items() if target is None)
+    notes = tuple(f"{item} is not in TORCH_CUDA_ARCH_LIST: nvcc cannot compile for it" for item in left)
+    return ";".join(map(str, served)) or None, notes

@@ -12,7 +12,7 @@ from cuenv.jit.wants import WantedHeader, Wants
 from cuenv.jit.workshop import Compiled, HostCompiler, Nvcc, Workshop, library_of
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
-from cuenv.versions import Capability
+from cuenv.versions import Capability, target_for
 
 
 def jit_findings(
@@ -122,7 +122,7 @@ def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Itera
         return
     able = targets_of(nvcc, knowledge)
     for capability in facts.capabilities:
-        if not able or capability in able:
+        if not able or target_for(capability, able):
             continue
         generation = knowledge.generation(capability)
         first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
-from cuenv.rows import Cuda, TorchBuild
+from cuenv.rows import TorchBuild
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
-from cuenv.versions import Capability, Jit, Native, Target, arch_list, is_tegra, serve
+from cuenv.versions import Capability, Jit, Native, arch_list, is_tegra, serve, target_for
 
 
 def device_code(candidate: Candidate, case: Case) -> Verdict:
@@ -73,18 +73,12 @@ def nvcc(candidate: Candidate, case: Case) -> Verdict:
         because = f"no row says what nvcc {candidate.cuda} compiles for"
         return Verdict(rule="nvcc", outcome="unknown", because=because)
     ground = row_ground(row, f"nvcc {row.version} compiles for {', '.join(map(str, row.targets))}")
-    lacking = [capability for capability in case.facts.capabilities if target_for(row, capability) is None]
+    lacking = [capability for capability in case.facts.capabilities if target_for(capability, row.targets) is None]
     if lacking:
         because = f"nvcc {row.version} cannot compile for {', '.join(map(str, lacking))}"
         return Verdict(rule="nvcc", outcome="reject", because=because, grounds=(ground,))
     because = f"nvcc {row.version} compiles for every GPU"
     return Verdict(rule="nvcc", outcome="pass", because=because, grounds=(ground,))
-
-
-def target_for(row: Cuda, capability: Capability) -> Target | None:
-    """What to compile for so that it runs on a GPU: the GPU itself, else the nearest that runs there."""
-    able = [Target(target) for target in row.targets if Target(target).sass_runs_on(capability)]
-    return max(able, default=None)
 
 
 def jit_count(build: TorchBuild, capabilities: Iterable[Capability]) -> int:

@@ -9,7 +9,7 @@ from cuenv.flows.prefix_checks import Subject
 from cuenv.jit.laws import jit_findings, targets_of, trial_findings
 from cuenv.jit.wants import Wants, compiling, has_torch, holder_of, wants
 from cuenv.jit.workshop import Compiled, Workshop
-from cuenv.versions import Capability
+from cuenv.versions import Capability, target_for
 from cuenv.world.activation import activated
 from cuenv.world.compile import Toolchain, try_out
 from cuenv.world.workshop import built_libraries, library_folders, look, nvccs_in, torch_includes
@@ -77,9 +77,10 @@ def _wanted(subject: Subject) -> Wants:
 
 
 def _compilable(subject: Subject, found: Workshop) -> tuple[Capability, ...]:
-    """The GPUs of the host that nvcc compiles for; what it refuses is a finding already."""
+    """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
     able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
-    return tuple(item for item in subject.facts.capabilities if not able or item in able)
+    targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
+    return tuple(dict.fromkeys(item for item in targets if item))
 
 
 def _says(found: Workshop, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]) -> str:
