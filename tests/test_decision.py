@@ -482,6 +482,15 @@ def test_the_newest_label_of_two_that_fit() -> None:
     assert label.label == "12.4.1"
 
 
+@pytest.mark.parametrize(
+    ("wish", "label"), [("12.4", "12.4.1"), ("12.4.0", "12.4.0"), ("==12.4.0", "12.4.0"), (">=12.1,<12.4.1", "12.4.0")]
+)
+def test_a_wish_for_one_release_of_cuda_chooses_its_label(wish: str, label: str) -> None:
+    found = choice(decided(machine("8.0", driver="550.144.03"), stack="pytorch", cuda=wish)).label
+    assert found
+    assert found.label == label
+
+
 def test_the_python_nearest_the_middle() -> None:
     item = candidate("2.10.0", "cuda129*")
     assert item.build.pythons == ("3.10", "3.11", "3.12", "3.13", "3.14")

@@ -60,7 +60,7 @@ def _glibc(candidate: Candidate) -> Hashable:
 
 
 def _wished(candidate: Candidate) -> Hashable:
-    return (id(candidate.build), id(candidate.cuda), candidate.python)
+    return (id(candidate.build), id(candidate.cuda), id(candidate.label), candidate.python)
 
 
 _NO_EXTENSIONS = Verdict(rule="extensions", outcome="pass", because="no library that sits on torch was asked for")

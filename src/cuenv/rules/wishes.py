@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cuenv.candidates import Candidate, admits
 from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground
+from cuenv.versions import version
 
 
 def platform(candidate: Candidate, case: Case) -> Verdict:
@@ -40,6 +41,9 @@ def wish(candidate: Candidate, case: Case) -> Verdict:
         return _refused(f"--pytorch {asked.pytorch}", f"this one has pytorch {build.version}")
     if asked.cuda and candidate.cuda and not admits(asked.cuda, str(candidate.cuda)):
         return _refused(f"--cuda {asked.cuda}", f"this one has CUDA {candidate.cuda}")
+    label = candidate.label
+    if asked.cuda and label and not asked.cuda.admits(version(label.label)):
+        return _refused(f"--cuda {asked.cuda}", f"the toolkit of this one is {label.label}")
     if asked.python and not admits(asked.python, candidate.python):
         return _refused(f"--python {asked.python}", f"this build has python {', '.join(build.pythons)}")
     return Verdict(rule="wish", outcome="pass", because="it is what was asked for")
