@@ -168,6 +168,11 @@ def test_a_description_is_short_and_plain(value: object) -> None:
     assert len(text) <= 60
 
 
+def test_a_number_that_python_refuses_to_write_is_described() -> None:
+    """TOML's 0xff... may be as long as anybody likes."""
+    assert describe(16**5000) == describe(-(16**5000)) == "a whole number of thousands of digits"
+
+
 @pytest.mark.parametrize("key", ["\x1b[31mred", "a\nb", "\u202eevil", "\x00", "n\u0007me"])
 def test_control_characters_never_come_out_raw(key: str) -> None:
     found = wrong(read_host, {**GOOD, key: 1, "name": 5, "tags": [{}], "wsl": key, "driver": key})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuenv.errors import UsageError
-from cuenv.reading import Faults, Reader
+from cuenv.reading import Faults, Reader, describe
 from cuenv.versions import Wish, check_driver, parse_wish
 
 STACKS = ("conda-forge", "pytorch")
@@ -95,7 +95,7 @@ def parse(data: Any, source: str, path: str = "") -> Profile:
 
 def _one_of(text: str, allowed: tuple[str, ...]) -> str:
     if text not in allowed:
-        raise ValueError(f"expected one of {', '.join(allowed)}, got {text!r}")
+        raise ValueError(f"expected one of {', '.join(allowed)}, got {describe(text)}")
     return text
 
 

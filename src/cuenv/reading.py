@@ -49,7 +49,10 @@ def describe(value: object) -> str:
         return "nothing"
     if isinstance(value, (dict, list)):
         return f"{_NAMES[type(value)]} of {len(value)}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # 0xff...: Python reads it, and writes no whole number of more than 4300 digits
+        return "a whole number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from packaging.version import InvalidVersion, Version
 
 from cuenv.errors import UsageError
+from cuenv.reading import describe
 
 _CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
@@ -43,7 +44,7 @@ class Capability:
         """
         found = _CAPABILITY.fullmatch(text)
         if not found:
-            raise ValueError(f"expected 'X.Y', got {text!r}")
+            raise ValueError(f"expected 'X.Y', got {describe(text)}")
         return Capability(int(found[1]), int(found[2]))
 
 
@@ -77,7 +78,7 @@ class Target:
         """
         found = _TARGET.fullmatch(text)
         if not found:
-            raise ValueError(f"expected 'X.Y', 'X.Ya' or 'X.Yf', got {text!r}")
+            raise ValueError(f"expected 'X.Y', 'X.Ya' or 'X.Yf', got {describe(text)}")
         return Target(Capability.parse(found[1]), found[2])
 
     def sass_runs_on(self, device: Capability) -> bool:
@@ -183,7 +184,7 @@ def version(text: str) -> Version:
     try:
         return Version(text)
     except InvalidVersion as error:
-        raise ValueError(f"expected a version, got {text!r}") from error
+        raise ValueError(f"expected a version, got {describe(text)}") from error
 
 
 def minor(of: Version) -> Version:
@@ -200,7 +201,7 @@ def check_driver(text: str) -> str:
         ValueError: the text is no driver version.
     """
     if not _DRIVER.fullmatch(text):
-        raise ValueError(f"expected a driver version such as 535.129.03, got {text!r}")
+        raise ValueError(f"expected a driver version such as 535.129.03, got {describe(text)}")
     return text
 
 
