@@ -148,6 +148,12 @@ def test_a_range_is_asked_as_well() -> None:
     assert why_not(DECISIONS["rtx4090-535"], "cuda=12").says.startswith("it is chosen")
 
 
+def test_a_python_without_another_to_choose_from_was_no_choice() -> None:
+    host = options("RTX 4090", driver="535.129.03")
+    assert why(decided(host, python="3.12"), "python").losses == ()
+    assert [loss.criterion for loss in why(decided(host), "python").losses] == ["Python nearest 3.12"]
+
+
 def test_a_python_that_the_wished_torch_does_not_have_is_rejected_by_the_wish() -> None:
     decision = decided(options("RTX 4090", driver="535.129.03"), pytorch="2.3")
     rejected = why_not(decision, "python=3.14")

@@ -70,8 +70,10 @@ def why(decision: Decision, subject: str) -> Answer:
         return Answer(question=question, says="nothing fits, so there is no choice to explain", verdicts=grouped)
     verdicts = tuple((verdict, 1) for verdict in chosen.verdicts if verdict.rule in rules)
     losses: dict[str, Loss] = {}
-    others = [*list(decision.variants(chosen))[1:2], *decision.fitting[1:]]
-    for item in others if subject != "python" else others[:1]:
+    others = list(decision.variants(chosen))[1:2]  # the same with its next best Python
+    if subject != "python":
+        others += decision.fitting[1:]
+    for item in others:
         loss = _loss(decision, item)
         if loss and loss.criterion not in losses:
             losses[loss.criterion] = loss
