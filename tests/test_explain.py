@@ -298,6 +298,18 @@ def test_a_wish_becomes_the_option_that_asks_for_it() -> None:
     assert wish_options(Profile(cpu=True, dev=False)) == ("--cpu",)
 
 
+@pytest.mark.parametrize(
+    ("driver", "dev", "wish", "option"),
+    [("550.54.14", False, {"pip": ("deepspeed==0.18.2",)}, "--dev"), ("470.129.06", True, {}, "--no-dev")],
+)
+def test_a_hint_with_an_option_does_not_name_its_opposite(
+    driver: str, dev: bool, wish: dict[str, tuple[str, ...]], option: str
+) -> None:
+    decision = decided(machine("8.6", driver=driver), dev=dev, **wish)
+    (words,) = [words for _, words in all_hints(decision) if {"--dev", "--no-dev"} & set(words)]
+    assert [word for word in words if word in ("--dev", "--no-dev")] == [option]
+
+
 def test_foreign_text_in_a_hint_is_quoted() -> None:
     decision = decided(machine("8.9", driver="535.129.03"), packages=("x; rm -rf /",), pytorch="99")
     commands = [hint.command for hint in hints(decision)]

@@ -115,7 +115,7 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
     case, found = decision.case, []
     wish = _spelled(case)
-    wishes = (*wish_options(wish), *(("--prove",) if decision.proven else ()))
+    prove = ("--prove",) if decision.proven else ()
     lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
         build = miss.candidate.build
@@ -126,11 +126,12 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             if not case.facts.gpus:  # a driver without GPUs says nothing to resolve
                 continue
             driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
-            then = replace(case.facts, driver=Driver(version=driver), members=())
-            command = shlex.join(["cuenv", "resolve", *host_options(then), *wishes])
+            host = replace(case.facts, driver=Driver(version=driver), members=())
+            asked = wish_options(wish)
         else:
-            option = miss.remedy.option or ""
-            command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *wishes, option])
+            host = case.facts
+            asked = (*wish_options(replace(wish, dev=True)), miss.remedy.option or "")
+        command = shlex.join(["cuenv", "resolve", *host_options(host), *asked, *prove])
         found.append(Hint(f"{miss.remedy.text} opens {opens}", command))
     free = decision.without_wish
     if free:
