@@ -15,13 +15,18 @@ from channel_builder import PLATFORM, edit, pkg, write
 from commands import HOST
 from commands import inside as run
 from cuenv.audit import ending_findings, label_findings, torch_findings
+from cuenv.compose import compose
+from cuenv.decision import decide
 from cuenv.errors import UsageError
+from cuenv.facts import HostFacts, glibc
 from cuenv.flows.auditing import Question, audit, learn_rows
 from cuenv.knowledge import Knowledge
 from cuenv.learn import learn, own, texts_of
 from cuenv.observed import Record, SeenBuild, newest_day, seen_builds
+from cuenv.profile import Profile
 from cuenv.report import Report
 from cuenv.rows import TorchBuild
+from cuenv.rules import Case
 from cuenv.tables import dump, merge
 from cuenv.versions import arch_list, version
 from cuenv.world.knowledge import load, save
@@ -198,6 +203,16 @@ def learned(*records: Record, knowledge: Knowledge | None = None, nvcc: tuple[st
         platform=PLATFORM,
         day="2026-12-24",
     )
+
+
+def test_cpu_builds_of_the_pytorch_channel_are_learned_and_composed_without_a_cuda_channel() -> None:
+    arm = "linux-aarch64"
+    seen, _ = seen_builds([record(build="py3.12_cpu_0")], "pytorch", arm)
+    found = learn(seen, base(), nvccs=(), stack="pytorch", platform=arm, day="2026-12-24")
+    wish = Profile(stack="pytorch", cpu=True)
+    host = HostFacts(label="arm", platform=arm, libc=glibc("2.35"))
+    made = compose(decide(Case(facts=host, wish=wish, knowledge=found)), name="x", version="0")
+    assert made.channels == ("pytorch", "conda-forge")
 
 
 def test_nothing_new_is_nothing_learned() -> None:

@@ -126,6 +126,8 @@ def cuda_channel(candidate: Candidate) -> str | None:
 def _channels(candidate: Candidate) -> tuple[str, ...]:
     if candidate.build.stack == "conda-forge":
         return ("conda-forge",)
+    if candidate.cuda is None:
+        return ("pytorch", "conda-forge")
     # Where no label is proven, the label of the first release is the nearest thing to one channel.
     label = cuda_channel(candidate) or f"nvidia/label/cuda-{candidate.cuda}.0"
     return ("pytorch", label, "conda-forge")
