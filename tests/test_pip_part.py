@@ -183,6 +183,10 @@ def test_laws_of_a_lock() -> None:
         ("CU512", "nvidia-cublas-cu12"),
     ]
     assert list(pip_findings(replace(whole, pip=(pip("accelerate"), pip("nvidia-ml-py"))))) == []
+    assert list(pip_findings(replace(whole, pip=(pip("nvidia-cudnn-frontend"),)))) == []
+    parts = ("nvidia-cufft", "nvidia-nvjitlink", "nvidia-cuda-runtime", "nvidia-cusparselt-cu13", "nvidia-cublas")
+    seconds = pip_findings(replace(whole, pip=tuple(map(pip, parts))))
+    assert [(item.code, item.subject) for item in seconds] == [("CU512", name) for name in parts]
     assert [item.code for item in pip_findings(replace(whole, packages=conda[1:], pip=(pip("a"),)))] == ["CU515"]
     assert list(pip_findings(solution(*conda[1:]))) == []
 

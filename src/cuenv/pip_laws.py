@@ -12,7 +12,11 @@ from cuenv.urls import index_url, printable
 
 _HASHED = re.compile(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
 _LOCAL = re.compile(r"\.{0,2}/|~|[A-Za-z]:\\")
-_NVIDIA = re.compile(r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?:cublas|cudnn|nccl|cuda)[a-z0-9-]*")
+# From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there.
+_NVIDIA = re.compile(
+    r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
+    r"|cusparse|nccl|npp|nvfatbin|nvjitlink|nvjpeg|nvptxcompiler|nvshmem|nvtx|nvvm)[a-z0-9-]*"
+)
 _TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 _DIRECT = re.compile(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
 _FILES = (".whl", ".zip", ".tar.gz", ".tgz")
