@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,6 +142,16 @@ def test_the_command_takes_one_entry_out_of_the_path() -> None:
 def test_the_command_fits_the_way_it_came(via: str, words: list[str]) -> None:
     split = shlex.split(one(host(RTX, around=forward("570.26", via))).fix or "")
     assert set(words) <= set(split)
+
+
+def test_the_command_names_the_folder_that_the_loader_reads(tmp_path: Path) -> None:
+    fix = one(host(RTX, around=forward("570.26", "loader"))).fix or ""
+    (tmp_path / "cuda-compat.conf").write_text("/usr/local/cuda-12.8/compat\n")
+    (tmp_path / "other.conf").write_text("/usr/lib/compat-glibc\n")
+    command = fix.replace("/etc/ld.so.conf.d", str(tmp_path)).replace("sudo ldconfig", "true").replace("sudo ", "")
+    for _ in range(2):  # it is no fault when nothing is left to remove
+        subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert [item.name for item in tmp_path.iterdir()] == ["other.conf"]
 
 
 def test_programs_get_the_newer_driver_where_it_works() -> None:

@@ -129,7 +129,7 @@ def _take_out(machine: HostFacts, library: CudaLibrary) -> str:
     if library.via == "LD_LIBRARY_PATH":
         kept = f'printf %s "$LD_LIBRARY_PATH" | tr : "\\n" | grep -vxF -e {folder} -e {folder}/ | paste -sd: -'
         return f"export LD_LIBRARY_PATH=$({kept})"
-    return "grep -rl compat /etc/ld.so.conf.d | sudo xargs rm && sudo ldconfig"
+    return f"grep -rlxF -e {folder} -e {folder}/ /etc/ld.so.conf.d | sudo xargs -r rm && sudo ldconfig"
 
 
 def _container(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

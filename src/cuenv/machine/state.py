@@ -86,16 +86,15 @@ def _split(machine: HostFacts, split: list[Gpu], knowledge: Knowledge) -> Iterat
     whole = [gpu for gpu in machine.gpus if not (gpu.mig and gpu.mig.mode.on)]
     if len(instances) == 1 and not whole:
         return
+    within = tuple(f"gpus[{gpu.index}].mig.instances[" for gpu in split)  # their numbers may have gaps
+    told = [item.fact for item in machine.evidence if item.fact.startswith(within)]
     hidden = f", and {_named(whole)} is hidden from it" if whole else ""
     yield Finding(
         code="CU416",
         severity="warning" if whole else "info",
         subject=machine.label,
         message=f"{_named(split)} is split by MIG: a CUDA program sees one of {len(instances)} instances{hidden}",
-        evidence=(
-            *means(knowledge, "mig-one"),
-            *seen(machine, *(f"gpus[{gpu.index}].mig.instances[{n}]" for gpu in split for n in range(len(instances)))),
-        ),
+        evidence=(*means(knowledge, "mig-one"), *seen(machine, *told)),
         fix="nvidia-smi -L  # then give each program CUDA_VISIBLE_DEVICES=MIG-... of its instance",
     )
 
