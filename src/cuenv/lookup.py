@@ -92,8 +92,9 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
     row, capability = which_gpu(text, knowledge)
     entries = []
     if row:
-        memory = "/".join(str(size) for size in row.memory_gb)
-        says = f"{row.name}: capability {capability}, {row.architecture}, chip {row.chip}, {row.kind}, {memory} GB"
+        chip = f", chip {row.chip}" if row.chip else ""
+        memory = f", {'/'.join(map(str, row.memory_gb))} GB" if row.memory_gb else ""
+        says = f"{row.name}: capability {capability}, {row.architecture}{chip}, {row.kind}{memory}"
         entries.append(_entry("gpus", row, says))
     generation = knowledge.generation(capability)
     if generation is None:
@@ -160,8 +161,9 @@ def cuda(text: str, knowledge: Knowledge) -> Page:
         entries.append(_entry("floors", floor[1], f"runs on driver {floor[0]} and later"))
     for toolkit in knowledge.toolkits:
         if minor(toolkit.version) == wanted:
-            says = f"{toolkit.version} came with driver {toolkit.driver or f'branch {toolkit.branch or chr(63)}'}"
-            entries.append(_entry("toolkits", toolkit, f"{says} (all features, and JIT of its PTX)"))
+            branch = f"branch {toolkit.branch}" if toolkit.branch else "of unknown version"
+            says = f"{toolkit.version} came with driver {toolkit.driver or branch} (all features, and JIT of its PTX)"
+            entries.append(_entry("toolkits", toolkit, says))
     targets = ", ".join(map(str, row.targets)) or "unknown"
     entries.append(_entry("cudas", row, f"nvcc compiles for {targets}; PTX ISA {row.isa or 'unknown'}"))
     entries.append(_entry("cudas", row, f"host compiler gcc {row.gcc_min or '?'} to {row.gcc_max or '?'}"))
@@ -205,7 +207,7 @@ def package(text: str, knowledge: Knowledge) -> Page:
             entries.append(_entry("twins", twin, says))
     for ending in knowledge.endings:
         if ending.package == text:
-            last = ending.versions[-1] if ending.versions else "never there"
+            last = ending.versions[-1]
             says = f"{text} of {ending.channel} ends at {last}: {ending.says}; instead: {ending.instead}"
             entries.append(_entry("endings", ending, says))
     for extension in knowledge.extension(text):
