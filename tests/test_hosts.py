@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,15 @@ def test_a_pool_is_shown_with_who_cuts() -> None:
     assert "0-7   NVIDIA A800-SXM4-80GB  capability 8.0  81251 MiB each" in text
     assert "code must serve 8.0 and 9.0" in text
     assert "\na800-470 (linux-64)\n" in text
+
+
+def test_gpus_are_shown_as_a_range_only_where_none_is_missing_between() -> None:
+    facts = read_host("a800-470", no_input)
+    gpus = tuple(gpu for gpu in facts.gpus if gpu.index not in (0, 3))
+    text = "\n".join(lines(replace(facts, gpus=gpus)))
+    assert "1-2 " in text
+    assert "4-7 " in text
+    assert "1-7" not in text
 
 
 def test_a_host_without_a_gpu_shows_its_gaps() -> None:

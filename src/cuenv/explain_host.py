@@ -103,7 +103,8 @@ def _gpus(facts: HostFacts) -> list[str]:
         if facts.driver is None:
             return ["none found"]
         return ["none: the driver works and counts no device" if counted else "the driver could not count them"]
-    groups = [list(group) for _, group in groupby(facts.gpus, key=lambda gpu: replace(gpu, index=0))]
+    alike = groupby(enumerate(facts.gpus), key=lambda pair: (replace(pair[1], index=0), pair[1].index - pair[0]))
+    groups = [[gpu for _, gpu in group] for _, group in alike]
     rows = [_gpu_row(group) for group in groups]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     out = ["  ".join(f"{text:<{width}}" for text, width in zip(row[:3], widths, strict=True)) + row[3] for row in rows]
