@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,19 @@ def test_the_release_of_torch_counts_before_cuda_and_python() -> None:
     mixed = [*order[5:], *order[2:5], *order[:2]]
     found = sorted(mixed, key=lambda item: nearness(item, asked, level))
     assert [str(item) for item in found] == [str(item) for item in order]
+
+
+def test_what_a_range_admits_is_as_near_as_can_be() -> None:
+    """The preference decides then: the newest torch, and the Python nearest to 3.12."""
+    asked = wished("pytorch>=2.3", "python>=3.9")
+    newest, older = candidate("2.9.1", "cuda129*"), candidate("2.3.1", "cuda120*")
+    assert nearness(newest, asked, None) == nearness(older, asked, None)
+    assert nearness(replace(older, python="3.9"), asked, None) == nearness(older, asked, None)
+    assert nearness(candidate("2.3.1", "cuda120*"), wished("pytorch=2.3"), None) == nearness(
+        candidate("2.3.0", "cuda120*"), wished("pytorch=2.3"), None
+    )
+    near, far = (nearness(replace(older, python=text), wished("python=3.9"), None) for text in ("3.10", "3.12"))
+    assert near < far
 
 
 @pytest.mark.records

@@ -94,8 +94,10 @@ def _role(pin: Pin, knowledge: Knowledge) -> str | None:
         return "pytorch"
     if pin.name in ("python", "pip"):
         return pin.name
-    if pin.name in _CPU or pin.name in _RUNTIME:
-        return "cpu" if pin.name in _CPU else "pytorch-cuda"
+    if pin.name in _CPU:
+        return "cpu"
+    if pin.name in _RUNTIME:
+        return "pytorch-cuda"
     if pin.name in _COMPILERS:
         return "cudatoolkit-dev"
     row = knowledge.component(pin.name)
@@ -151,15 +153,20 @@ def _from(text: str, release: Version) -> str:
 
 
 def nearness(candidate: Candidate, intent: Intent, level: Version | None) -> tuple[object, ...]:
-    """How far a candidate is from what was meant; smaller is nearer: torch first, then CUDA, then Python."""
+    """How far a candidate is from what was meant; smaller is nearer: torch first, then CUDA, then Python.
+
+    What a wish admits is as near as can be: among the releases of ``>=2.0`` none is nearer than another.
+    """
     release, cuda = candidate.build.version, candidate.cuda
-    torch = (not (intent.pytorch is None or intent.pytorch.admits(release)), *_away(release, intent.release))
+    meant = intent.pytorch is None or intent.pytorch.admits(release)
+    torch = (not meant, *(() if meant else _away(release, intent.release)))
     python = intent.python is not None and not admits(intent.python, candidate.python)
     asked = intent.cuda
     other_major = asked is not None and cuda is not None and cuda.major != asked.major
     above = level is not None and cuda is not None and cuda > level
     distance = abs(cuda.minor - asked.minor) if asked and cuda and not other_major else 0
-    return (torch, other_major, python, _python_away(candidate.python, intent.python), above, distance)
+    minors = _python_away(candidate.python, intent.python) if python else 0
+    return (torch, other_major, python, minors, above, distance)
 
 
 def _away(release: Version, asked: Version | None) -> tuple[int, ...]:
