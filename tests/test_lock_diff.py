@@ -115,6 +115,18 @@ def test_the_minimum_driver_is_told() -> None:
     assert "now     error CU401" in text
 
 
+def test_another_file_for_pip_is_no_equal_lock() -> None:
+    one = lock(*OLD, pip=(deepspeed("0.15.0"),))
+    other = lock(*OLD, pip=(replace(deepspeed("0.15.0"), sha256="f" * 64),))
+    found = diff(one, other, (), base())
+    assert not found.equal
+    assert found.pip_added == ("deepspeed==0.15.0 (sha256 ffffffffffff)",)
+    assert found.pip_removed == ("deepspeed==0.15.0 (sha256 000000000000)",)
+    silent = lock(*OLD, pip=(replace(deepspeed("0.15.0"), sha256=None),))
+    assert diff(one, silent, (), base()).equal
+    assert diff(one, one, (), base()).equal
+
+
 def test_platforms_and_the_pip_part_count() -> None:
     one = lock(*OLD, pip=(deepspeed("0.15.0"),))
     two = Lock(

@@ -87,7 +87,7 @@ class LockDiff:
     Attributes:
         changes: for each platform that both have, the CUDA core first, then by name.
         platforms_added, platforms_removed: those that only one of them has.
-        pip_added, pip_removed: ``name==version`` of the pip part.
+        pip_added, pip_removed: ``name==version`` of the pip part, with the hash where nothing else differs.
         services: the capabilities that the new lock serves in another way.
         hosts: the effect on each host that was judged.
     """
@@ -120,8 +120,7 @@ def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge)
     before = {item.platform: item for item in old.solutions}
     after = {item.platform: item for item in new.solutions}
     both = [(before[name], after[name]) for name in before if name in after]
-    known = {str(item) for item in old.pip}
-    now = {str(item) for item in new.pip}
+    known, now = {*old.pip, *_rehashed(old, new)}, {*new.pip, *_rehashed(new, old)}
     judged = tuple(hosts)
     return LockDiff(
         changes=tuple(change for pair in both for change in _changes(*pair, knowledge)),
@@ -132,6 +131,16 @@ def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge)
         services=tuple(service for pair in both for service in _services(*pair, knowledge)),
         hosts=tuple(_effect(host, *pair, knowledge) for pair in both for host in judged),
     )
+
+
+def _rehashed(lock: Lock, other: Lock) -> Iterator[str]:
+    """The releases of the pip part that both hold, of which the other holds another file for the same platform."""
+    hashes = {(one.platform, item.name, item.version): item.sha256 for one in other.solutions for item in one.pip}
+    for one in lock.solutions:
+        for item in one.pip:
+            theirs = hashes.get((one.platform, item.name, item.version))
+            if item.sha256 and theirs and theirs != item.sha256:
+                yield f"{item.name}=={item.version} (sha256 {item.sha256[:12]})"
 
 
 def _changes(old: Solution, new: Solution, knowledge: Knowledge) -> list[PackageChange]:
