@@ -77,14 +77,10 @@ class Reader:
         self.faults = faults
         self.path = path
         self._known: set[str] = set()
-        self._data: Mapping[Any, Any] = {}
-        if isinstance(data, dict):
-            self._data = data
-        else:
+        self._data: Mapping[Any, Any] = data if isinstance(data, dict) else {}
+        self._is_mapping = isinstance(data, dict)
+        if not self._is_mapping:
             faults.add(path, f"expected a mapping, got {describe(data)}")
-            self._known_all = True
-            return
-        self._known_all = False
 
     def at(self, key: str) -> str:
         """The path of a key."""
@@ -105,7 +101,7 @@ class Reader:
         self._known.add(key)
         value = self._data.get(key)
         if value is None:
-            if required and not self._known_all:
+            if required and self._is_mapping:
                 self.faults.add(self.at(key), f"expected {_NAMES.get(kind, kind.__name__)}, got nothing")
             return default
         if type(value) is not kind:
@@ -144,8 +140,6 @@ class Reader:
 
     def done(self) -> None:
         """Refuse every key that nobody asked for."""
-        if self._known_all:
-            return
         for key in self._data:
             if key not in self._known:
                 near = _nearest(str(key), self._known)
