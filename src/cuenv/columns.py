@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from packaging.version import Version
 
 from cuenv.facts import PLATFORMS
+from cuenv.profile import STACKS
 from cuenv.reading import describe
 from cuenv.rows import Requirement
 from cuenv.versions import Capability, DeviceCode, arch_list, check_driver, parse_arch_list, version
 
 _KINDS = ("datacenter", "desktop-soc", "geforce", "jetson", "workstation")
 _ROLES = ("cudatoolkit-dev", "cudnn", "nccl")
-_STACKS = ("conda-forge", "pytorch")
 
 
 class _Needed:
@@ -236,7 +236,7 @@ GPU = (
 )
 
 TORCH = (
-    Column("stack", _one_of(*_STACKS), _same),
+    Column("stack", _one_of(*STACKS), _same),
     _version_column("version"),
     _version_column("cuda", absent=None),
     Column("build", _text, _same),

@@ -12,6 +12,7 @@ from cuenv.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Generation, GpuModel, Row, TorchBuild
 from cuenv.rules.driver import floor_of
+from cuenv.tables import TABLES, rows_of
 from cuenv.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
 
 
@@ -45,25 +46,8 @@ def _entry(table: str, row: Row, says: str) -> Entry:
 
 def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
     """The tables and how many rows each has."""
-    return (
-        ("toolkits", len(knowledge.toolkits)),
-        ("cudas", len(knowledge.cudas)),
-        ("branches", len(knowledge.branches)),
-        ("floors", len(knowledge.floors)),
-        ("generations", len(knowledge.generations)),
-        ("gpus", len(knowledge.gpus)),
-        ("torch", len(knowledge.torch)),
-        ("layers", len(knowledge.layers)),
-        ("components", len(knowledge.components)),
-        ("twins", len(knowledge.twins)),
-        ("labels", len(knowledge.labels)),
-        ("endings", len(knowledge.endings)),
-        ("extensions", len(knowledge.extensions)),
-        ("regressions", len(knowledge.regressions)),
-        ("features", len(knowledge.features)),
-        ("states", len(knowledge.states)),
-        ("sources", len(knowledge.sources)),
-    )
+    last = "sources"
+    return tuple((name, len(rows_of(knowledge, name))) for name in (*(name for name in TABLES if name != last), last))
 
 
 def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capability]:

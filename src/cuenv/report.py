@@ -7,7 +7,7 @@ CU6xx the tables against a channel.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cuenv.errors import ExitCode
@@ -50,7 +50,7 @@ class Report:
 
     title: str
     findings: tuple[Finding, ...] = ()
-    looked_at: tuple[str, ...] = field(default=())
+    looked_at: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[Finding, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from cuenv.environment import Pin
+from cuenv.urls import short_channel
 
 _LIMIT = 1024
-_CANONICAL = "https://conda.anaconda.org/"
 _SUBDIR = re.compile(r"/(noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+)$")
 _ARCHIVE = re.compile(r"\.(conda|tar\.bz2)(#[0-9A-Za-z:]*)?$")
 _OPERATORS = "<>=!~"
@@ -141,7 +141,7 @@ def _channel(name: str) -> str:
     """A channel as pins hold it, without the canonical host; empty for any."""
     if name == "*":
         return ""
-    short = name.rstrip("/").removeprefix(_CANONICAL)
+    short = short_channel(name)
     if not _CHANNEL.fullmatch(short) or short.endswith(":"):
         raise ValueError(f"{_shown(name)} is no channel")
     subdir = _SUBDIR.search(short)
