@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from packaging.version import Version
 
 from cuenv.candidates import Candidate
-from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.environment import NVCC, EnvironmentSpec, Pin
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Solution
@@ -30,7 +30,7 @@ _PACKAGES = {
     "device-code": ("pytorch",),
     "cudnn": ("libcudnn", "cudnn"),
     "nccl": ("nccl",),
-    "nvcc": ("cuda-nvcc", "cuda-toolkit"),
+    "nvcc": NVCC,
 }
 
 

@@ -9,6 +9,10 @@ ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
 """The four roles that a CUDA environment fills."""
 
 
+NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
+"""Packages that bring nvcc, with the headers that it needs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """One requirement on a conda package.

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from cuenv.candidates import admits, candidates
 from cuenv.decision import Decision, decide
-from cuenv.environment import EnvironmentSpec
+from cuenv.environment import NVCC, EnvironmentSpec
 from cuenv.errors import UsageError
 from cuenv.extensions.laws import judged_wishes
 from cuenv.facts import HostFacts
@@ -33,7 +33,7 @@ def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Profile:
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     cuda = spec.pin("cuda-version") or spec.pin("pytorch-cuda") or spec.pin("cudatoolkit")
     python = spec.pin("python")
-    compilers = [spec.pin(name) for name in ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev")]
+    compilers = [spec.pin(name) for name in NVCC]
     stack = _stack(spec, torch.channel if torch else "")
     # A compiler of another channel is judged by the one-channel law, and does not ask this stack to fill the role.
     nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
@@ -65,7 +65,7 @@ def named_cuda(spec: EnvironmentSpec) -> Version | None:
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
     channels = [short_channel(item) for item in spec.channels]
-    if channel in ("conda-forge", "pytorch"):
+    if channel in STACKS:
         return channel
     if spec.pin("pytorch-cuda") or "pytorch" in channels[:1]:
         return "pytorch"

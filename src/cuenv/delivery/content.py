@@ -10,14 +10,12 @@ from packaging.version import Version
 
 from cuenv.decision import Decision
 from cuenv.delivery.container import Content
-from cuenv.environment import EnvironmentSpec
+from cuenv.environment import NVCC, EnvironmentSpec
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution
 from cuenv.verify import candidate_of
 from cuenv.versions import check_driver, version
 
-NVCC = ("cuda-nvcc", "cuda-toolkit")
-"""Packages that bring nvcc whole, with the headers that it needs."""
 _HOST_COMPILERS = ("gxx_linux-*", "gxx")
 _NUMBERS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
 

@@ -8,8 +8,8 @@ from packaging.version import Version
 
 from cuenv import __version__
 from cuenv.delivery.container import NoImage
-from cuenv.delivery.content import NVCC
 from cuenv.delivery.toolkit_choice import Need, choose
+from cuenv.environment import NVCC
 from cuenv.facts import HostFacts
 from cuenv.flows.exporting import Exported, lock_at
 from cuenv.flows.hosts import HostOptions, host_facts, this_machine

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cuenv import __version__
-from cuenv.delivery.content import NVCC
+from cuenv.environment import NVCC
 from cuenv.errors import InputError, UsageError
 from cuenv.flows.exporting import Exported, host_of, host_words, lock_at
 from cuenv.flows.hosts import HostOptions
