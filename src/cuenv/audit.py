@@ -16,9 +16,9 @@ from packaging.version import Version
 from cuenv.knowledge import Knowledge
 from cuenv.observed import Record, SeenBuild
 from cuenv.report import Finding, Severity
-from cuenv.rows import Ending, LabelFit, Requirement, TorchBuild
+from cuenv.rows import BuildKey, Ending, LabelFit, Requirement, TorchBuild
 from cuenv.specs import split_name
-from cuenv.versions import version
+from cuenv.versions import minor, version
 
 _SHOWN = 4
 _LEARN = "cuenv kb learn --channel {} --save DIR, then --knowledge DIR"
@@ -42,7 +42,7 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
         platform: which builds are compared.
         knowledge: the tables.
     """
-    rows = {_key(row): row for row in knowledge.torch if (row.stack, row.platform) == (stack, platform)}
+    rows = {row.key: row for row in knowledge.torch if (row.stack, row.platform) == (stack, platform)}
     builds = {build.key: build for build in seen}
     first = min((row.version for row in rows.values()), default=None)
     older, cpu = [], []
@@ -63,14 +63,7 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
     yield from _many(_lost_pythons(rows, builds), "CU602", "builds of the tables are not in this channel for a Python")
 
 
-def _key(row: TorchBuild) -> tuple[str, Version, Version | None, str]:
-    return (row.stack, row.version, row.cuda, row.platform)
-
-
-def _lost_pythons(
-    rows: dict[tuple[str, Version, Version | None, str], TorchBuild],
-    builds: dict[tuple[str, Version, Version | None, str], SeenBuild],
-) -> list[str]:
+def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, SeenBuild]) -> list[str]:
     found = []
     for key, row in rows.items():
         lost = [text for text in row.pythons if key in builds and text not in builds[key].pythons]
@@ -182,12 +175,12 @@ def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[F
     """Compilers of conda-forge that the tables do not know."""
     known = {row.version for row in knowledge.cudas if row.conda_nvcc}
     there = nvcc_minors(records)
-    for minor in sorted(there - known):
+    for cuda in sorted(there - known):
         yield Finding(
             code="CU601",
             severity="warning",
-            subject=f"CUDA {minor}",
-            message=f"no row knows that conda-forge has cuda-nvcc of CUDA {minor}",
+            subject=f"CUDA {cuda}",
+            message=f"no row knows that conda-forge has cuda-nvcc of CUDA {cuda}",
             fix=_LEARN.format("conda-forge"),
         )
 
@@ -195,7 +188,7 @@ def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[F
 def nvcc_minors(records: Iterable[Record]) -> set[Version]:
     """The CUDA minors that ``cuda-nvcc`` is there for."""
     releases = (_release(item) for item in records if item.name == "cuda-nvcc")
-    return {version(".".join(map(str, item.release[:2]))) for item in releases if len(item.release) > 1}
+    return {minor(item) for item in releases if len(item.release) > 1}
 
 
 _NONE = version("0")
@@ -232,7 +225,7 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
             if name not in there or not asked.startswith(">="):
                 continue
             bound = _range(asked.split(" ")[0])
-            if bound and not any(_within(bound, release) for release in there[name]):
+            if bound and not any(map(bound.admits, there[name])):
                 has = ", ".join(map(str, sorted(there[name])[:_SHOWN]))
                 yield Finding(
                     code="CU605",
@@ -248,7 +241,3 @@ def _range(text: str) -> Requirement | None:
         return Requirement.parse(text)
     except ValueError:
         return None
-
-
-def _within(bound: Requirement, release: Version) -> bool:
-    return (bound.first is None or release >= bound.first) and (bound.below is None or release < bound.below)

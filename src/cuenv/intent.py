@@ -13,6 +13,7 @@ from cuenv.candidates import Candidate, admits
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
+from cuenv.pip_part import requirement_name
 from cuenv.profile import Profile
 from cuenv.urls import short_channel
 from cuenv.versions import Wish, minor, parse_wish, version
@@ -23,7 +24,6 @@ _LEADS = ("cuda-version", "pytorch-cuda", "cudatoolkit", "cudatoolkit-dev", "cud
 _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda-libraries")
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
-_TORCH_FROM_PIP = re.compile(r"\s*torch(?![A-Za-z0-9._-])", re.IGNORECASE)
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
@@ -129,7 +129,7 @@ def _requirement(text: str, knowledge: Knowledge) -> tuple[str, Change]:
     """A requirement for pip as it will stand, and what became of it; empty when it is dropped."""
     from cuenv.extensions.demands import broken, meets, pip_demand, without_broken  # noqa: PLC0415 - only a pip part needs it
 
-    if _TORCH_FROM_PIP.match(text):  # by URL as well
+    if requirement_name(text) == "torch":  # by URL as well
         return "", Change(entry=f"pip: {text}", fate="dropped", why="it would put a second torch over conda's")
     demand = pip_demand(text)
     found = broken(demand, knowledge) if demand and demand.condition else ()

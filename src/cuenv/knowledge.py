@@ -31,7 +31,7 @@ from cuenv.rows import (
     Twin,
 )
 from cuenv.state_rows import Feature, State
-from cuenv.versions import Capability, driver_key
+from cuenv.versions import Capability, driver_key, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +98,8 @@ class Knowledge:
 
     def layer(self, library: str, release: Version) -> Layer | None:
         """The row that covers a release of a library."""
-        for row in self.layers:
-            if (
-                row.library == library
-                and (row.first is None or release >= row.first)
-                and (row.below is None or release < row.below)
-            ):
-                return row
-        return None
+        rows = (row for row in self.layers if row.library == library)
+        return next((row for row in rows if within(release, row.first, row.below)), None)
 
     def twin(self, package: str, channel: str) -> Twin | None:
         """The row of a package with CPU and CUDA builds in a channel."""
@@ -117,6 +111,10 @@ class Knowledge:
         if package in exact:
             return exact[package]
         return next((row for start, row in globs if package.startswith(start) and fnmatchcase(package, row.name)), None)
+
+    def holder_of(self, header: str) -> str | None:
+        """The conda package that brings a header file; ``None`` when no row knows one."""
+        return next((row.name for row in self.components if header in row.headers), None)
 
     def is_component(self, package: str) -> bool:
         """Whether the one-channel law binds a package."""

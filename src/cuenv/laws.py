@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
 from cuenv.urls import short_channel
 
-_PIP_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
 _NO_COMPILER = "; pytorch-cuda brings run-time libraries, neither nvcc nor headers, so nothing here compiles"
 
@@ -39,9 +37,12 @@ def asks_for_cpu(spec: EnvironmentSpec) -> bool:
 def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
     """A torch from pip over the one from conda."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
+    if not torch or not spec.pip:
+        return
+    from cuenv.pip_part import requirement_name  # noqa: PLC0415 - most files have no pip part
+
     for requirement in spec.pip:
-        name = _PIP_NAME.match(requirement.strip().lower())
-        if torch and name and name[0].replace("_", "-") == "torch":
+        if requirement_name(requirement) == "torch":
             yield Finding(
                 code="CU502",
                 severity="error",

@@ -88,7 +88,7 @@ def _only(knowledge: Knowledge, found: Mapping[str, Iterable[Any]], edition: str
 
 def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild | None:
     """The row of a build: new, or the known one mended; ``None`` when the known one is right."""
-    row = next((item for item in knowledge.torch if _key(item) == build.key), None)
+    row = next((item for item in knowledge.torch if item.key == build.key), None)
     if row is None:
         return _fresh(build, source, knowledge) if _in_reach(build, knowledge) else None
     wrong = {fault.cell for fault in faults(build, row)}
@@ -185,10 +185,6 @@ def _cuda(minor: Version, source: Source, knowledge: Knowledge, *, compiler: boo
         low=True,
         note=f"targets inferred: as in CUDA {model.version}" if model else "what its compiler targets is unknown",
     )
-
-
-def _key(row: TorchBuild) -> tuple[str, Version, Version | None, str]:
-    return (row.stack, row.version, row.cuda, row.platform)
 
 
 def _python_key(text: str) -> tuple[int, ...]:

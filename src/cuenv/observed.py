@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from cuenv.rows import Requirement
+from cuenv.rows import BuildKey, Requirement
 from cuenv.specs import split_name
 from cuenv.verify import build_cuda
 from cuenv.versions import version
@@ -63,7 +63,7 @@ class SeenBuild:
     glibc: tuple[Version, ...]
 
     @property
-    def key(self) -> tuple[str, Version, Version | None, str]:
+    def key(self) -> BuildKey:
         """What a row of the table ``torch`` is known by."""
         return (self.stack, self.version, self.cuda, self.platform)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.versions import Capability, DeviceCode, version
+from cuenv.versions import Capability, DeviceCode, version, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,10 @@ class Requirement:
             raise ValueError(f"expected '>=A,<B', got {text!r}")
         return Requirement(package=package, first=version(first[2:]), below=version(below[1:]) if below else None)
 
+    def admits(self, release: Version) -> bool:
+        """Whether a release lies within the bounds."""
+        return within(release, self.first, self.below)
+
     def overlaps(self, first: Version | None, below: Version | None) -> bool:
         """Whether a range of releases shares any with this one."""
         starts_in_time = self.below is None or first is None or first < self.below
@@ -175,6 +180,10 @@ class Requirement:
     def __str__(self) -> str:
         parts = (f">={self.first}" if self.first else "", f"<{self.below}" if self.below else "")
         return f"{self.package} {','.join(part for part in parts if part)}".strip()
+
+
+BuildKey: TypeAlias = tuple[str, Version, Version | None, str]
+"""Stack, release, CUDA minor and platform of a torch build."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,6 +210,11 @@ class TorchBuild(Row):
     glibc: Version | None
     cudnn: Requirement | None
     nccl: Requirement | None
+
+    @property
+    def key(self) -> BuildKey:
+        """What it is known by: no two rows share it."""
+        return (self.stack, self.version, self.cuda, self.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from cuenv.candidates import Candidate
+from cuenv.environment import NVCC
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import LockedPackage, Solution
@@ -93,10 +94,9 @@ def _row(
     torch: LockedPackage, release: Version, own: Version | None, platform: str, knowledge: Knowledge
 ) -> TorchBuild:
     """The table's row of a locked torch, or a row that admits to knowing nothing."""
-    for row in knowledge.torch:
-        if (row.stack, row.version, row.cuda, row.platform) == (torch.channel_name, release, own, platform):
-            return row
-    return _no_row(torch.channel_name, release, own, torch.build, platform)
+    key = (torch.channel_name, release, own, platform)
+    known = next((row for row in knowledge.torch if row.key == key), None)
+    return known or _no_row(torch.channel_name, release, own, torch.build, platform)
 
 
 def _no_row(stack: str, release: Version, cuda: Version | None, build: str, platform: str) -> TorchBuild:
@@ -150,7 +150,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     candidate = torch or _without_torch(solution)
     if candidate is None or candidate.cuda is None:
         return
-    has_nvcc = any(package.name in ("cuda-nvcc", "cuda-toolkit") for package in solution.packages)
+    has_nvcc = any(package.name in NVCC for package in solution.packages)
     case = Case(facts=facts, wish=Profile(dev=has_nvcc), knowledge=knowledge)
     there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
     for verdict in Judge(case).verdicts(candidate):

@@ -187,6 +187,11 @@ def version(text: str) -> Version:
         raise ValueError(f"expected a version, got {describe(text)}") from error
 
 
+def within(release: Version, first: Version | None, below: Version | None) -> bool:
+    """Whether a release lies in a range from ``first`` on and ``below`` another; ``None`` is open."""
+    return (first is None or release >= first) and (below is None or release < below)
+
+
 def minor(of: Version) -> Version:
     """The ``X.Y`` of a version."""
     return version(f"{of.major}.{of.minor}")

@@ -23,20 +23,13 @@ def _span(text: str) -> Requirement:
     return found
 
 
-def _span_text(value: Requirement) -> str:
-    """One release, or the range that it is."""
+def span_text(value: Requirement) -> str:
+    """A range as its cell holds it, one release by its number."""
     exact = value.first is not None and value.below is not None and value.below == version(f"{value.first}.1")
     return str(value.first) if exact else str(value)
 
 
-span: Any = columns.parsed(_span, _span_text)
-"""Reads a range of releases."""
-
-
-def span_text(value: Requirement) -> str:
-    """Writes a range of releases as its cell holds it."""
-    return _span_text(value)
-
+_read_span: Any = columns.parsed(_span, span_text)
 
 EXTENSION = (
     Column("package", columns.text, columns.same),
@@ -44,11 +37,11 @@ EXTENSION = (
     Column("releases", columns.several(columns.release_number, empty=True), columns.strings, absent=()),
     Column("first", columns.release_number, str, absent=None),
     Column("below", columns.release_number, str, absent=None),
-    Column("torch", span, _span_text, absent=None),
+    Column("torch", _read_span, span_text, absent=None),
     Column("cuda", columns.several(columns.release_number, empty=True), columns.strings, absent=()),
     Column("match", columns.one_of(*MATCHES), columns.same, absent="exact"),
     Column("serves_from", columns.capability, str, absent=None),
-    Column("nvcc", span, _span_text, absent=None),
+    Column("nvcc", _read_span, span_text, absent=None),
     Column("checks", columns.flag, columns.same, absent=False),
     Column("tolerates", columns.several(columns.release_number, empty=True), columns.strings, absent=()),
     Column("headers", columns.several(columns.text, empty=True), list, absent=()),

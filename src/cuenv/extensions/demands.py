@@ -11,16 +11,16 @@ from typing import Any
 
 from packaging.version import Version
 
-from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.environment import NVCC, EnvironmentSpec, Pin
 from cuenv.extensions.rows import Extension, Regression
 from cuenv.knowledge import Knowledge
+from cuenv.pip_part import normalise
 from cuenv.profile import Profile
 from cuenv.versions import version
 
 _FIRST, _LAST = version("0"), version("9999")
 _WHOLE_TOOLKIT = ("cuda", "cuda-toolkit", "cuda-libraries-dev", "cuda-toolkit-dev", "cudatoolkit-dev")
 """Metapackages that bring every header of the toolkit."""
-NVCC = ("cuda", "cuda-compiler", "cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev")
 _TOOLS = {"gxx": ("gxx", "gxx_linux-*", "cxx-compiler", "gxx_impl_linux-*", "compilers"), "ninja": ("ninja",)}
 
 
@@ -80,7 +80,7 @@ def pip_demand(text: str) -> Demand | None:
         return None
     if found.url:
         return None
-    return Demand(name=_name(found.name), text=text, condition=str(found.specifier), ways=("source", "wheel"))
+    return Demand(name=normalise(found.name), text=text, condition=str(found.specifier), ways=("source", "wheel"))
 
 
 def pin_demand(pin: Pin) -> Demand | None:
@@ -120,10 +120,6 @@ def demands_of(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Demand, ...
     found = [pin_demand(pin) for pin in spec.pins if pin.name in known]
     found += [pip_demand(text) for text in spec.pip]
     return tuple(item for item in found if item and item.name in known)
-
-
-def _name(text: str) -> str:
-    return text.lower().replace("_", "-").replace(".", "-")
 
 
 @lru_cache(maxsize=4096)
@@ -241,7 +237,7 @@ def _needs(row: Extension, names: set[str], knowledge: Knowledge) -> Iterator[tu
         yield "nvcc", "cuda-nvcc"
     if not names & set(_WHOLE_TOOLKIT):
         for header in row.headers:
-            holder = next((item.name for item in knowledge.components if header in item.headers), None)
+            holder = knowledge.holder_of(header)
             if holder is None or holder not in names:
                 yield header, holder
     for tool in row.tools:

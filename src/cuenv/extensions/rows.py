@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from cuenv.rows import Requirement, Row
-from cuenv.versions import Capability, version
+from cuenv.versions import Capability, version, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +53,7 @@ class Extension(Row):
         release = version(release.public) if release.local else release
         if self.releases:
             return release in self.releases
-        return (self.first is None or release >= self.first) and (self.below is None or release < self.below)
+        return within(release, self.first, self.below)
 
     def refuses(self, own: Version, nvcc: Version) -> bool:
         """Whether the library compares nvcc with torch's own CUDA and refuses this pair, minors both."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cuenv.extensions.demands import NVCC
+from cuenv.environment import NVCC
 from cuenv.extensions.rows import Extension
 from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.knowledge import Knowledge
@@ -117,7 +117,7 @@ def wants(
     for name, package in _promised(prefix, knowledge):
         asked.setdefault(name, []).append(package)
     headers = tuple(
-        WantedHeader(name=name, by=tuple(dict.fromkeys(by)), holder=holder_of(name, knowledge))
+        WantedHeader(name=name, by=tuple(dict.fromkeys(by)), holder=knowledge.holder_of(name))
         for name, by in sorted(asked.items())
     )
     extra = {tool for _, row in libraries for tool in row.tools} | set(_TOOLS if has_torch(prefix) else ("gxx",))
@@ -130,11 +130,6 @@ def _promised(prefix: Prefix, knowledge: Knowledge) -> Iterator[tuple[str, str]]
         component = knowledge.component(package.name)
         if component and component.name == package.name:
             yield from ((header, package.name) for header in component.headers)
-
-
-def holder_of(header: str, knowledge: Knowledge) -> str | None:
-    """The conda package that brings a header."""
-    return next((item.name for item in knowledge.components if header in item.headers), None)
 
 
 def wheel_of(package: str, cuda: int | None) -> str:

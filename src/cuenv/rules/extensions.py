@@ -7,9 +7,9 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from cuenv.candidates import Candidate
+from cuenv.extensions.columns import span_text
 from cuenv.extensions.demands import Demand, broken, broken_when, covered, demands, meets
 from cuenv.extensions.rows import Extension
-from cuenv.rows import Requirement
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, row_ground, worst
 from cuenv.versions import minor, version
 
@@ -96,8 +96,8 @@ def _fault(row: Extension, rows: tuple[Extension, ...], candidate: Candidate, ca
     build, toolkit = candidate.build, candidate.cuda
     if build.cuda is None or toolkit is None:
         raise AssertionError("extensions answers for CPU builds")
-    if row.torch and not _within(build.version, row.torch):
-        return _Fault(row, f"is for torch {_words(row.torch)}")
+    if row.torch and not row.torch.admits(build.version):
+        return _Fault(row, f"is for torch {span_text(row.torch)}")
     own = minor(toolkit) if row.match == "toolkit" else build.cuda
     if row.cuda and not _ships(row, rows, own):
         beside = any(_ships(item, rows, own) for item in _siblings(row, rows))
@@ -113,8 +113,8 @@ def _fault(row: Extension, rows: tuple[Extension, ...], candidate: Candidate, ca
 def _compiler(row: Extension, own: Version, toolkit: Version, *, dev: bool) -> _Fault | None:
     if not dev:
         return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
-    if row.nvcc and not _within(toolkit, row.nvcc):
-        return _Fault(row, f"compiles with nvcc {_words(row.nvcc)}, and this one is {toolkit}")
+    if row.nvcc and not row.nvcc.admits(toolkit):
+        return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {toolkit}")
     if not row.refuses(own, toolkit):
         return None
     list_of = [item for item in row.tolerates if item.major == own.major]
@@ -135,13 +135,3 @@ def _ships(row: Extension, rows: tuple[Extension, ...], own: Version) -> bool:
     of_major = sorted(item for each in _siblings(row, rows) for item in each.cuda if item.major == own.major)
     taken = max((item for item in of_major if item <= own), default=min(of_major, default=None))
     return taken in row.cuda
-
-
-def _within(release: Version, span: Requirement) -> bool:
-    return (span.first is None or release >= span.first) and (span.below is None or release < span.below)
-
-
-def _words(span: Requirement) -> str:
-    """A range in words; one release by its number."""
-    exact = span.first and span.below and str(span.below) == f"{span.first}.1"
-    return str(span.first) if exact else str(span)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cuenv.checks import Check, judged, skipped
 from cuenv.flows.prefix_checks import Subject
 from cuenv.jit.laws import jit_findings, targets_of, trial_findings
-from cuenv.jit.wants import Wants, compiling, has_torch, holder_of, wants
+from cuenv.jit.wants import Wants, compiling, has_torch, wants
 from cuenv.jit.workshop import Compiled, Workshop
 from cuenv.versions import Capability, target_for
 from cuenv.world.activation import activated
@@ -70,7 +70,7 @@ def _wanted(subject: Subject) -> Wants:
         knowledge,
         nvcc=bool(nvccs_in(prefix)),
         built=built_libraries(prefix, [wheel.name for wheel, _ in compiling(prefix, knowledge)]),
-        torch_includes=[name for name in included if holder_of(name, knowledge)],
+        torch_includes=[name for name in included if knowledge.holder_of(name)],
         solution=subject.solution,
         profile=subject.profile,
     )
