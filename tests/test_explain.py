@@ -16,7 +16,6 @@ from cuenv.explain import (
     chosen_line,
     ground_text,
     hints,
-    objections_grouped,
     served_lines,
     services,
     skipped_lines,
@@ -255,12 +254,13 @@ def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
 @given(st.lists(capabilities, min_size=1, max_size=3), st.none() | drivers)
 def test_objections_are_grouped_without_loss(gpus: list[Capability], driver: str | None) -> None:
     decision = decided(machine(*map(str, gpus), driver=driver))
-    grouped = objections_grouped(decision.assessments)
-    counts = [count for _, count in grouped]
+    counts = [group.count for group in decision.rejections]
     assert counts == sorted(counts, reverse=True)
     assert sum(counts) == len(decision.assessments) - len(decision.fitting)
-    assert len({(verdict.rule, verdict.because) for verdict, _ in grouped}) == len(grouped)
-    assert sorted(counts) == sorted(group.count for group in decision.rejections)
+    assert len({(group.rule, group.because) for group in decision.rejections}) == len(counts)
+    for group in decision.rejections:
+        example = next(item for item in decision.assessments if item.candidate is group.example)
+        assert example.objections[0] is group.lead
 
 
 # hints

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,12 +16,25 @@ from cuenv.versions import driver_key
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Candidates with one and the same leading objection."""
+    """Candidates with one and the same leading objection.
 
-    rule: str
-    because: str
+    Attributes:
+        lead: the objection, as it stands against ``example``.
+    """
+
+    lead: Verdict
     count: int
     example: Candidate
+
+    @property
+    def rule(self) -> str:
+        """The rule that rejects them."""
+        return self.lead.rule
+
+    @property
+    def because(self) -> str:
+        """Why, in one sentence."""
+        return self.lead.because
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +79,7 @@ class Decision:
     @cached_property
     def rejections(self) -> tuple[Rejection, ...]:
         """The losers grouped by their leading objection, the largest group first."""
-        leads = [(item.objections[0], item.candidate) for item in self.assessments if not item.fits]
-        counts = Counter((lead.rule, lead.because) for lead, _ in leads)
-        examples = {(lead.rule, lead.because): candidate for lead, candidate in reversed(leads)}
-        order = {rule.name: index for index, rule in enumerate(RULES)}
-        groups = sorted(counts.items(), key=lambda item: (-item[1], order[item[0][0]], item[0][1]))
-        return tuple(Rejection(rule, because, count, examples[rule, because]) for (rule, because), count in groups)
+        return grouped(self.assessments)
 
     @cached_property
     def near_misses(self) -> tuple[NearMiss, ...]:
@@ -120,6 +127,18 @@ class Decision:
             if criterion.key(item, self.case) != criterion.key(self.chosen, self.case):
                 return criterion, criterion.says(self.chosen, self.case), criterion.says(item, self.case)
         return None
+
+
+def grouped(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
+    """Those that are rejected, by their leading objection: the largest group first, of equals the most basic rule."""
+    groups: dict[tuple[str, str], list[Assessment]] = {}
+    for item in items:
+        if not item.fits:
+            lead = item.objections[0]
+            groups.setdefault((lead.rule, lead.because), []).append(item)
+    order = {rule.name: index for index, rule in enumerate(RULES)}
+    found = (Rejection(some[0].objections[0], len(some), some[0].candidate) for some in groups.values())
+    return tuple(sorted(found, key=lambda group: (-group.count, order[group.rule], group.because)))
 
 
 def _remedied(case: Case, remedy: Remedy) -> Case:

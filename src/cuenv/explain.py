@@ -10,7 +10,6 @@ from cuenv.decision import Decision
 from cuenv.facts import Driver
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
-from cuenv.preference import Assessment
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Case, Ground, Verdict
@@ -199,14 +198,3 @@ def ground_text(ground: Ground, knowledge: Knowledge) -> str:
     cited = [knowledge.sources[item] for item in ground.sources if item in knowledge.sources]
     text = "; ".join(f"{source.title}, {source.locator}, read {source.read_on}" for source in cited)
     return f"{ground.says} [{text}{low}]"
-
-
-def objections_grouped(items: Iterable[Assessment]) -> list[tuple[Verdict, int]]:
-    """The leading objections of rejected candidates, equal ones counted, the most frequent first."""
-    counts: dict[tuple[str, str], tuple[Verdict, int]] = {}
-    for item in items:
-        if not item.fits:
-            lead = item.objections[0]
-            key = (lead.rule, lead.because)
-            counts[key] = (lead, counts.get(key, (lead, 0))[1] + 1)
-    return sorted(counts.values(), key=lambda pair: -pair[1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuenv.candidates import Candidate, admits, candidates
-from cuenv.decision import Decision, decide
+from cuenv.decision import Decision, decide, grouped
 from cuenv.errors import UsageError
-from cuenv.explain import chosen_line, objections_grouped
+from cuenv.explain import chosen_line
 from cuenv.preference import Assessment
 from cuenv.rules import RULES, Verdict
 from cuenv.versions import Wish, parse_wish, version
@@ -66,8 +66,8 @@ def why(decision: Decision, subject: str) -> Answer:
     question = f"why {subject}"
     chosen = decision.chosen
     if chosen is None:
-        grouped = tuple(objections_grouped(decision.assessments))
-        return Answer(question=question, says="nothing fits, so there is no choice to explain", verdicts=grouped)
+        verdicts = tuple((group.lead, group.count) for group in decision.rejections)
+        return Answer(question=question, says="nothing fits, so there is no choice to explain", verdicts=verdicts)
     verdicts = tuple((verdict, 1) for verdict in chosen.verdicts if verdict.rule in rules)
     losses: dict[str, Loss] = {}
     others = list(decision.variants(chosen))[1:2]  # the same with its next best Python
@@ -114,9 +114,9 @@ def why_not(decision: Decision, question: str) -> Answer:
         loss = _loss(decision, fitting[0])
         says = f"it would fit; it loses on {loss.criterion!r}" if loss else "it would fit"
         return Answer(question=asked, says=says, losses=(loss,) if loss else ())
-    grouped = tuple(objections_grouped(meant))
-    says = f"{len(meant)} candidates with {question}, none fits: {grouped[0][0].because}"
-    return Answer(question=asked, says=says, verdicts=grouped)
+    groups = grouped(meant)
+    says = f"{len(meant)} candidates with {question}, none fits: {groups[0].because}"
+    return Answer(question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups))
 
 
 def _same(one: Candidate, other: Candidate) -> bool:
