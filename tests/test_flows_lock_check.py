@@ -341,6 +341,20 @@ def test_a_file_that_cannot_be_written_keeps_the_others(folder: Path, sources: S
     assert codes(stale(folder)) == ["CU107"]
 
 
+def test_the_folder_of_a_lock_means_the_lock_and_the_file_beside_it(
+    folder: Path, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked(folder, sources)
+    change(folder / "environment.yml", lambda text: text.replace("cuda-version=12.9", "cuda-version=12.8", 1))
+    above = folder.parent / "environment.yml"
+    above.write_text("name: another\ndependencies: [zlib]\n")
+    monkeypatch.chdir(folder.parent)
+    by_folder = check(Path(folder.name), RTX, base()).report
+    assert by_folder == check(Path(folder.name) / LOCK_NAME, RTX, base()).report
+    assert [item.code for item in by_folder.errors] == ["CU107"]
+    above.unlink()
+
+
 # platforms
 
 

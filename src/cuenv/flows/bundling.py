@@ -10,7 +10,7 @@ from typing import Any
 from cuenv.delivery.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials
 from cuenv.errors import InputError, OutsideError
 from cuenv.flows.delivering import checked_place, chosen, refusals
-from cuenv.flows.lock_files import LOCK_NAME, read_lock
+from cuenv.flows.lock_files import LOCK_NAME, lock_file, read_lock
 from cuenv.formats import explicit_txt, repodata, requirements_txt
 from cuenv.lockfile import Lock, LockedPackage, Solution
 from cuenv.report import Report, report
@@ -127,9 +127,8 @@ def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Pa
 def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequence[Item]) -> dict[str, str]:
     """The lock without credentials, what the script reads for each platform, the script, and a word for people."""
     found = {SCRIPT: install_script(), "README.txt": README}
-    whole = path / LOCK_NAME if path.is_dir() else path
     if lock.channels:
-        found[LOCK_NAME] = without_credentials(read_text(whole), [*wanted, *items(lock.solutions)])
+        found[LOCK_NAME] = without_credentials(read_text(lock_file(path)), [*wanted, *items(lock.solutions)])
     for solution in solutions:
         here = replace(
             solution, packages=tuple(replace(item, url=conda_item(item).place) for item in solution.packages)

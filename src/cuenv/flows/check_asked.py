@@ -10,7 +10,7 @@ from cuenv.checks import Checked
 from cuenv.errors import InputError, UsageError
 from cuenv.flows.checking import check
 from cuenv.flows.hosts import HostOptions
-from cuenv.flows.lock_files import LOCK_NAME
+from cuenv.flows.lock_files import LOCK_NAME, lock_file
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
@@ -125,7 +125,8 @@ def checked(
     found = []
     if what.lock:
         one = check(what.lock, options, knowledge, wish)
-        found.append(Checked(report=one.report, host=host_line(one.facts), file=str(what.lock), layers=one.layers))
+        file = str(lock_file(what.lock))
+        found.append(Checked(report=one.report, host=host_line(one.facts), file=file, layers=one.layers))
     if what.prefix:
         from cuenv.flows.prefix_checking import check_prefix  # noqa: PLC0415 - 15 ms that a lock does not need
 

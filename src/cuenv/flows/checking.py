@@ -12,7 +12,15 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts, with_disk
-from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, recorded_host, spec_digest
+from cuenv.flows.lock_files import (
+    LOCK_NAME,
+    environment_files,
+    lock_there,
+    read_environment,
+    read_lock,
+    recorded_host,
+    spec_digest,
+)
 from cuenv.flows.lock_siblings import sibling_findings
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
@@ -25,7 +33,6 @@ from cuenv.profile import Profile
 from cuenv.report import Finding, Report, allowed, report
 from cuenv.urls import redact
 from cuenv.verify import candidate_of, host_findings
-from cuenv.world.files import is_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +45,7 @@ class Checked:
 
 
 def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile | None = None) -> Checked:
-    """Check a lock.
+    """Check a lock: its file, or the folder that it lies in.
 
     Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for. ``wish``
     is the profile whose memory and disk the machine should have.
@@ -46,7 +53,8 @@ def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile 
     Raises:
         InputError: the lock cannot be read.
     """
-    lock = _read(path)
+    path = lock_there(path)
+    lock = read_lock(path)
     facts = host_facts(options, knowledge)
     if wish and not options.given:
         facts = with_disk(facts, wish)
@@ -82,12 +90,6 @@ def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solu
     return (named,) if named else lock.solutions
 
 
-def _read(path: Path) -> Lock:
-    if not path.exists():
-        raise InputError(f"{path} is not there", hint="cuenv lock environment.yml")
-    return read_lock(path)
-
-
 def _judged_for(facts: HostFacts) -> Finding:
     return Finding(
         code="CU409",
@@ -109,15 +111,11 @@ def _chosen(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | N
 
 
 def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
-    """The lock against the environment file that it names, if that lies beside it."""
-    for source in lock.sources:
-        file = path.parent / source
-        if not is_file(file) or file.suffix not in (".yml", ".yaml") or file.name == "meta.yaml":
-            continue  # conda-lock locks from meta.yaml and pyproject.toml as well
+    """The lock against the environment files that it names, where they lie beside it."""
+    for file in environment_files(lock, path.parent):
         spec, _ = read_environment(file)
-        if lock.metadata.get("cuenv_environment") == spec_digest(spec):
-            continue
-        yield from _unsatisfied(lock, spec, file)
+        if lock.metadata.get("cuenv_environment") != spec_digest(spec):
+            yield from _unsatisfied(lock, spec, file)
 
 
 def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, read_lock, recorded_host
+from cuenv.flows.lock_files import lock_file, read_lock, recorded_host
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_diff import LockDiff, diff
@@ -41,5 +41,4 @@ def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge) ->
         nowhere = HostFacts(label="", platform="")
         recorded = (recorded_host(item, nowhere, knowledge) for item in (first, second))
         hosts = list({host_line(host): host for host in recorded if host}.values())
-    places = [str(path / LOCK_NAME if path.is_dir() else path) for path in (old, new)]
-    return Compared(diff=diff(first, second, hosts, knowledge), old=places[0], new=places[1])
+    return Compared(diff=diff(first, second, hosts, knowledge), old=str(lock_file(old)), new=str(lock_file(new)))

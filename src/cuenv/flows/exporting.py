@@ -17,7 +17,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, recorded_host
+from cuenv.flows.lock_files import environment_files, lock_there, read_environment, read_lock, recorded_host
 from cuenv.formats.dockerfile_write import Recipe, ignore, render
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited
@@ -193,13 +193,10 @@ def lock_at(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]:
     Raises:
         InputError: one of them cannot be read.
     """
-    path = path / LOCK_NAME if path.is_dir() else path
-    if not path.exists():
-        raise InputError(f"{shown(path)} is not there", hint="cuenv lock environment.yml")
+    path = lock_there(path)
     lock = read_lock(path)
-    named = [path.parent / source for source in lock.sources]
-    there = [file for file in named if is_file(file) and file.suffix in (".yml", ".yaml") and file.name != "meta.yaml"]
-    return path, lock, read_environment(there[0])[0] if there else None
+    file = next(environment_files(lock, path.parent), None)
+    return path, lock, read_environment(file)[0] if file else None
 
 
 def host_of(lock: Lock, options: HostOptions, knowledge: Knowledge) -> HostFacts | None:

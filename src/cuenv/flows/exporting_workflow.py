@@ -10,13 +10,13 @@ from cuenv.environment import NVCC
 from cuenv.errors import InputError, UsageError
 from cuenv.flows.exporting import Exported, host_of, host_words, lock_at
 from cuenv.flows.hosts import HostOptions
-from cuenv.flows.lock_files import LOCK_NAME
+from cuenv.flows.lock_files import LOCK_NAME, environment_files
 from cuenv.formats.workflow_yml import Workflow, render
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited
 from cuenv.lockfile import content_digest
 from cuenv.world.delivery import load_delivery
-from cuenv.world.files import is_file, shown
+from cuenv.world.files import shown
 
 _PLACE = ".github/workflows/environment.yml"
 
@@ -34,11 +34,11 @@ def export_workflow(path: Path, options: HostOptions, knowledge: Knowledge, targ
         UsageError: nobody knows for which host, or the lock is no ``conda-lock.yml`` of a repository.
         InputError: the lock or its environment file cannot be read.
     """
-    path, lock, spec = lock_at(path)
+    path, lock, _ = lock_at(path)
     if path.name != LOCK_NAME or not lock.solutions:
         raise UsageError(f"{shown(path)} is no {LOCK_NAME}, which is what a workflow installs from", hint="cuenv lock")
-    sources = [item for item in lock.sources if is_file(path.parent / item)]
-    if spec is None or not sources:
+    file = next(environment_files(lock, path.parent), None)
+    if file is None:
         raise InputError(
             f"{shown(path)} has no environment file beside it to be held to", hint="cuenv resolve -o environment.yml"
         )
@@ -50,20 +50,20 @@ def export_workflow(path: Path, options: HostOptions, knowledge: Knowledge, targ
         )
     root = _root(path.resolve().parent)
     delivery = load_delivery()
+    checkout, micromamba = (delivery.action(name) for name in ("actions/checkout", "mamba-org/setup-micromamba"))
     own = os.path.relpath((target or root / _PLACE).resolve(), root)
     flow = Workflow(
         version=__version__,
         origin=f"{LOCK_NAME}, content {content_digest(lock.solutions)[:16]}",
         lock=os.path.relpath(path.resolve(), root),
-        environment=os.path.relpath((path.parent / sources[0]).resolve(), root),
+        environment=os.path.relpath(file.resolve(), root),
         own=_PLACE if own.startswith("..") else own,
         platforms=tuple(item.platform for item in lock.solutions),
         nvcc=any(solution.package(name) for solution in lock.solutions for name in NVCC),
         host=host_words(facts) if options.given else (),
-        checkout=delivery.action("actions/checkout"),
-        micromamba=delivery.action("mamba-org/setup-micromamba"),
+        checkout=checkout,
+        micromamba=micromamba,
     )
-    used = [delivery.action(name) for name in ("actions/checkout", "mamba-org/setup-micromamba")]
     return Exported(
         kind="github-action",
         files={"environment.yml": render(flow)},
@@ -71,7 +71,7 @@ def export_workflow(path: Path, options: HostOptions, knowledge: Knowledge, targ
             *(f"warning {item.message}" for item in edited(lock)),
             f"note    its place is {_PLACE}; paths in it are those from the repository's root",
         ),
-        more={"actions": [{"action": row.action, "tag": row.tag, "commit": row.sha} for row in used]},
+        more={"actions": [{"action": row.action, "tag": row.tag, "commit": row.sha} for row in (checkout, micromamba)]},
     )
 
 

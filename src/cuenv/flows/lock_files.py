@@ -14,7 +14,7 @@ from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution, digest
 from cuenv.versions import Capability, check_driver, version
-from cuenv.world.files import read_text
+from cuenv.world.files import is_file, is_folder, read_text, shown
 
 LOCK_NAME = "conda-lock.yml"
 UNLOCKED = "CU501"
@@ -43,14 +43,43 @@ def spec_digest(spec: EnvironmentSpec) -> str:
     return digest(json.dumps(parts))
 
 
+def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
+    """The environment files that a lock names, of those that lie beside it: conda-lock takes others as well.
+
+    Args:
+        lock: what was read.
+        folder: where its file lies.
+    """
+    for source in lock.sources:
+        file = folder / source
+        if file.suffix in (".yml", ".yaml") and file.name != "meta.yaml" and is_file(file):
+            yield file
+
+
+def lock_file(path: Path) -> Path:
+    """The file that is meant by a lock or by the folder that it lies in."""
+    return path / LOCK_NAME if is_folder(path) else path
+
+
+def lock_there(path: Path) -> Path:
+    """The same, of a lock that has to be there.
+
+    Raises:
+        InputError: it is not.
+    """
+    file = lock_file(path)
+    if not file.exists():
+        raise InputError(f"{shown(file)} is not there", hint="cuenv lock environment.yml")
+    return file
+
+
 def read_lock(path: Path) -> Lock:
-    """Read a lock: ``conda-lock.yml`` or an explicit file.
+    """Read a lock: ``conda-lock.yml``, the folder that it lies in, or an explicit file.
 
     Raises:
         InputError: it is not there or not valid.
     """
-    if path.is_dir():
-        path = path / LOCK_NAME
+    path = lock_file(path)
     text = read_text(path)
     if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
         raise InputError(

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
-from cuenv.flows.lock_files import LOCK_NAME, UNLOCKED, read_environment, read_lock, requirements_file, spec_digest
+from cuenv.flows.lock_files import (
+    LOCK_NAME,
+    UNLOCKED,
+    environment_files,
+    read_environment,
+    read_lock,
+    requirements_file,
+    spec_digest,
+)
 from cuenv.lockfile import Lock, PipLocked, Solution
 from cuenv.report import Finding
 from cuenv.urls import redact, short_channel
@@ -28,10 +36,10 @@ def sibling_findings(lock: Lock, path: Path) -> Iterator[Finding]:
 
     Args:
         lock: what was read.
-        path: its file or folder; for an explicit file the lock beside it is asked.
+        path: its file; for an explicit one the lock beside it is asked.
     """
-    folder = path if path.is_dir() else path.parent
-    if not path.is_dir() and path.name != LOCK_NAME:
+    folder = path.parent
+    if path.name != LOCK_NAME:
         yield from _vouched(lock, path)
         return
     if "cuenv_content" not in lock.metadata:
@@ -109,11 +117,10 @@ def _exact(solution: Solution, lock: Lock, folder: Path, text: str) -> Iterator[
 
 def _asked(lock: Lock, folder: Path) -> EnvironmentSpec | None:
     """The environment file that was locked, if it lies there unchanged."""
-    for source in lock.sources:
-        if is_file(folder / source) and source.endswith((".yml", ".yaml")) and Path(source).name != "meta.yaml":
-            asked, _ = read_environment(folder / source)
-            if lock.metadata.get("cuenv_environment") == spec_digest(asked):
-                return asked
+    for file in environment_files(lock, folder):
+        asked, _ = read_environment(file)
+        if lock.metadata.get("cuenv_environment") == spec_digest(asked):
+            return asked
     return None
 
 
