@@ -350,6 +350,15 @@ def test_a_release_newer_than_cuenv_is_usable_at_once(channel: Sources, tmp_path
     assert "learned nothing" in again.stderr
 
 
+def test_settings_count_for_the_subcommands(channel: Sources, tmp_path: Path) -> None:
+    mirror = f"conda-forge={channel.mirrors[0].target}"
+    for name in ("audit", "learn"):
+        offline = run("kb", name, folder=tmp_path, CUENV_OFFLINE="1")
+        assert offline.returncode == 3
+        assert "offline" in offline.stderr
+        assert run("kb", name, folder=tmp_path, CUENV_OFFLINE="1", CUENV_MIRROR=mirror).returncode == 0
+
+
 def test_a_lying_row_is_exit_code_1(channel: Sources, tmp_path: Path) -> None:
     wrong = own(base(), lying(glibc="2.34"))
     save(tmp_path / "lies", {"torch": dump(wrong, "torch")})

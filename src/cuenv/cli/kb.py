@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cuenv.cli.completions import completes
+from cuenv.cli.configured import Defaults
 from cuenv.cli.knowledge import SUBCOMMANDS
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit, emit_json
@@ -24,11 +25,12 @@ class Topics(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Hand over to a subcommand when the first word names one."""
+        """Hand over to a subcommand when the first word names one; settings count for its options as well."""
         if args and args[0] in SUBCOMMANDS:
             import importlib  # noqa: PLC0415 - only then
 
             found: click.Command = importlib.import_module(f"cuenv.cli.knowledge.{args[0]}").command
+            extra["default_map"] = Defaults(found)
             return found.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
