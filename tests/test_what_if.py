@@ -127,3 +127,16 @@ def test_the_command_says_both_choices_and_its_exit_code(tmp_path: Path) -> None
     assert data["vanish"]
     assert run("what-if", "--host", "a800-470", folder=tmp_path).returncode == 2
     assert run("what-if", "--host", "a800-470", "--driver", "abc", folder=tmp_path).returncode == 2
+
+
+def test_a_driver_that_is_set_is_the_one_of_today(tmp_path: Path) -> None:
+    typed = run("what-if", "--gpu", "A100", "--driver-now", "525.60.13", "--add-gpu", "H100", "--json", folder=tmp_path)
+    environ = {"CUENV_GPU": "A100", "CUENV_DRIVER": "525.60.13"}
+    by_settings = run("what-if", "--add-gpu", "H100", "--json", folder=tmp_path, **environ)
+    assert by_settings.stdout == typed.stdout
+    told = run("what-if", "--driver", "580", folder=tmp_path, **environ)
+    assert told.stderr.splitlines() == ["set     --gpu by CUENV_GPU", "set     --driver-now by CUENV_DRIVER"]
+    assert told.stdout.startswith("before  the given host: driver 525.60.13")
+    other = run("what-if", "--gpu", "V100", "--driver", "580", folder=tmp_path, **environ)
+    assert other.stdout.startswith("before  the given host: driver not known, V100")
+    assert run("what-if", folder=tmp_path, **environ).returncode == 2  # nothing changes

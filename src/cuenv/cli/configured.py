@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,12 @@ _TAKEN = "cuenv.taken"
 _GONE = "cuenv.gone"
 _LOOKS = frozenset({"--color", "--no-progress"})
 _LOOKS_AT_THIS_MACHINE = "inspect"
+_CALLED = MappingProxyType({"platforms": "platform", "driver": "driver_now"})
+"""What some commands call a setting: the first takes one, the second is of ``what-if``."""
+_OTHERWISE: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
+    {("what-if", "driver"): "", ("what-if", "driver_now"): "driver"}
+)
+"""What sets an option that means something else in a command: its ``--driver`` is the one that there would be."""
 
 
 def no_files(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -121,7 +128,8 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
         return None
     from cuenv.settings import KINDS, MACHINE  # noqa: PLC0415 - only where something is set
 
-    name = next((name for name, kind in KINDS.items() if kind.flag in option.opts), "")
+    by_flag = next((name for name, kind in KINDS.items() if kind.flag in option.opts), "")
+    name = _OTHERWISE.get((context.info_name, option.name), by_flag)
     if not name or (context.info_name == _LOOKS_AT_THIS_MACHINE and name in MACHINE):
         return None
     setting = found.settings[name]
@@ -135,7 +143,7 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
     if _TAKEN not in context.meta:
         context.meta[_TAKEN] = {}
         context.call_on_close(lambda: _tell(context))
-    context.meta[_TAKEN][KINDS[name].flag] = setting.origin
+    context.meta[_TAKEN][option.opts[0]] = setting.origin
     return [value] if option.multiple and isinstance(value, str) else value
 
 
@@ -154,9 +162,8 @@ def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
 
     given = {name for name in ("hosts", "gpus") if typed(name)}
     gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
-    if "platforms" in gone:  # what a command calls it that takes one
-        gone.add("platform")
-    context.meta[_GONE] = {name.rstrip("s") for name in gone}
+    gone |= {other for name, other in _CALLED.items() if name in gone}
+    context.meta[_GONE] = {name.rstrip("s").replace("_", "-") for name in gone}
     return {
         name: (() if isinstance(value, tuple) else None) if name in gone and not typed(name) else value
         for name, value in values.items()

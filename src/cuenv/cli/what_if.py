@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.configured import without_replaced
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options, wish_from, wish_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import ExitCode
@@ -36,7 +37,7 @@ def command(**values: Any) -> int:
     from cuenv.formats import what_if_v1  # noqa: PLC0415 - as above
     from cuenv.urls import printable  # noqa: PLC0415 - as above
 
-    host = replace(host_from(values), driver=values["driver_now"])
+    host = replace(host_from(values), driver=without_replaced(values)["driver_now"])
     options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])
     asked = what_if(host, options, wish_from(values), knowledge_from(values))
     if values["as_json"]:
