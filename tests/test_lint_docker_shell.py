@@ -69,6 +69,12 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "RUN DS_BUILD_SPARSE_ATTN=1 pip install deepspeed\n", ["CU311"]),
         (DEVEL + "RUN <<EOF\npip install 'deepspeed>=0.14,<1'\nEOF\nCMD train\n", ["CU503"]),
         (DEVEL + "ONBUILD RUN conda install x\n", ["CU323"]),
+        (DEVEL + "ENV CONDA_ALWAYS_YES=true\nRUN conda install x\n", []),
+        (DEVEL + "RUN conda config --set always_yes yes && \\\n  conda install x\n", []),
+        (DEVEL + "RUN conda config --set always_yes no && conda install x\n", ["CU323"]),
+        (DEVEL + "RUN yes | conda install x\n", []),
+        (DEVEL + "RUN true \\\n  # conda install x\n  # apt-get install nvidia-driver-535\n  && true\n", []),
+        (DEVEL + "ENV A=1 \\\n  # LD_LIBRARY_PATH=/usr/local/cuda/lib64\n  B=2\n", []),
     ],
 )  # fmt: skip
 def test_a_dockerfile_is_judged_stage_by_stage(tmp_path: Path, text: str, expected: list[str]) -> None:
@@ -135,6 +141,10 @@ def test_instructions_cover_a_file_in_order(text: str) -> None:
         ("pip install deepspeed==0.14.1\n", ["CU503"]),
         ("python3 -m pip install -U 'deepspeed<0.15'\n", ["CU503"]),
         ("pip install deepspeed -r requirements.txt git+https://x/y\n", []),
+        ("# export LD_LIBRARY_PATH=/usr/local/cuda-11.8/lib64\nexport CUDA_HOME=/usr/local/cuda-12.1\n", []),
+        ("true  # nvidia-smi -pm 1; pip install deepspeed==0.14.1\n", []),
+        ("echo 'a # b'; pip install deepspeed==0.14.1\n", ["CU503"]),
+        ("echo ${#x} $#; pip install deepspeed==0.14.1  # ours\n", ["CU503"]),
     ],
 )  # fmt: skip
 def test_a_script_is_judged_by_what_it_sets_and_runs(tmp_path: Path, text: str, expected: list[str]) -> None:

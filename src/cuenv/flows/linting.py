@@ -206,9 +206,9 @@ def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) 
 
 
 def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    from cuenv.lint.commands import command_lints  # noqa: PLC0415 - as above
+    from cuenv.lint.commands import command_lints, without_comments  # noqa: PLC0415 - as above
 
-    yield from command_lints(text, 0, machine, None, knowledge)
+    yield from command_lints(without_comments(text), 0, machine, None, knowledge)
 
 
 _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {

@@ -18,12 +18,15 @@ _SET = re.compile(
     r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))"
 )
 _TOOLKIT = re.compile(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
-_ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*|\\.)*"
-"""The rest of a command: to the end of the line, over lines that it goes on, and comments between them."""
+_ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
+"""The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
 _PIP = re.compile(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{_ON})")
 _WORD = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
 _CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{_ON})")
 _YES = re.compile(r"(?:^|\s)(?:-y|--yes|-qy|-yq|--dry-run|-d)(?=\s|$|\\)")
+_ALWAYS_YES = re.compile(r"(?i)always_yes[\"']?[=: ]\s*[\"']?(?:1|true|yes|on)\b")
+_ANSWERED = re.compile(r"\b(?:yes|echo\s+[\"']?y(?:es)?[\"']?)\s*\|\s*\Z")
+_COMMENT = re.compile(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;&|()])#[^\r\n]*")
 _SETTINGS = re.compile(
     r"\bnvidia-smi\b[^\n;&|]*?\s(?P<option>-e|-r|--ecc-config|--gpu-reset|-mig|--multi-instance-gpu|-pl|-pm)(?=[\s=]|$)"
 )
@@ -31,11 +34,16 @@ _DRIVER = re.compile(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{_ON})")
 _DRIVER_NAME = re.compile(r"(?<![\w-])(?:nvidia-driver(?:-[a-z0-9-]+)?|cuda-drivers(?:-[0-9]+)?)(?![\w-])")
 
 
+def without_comments(text: str) -> str:
+    """Shell code with blanks in place of its comments, so that every other character keeps its place."""
+    return _COMMENT.sub(lambda found: found["kept"] or " " * len(found[0]), text)
+
+
 def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, knowledge: Knowledge) -> Iterator[Lint]:
     """What is wrong with shell commands.
 
     Args:
-        text: the commands.
+        text: the commands, without comments.
         at: where they stand in the file.
         machine: what they are for.
         nvcc: the release of the compiler that they call; ``None`` when it is not known.
@@ -126,10 +134,15 @@ def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
                 )
 
 
+def always_yes(text: str) -> bool:
+    """Whether commands or variables tell conda not to ask."""
+    return _ALWAYS_YES.search(text) is not None
+
+
 def unanswered(text: str, at: int) -> Iterator[Lint]:
     """``conda install`` without ``-y``, which waits for an answer that nobody gives."""
     for found in _CONDA.finditer(text):
-        if not _YES.search(found["rest"]):
+        if not _YES.search(found["rest"]) and not _ANSWERED.search(text, 0, found.start()):
             end = at + found.start("rest")
             yield told(
                 "CU323",

@@ -10,7 +10,16 @@ from packaging.version import Version
 
 from cuenv.knowledge import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
-from cuenv.lint.commands import command_lints, drivers, release_of, second_torch, setting_lints, unanswered
+from cuenv.lint.commands import (
+    always_yes,
+    command_lints,
+    drivers,
+    release_of,
+    second_torch,
+    setting_lints,
+    unanswered,
+    without_comments,
+)
 from cuenv.lint.instructions import Instruction
 from cuenv.versions import minor
 
@@ -65,21 +74,25 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
     """
     stages: dict[str, _Base | None] = {}
     base: _Base | None = None
+    asks = True
     for item in found:
         nvcc = base.cuda if base else None
+        text = without_comments(item.text)
+        asks = asks and not always_yes(text)
         if item.name == "FROM":
             base, lints = _from(item, stages, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
-            for pair in _ENV.finditer(item.text):
+            for pair in _ENV.finditer(text):
                 yield from setting_lints(pair["name"], pair["value"], item.at + pair.start(), machine, nvcc, knowledge)
         elif item.name == "RUN":
-            yield from command_lints(item.text, item.at, machine, nvcc, knowledge)
-            yield from unanswered(item.text, item.at)
-            yield from drivers(item.text, item.at)
+            yield from command_lints(text, item.at, machine, nvcc, knowledge)
+            if asks:
+                yield from unanswered(text, item.at)
+            yield from drivers(text, item.at)
             if base and base.is_torch:
-                yield from second_torch(item.text, item.at)
-            if base and not base.compiler and (compiles := _COMPILES.search(item.text)):
+                yield from second_torch(text, item.at)
+            if base and not base.compiler and (compiles := _COMPILES.search(text)):
                 message = f"{compiles[0].strip()} compiles, and {base.name}:{base.tag} holds neither nvcc nor headers"
                 fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
                 yield told("CU322", "error", item.at + compiles.start(), "image", message, fix)
