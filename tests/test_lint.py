@@ -289,12 +289,15 @@ def test_annotations_name_file_line_and_column(tmp_path: Path) -> None:
         (("lint", "binary.yml"), 3),
         (("lint", "notes.txt"), 2),
         (("lint", "--as", "poem", "notes.txt"), 2),
+        (("lint", "--diff", "--json", "fuzzy.yml"), 2),
+        (("lint", "--diff", "--format", "sarif", "fuzzy.yml"), 2),
         (("lint", "--fix", "locked/environment.yml"), 4),
     ],
 )
 def test_a_file_that_cannot_be_linted_is_said(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     (tmp_path / "binary.yml").write_bytes(b"\x00\x01")
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    (tmp_path / "fuzzy.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
     folder = tmp_path / "locked"
     folder.mkdir()
     (folder / "environment.yml").write_text(env("python: 3.10"), encoding="utf-8")
@@ -307,3 +310,18 @@ def test_a_file_that_cannot_be_linted_is_said(tmp_path: Path, words: tuple[str, 
     done = run(*words, folder=tmp_path)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_ends_in_a_no_is_said_even_quietly(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    quiet = run("lint", "-q", folder=tmp_path)
+    assert (quiet.returncode, quiet.stdout) == (0, "")
+    strict = run("lint", "-q", "--strict", folder=tmp_path)
+    assert strict.returncode == 1
+    assert "CU305" in strict.stdout
+
+
+def test_a_review_without_findings_has_no_line(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy"), encoding="utf-8")
+    done = run("lint", "--format", "github", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cuenv import __version__
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, say, styled
-from cuenv.errors import ExitCode
+from cuenv.errors import ExitCode, UsageError
+from cuenv.knowledge import Knowledge
 from cuenv.lint import KINDS, Machine
+
+if TYPE_CHECKING:  # not needed for --help
+    from cuenv.flows.linting import Linted
+    from cuenv.formats.lint_report import Result
 
 FORMATS = ("text", "json", "github", "sarif")
 
@@ -41,47 +47,63 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
       cuenv lint --fix environment.yml
       cuenv lint --format sarif > cuenv.sarif
     """
-    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - not needed for --help
-    from cuenv.flows.linting import found_here, lint, save  # noqa: PLC0415 - as above
-    from cuenv.formats import lint_report  # noqa: PLC0415 - as above
+    from cuenv.flows.linting import found_here, lint, save  # noqa: PLC0415 - not needed for --help
+    from cuenv.formats.lint_report import Result  # noqa: PLC0415 - as above
 
-    knowledge, host = knowledge_from(values), host_from(values)
-    machine = Machine()
-    if host.given:
-        facts = host_facts(host, knowledge)
-        gpus = tuple(gpu.capability for gpu in facts.gpus if gpu.capability)
-        machine = Machine(gpus=gpus, memory_mib=facts.resources.memory_mib)
-    paths = files or found_here(Path())
-    linted = [lint(path, values["kind"], machine, knowledge) for path in paths]
+    form = "json" if values["as_json"] else values["form"]
+    if values["diff"] and form != "text":
+        raise UsageError(f"--diff prints a patch, and no {form}", hint="cuenv lint --diff")
+    knowledge = knowledge_from(values)
+    machine = _machine(values, knowledge)
+    linted = [lint(path, values["kind"], machine, knowledge) for path in files or found_here(Path())]
     if values["diff"]:
-        changes = [lint_report.diff(str(item.path), item.text, item.mended) for item in linted]
-        if any(changes):
-            emit("".join(changes))
-        return ExitCode.NEGATIVE if any(changes) else ExitCode.OK
-    fix = values["fix"]
-    if fix:
+        return _show_patch(linted)
+    if values["fix"]:
         for item in linted:
             save(item)
         say([f"mended  {item.path}" for item in linted if item.mended != item.text], quiet=values["quiet"])
-    found = [
-        lint_report.Result(
-            path=str(item.path),
-            kind=item.kind,
-            text=item.mended if fix else item.text,
-            lints=item.left if fix else item.lints,
-        )
-        for item in linted
-    ]
-    form = "json" if values["as_json"] else values["form"]
+        found = [Result(path=str(item.path), kind=item.kind, text=item.mended, lints=item.left) for item in linted]
+    else:
+        found = [Result(path=str(item.path), kind=item.kind, text=item.text, lints=item.lints) for item in linted]
+    bad = any(item.errors or (values["strict"] and item.warnings) for item in found)
+    if form != "text" or bad or not values["quiet"]:
+        _show(found, form, verbose=values["verbose"])
+    return ExitCode.NEGATIVE if bad else ExitCode.OK
+
+
+def _machine(values: dict[str, Any], knowledge: Knowledge) -> Machine:
+    """What the host options say of the machine that the files are for; nothing without them."""
+    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - not needed for --help
+
+    host = host_from(values)
+    if not host.given:
+        return Machine()
+    facts = host_facts(host, knowledge)
+    gpus = tuple(gpu.capability for gpu in facts.gpus if gpu.capability)
+    return Machine(gpus=gpus, memory_mib=facts.resources.memory_mib)
+
+
+def _show_patch(linted: Iterable[Linted]) -> int:
+    from cuenv.formats.lint_report import diff  # noqa: PLC0415 - only with --diff
+
+    patch = "".join(diff(str(item.path), item.text, item.mended) for item in linted)
+    if patch:
+        emit(patch)
+    return ExitCode.NEGATIVE if patch else ExitCode.OK
+
+
+def _show(found: Sequence[Result], form: str, *, verbose: bool) -> None:
+    from cuenv.formats import lint_report  # noqa: PLC0415 - not needed for --help
+
     if form == "json":
         emit_json(lint_report.plain(found))
     elif form == "sarif":
         emit_json(lint_report.sarif(found, __version__))
-    elif form == "github":
-        emit("\n".join(lint_report.github(found, verbose=values["verbose"])))
-    elif not values["quiet"] or any(item.errors for item in found):
-        emit(
-            "\n".join(lint_report.lines(found, lambda text: styled(text, text if text != "fine" else "ok", sys.stdout)))
-        )
-    bad = any(item.errors or (values["strict"] and item.warnings) for item in found)
-    return ExitCode.NEGATIVE if bad else ExitCode.OK
+    elif form == "text":
+        emit("\n".join(lint_report.lines(found, _coloured)))
+    elif lines := lint_report.github(found, verbose=verbose):
+        emit("\n".join(lines))
+
+
+def _coloured(word: str) -> str:
+    return styled(word, "ok" if word == "fine" else word, sys.stdout)
