@@ -64,6 +64,10 @@ def test_the_active_environment_is_named(tmp_path: Path) -> None:
     commands = [command for command, _ in next_step(tmp_path, {"CONDA_PREFIX": str(folder)}).commands]
     assert shlex.split(commands[-1]) == ["cuenv", "check", "--prefix", str(folder)]
     assert "active" not in " ".join(next_step(tmp_path, {"CONDA_PREFIX": "/nowhere"}).found)
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    both = {"CONDA_PREFIX": str(folder), "VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin:{folder}/bin"}
+    assert next_step(tmp_path, both).commands[-1][0] == f"cuenv check --prefix {venv}"
 
 
 def test_what_it_names_are_commands(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
     conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is one script in
     etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST (for the GPUs of
     this machine, of --gpu or --host, or of the lock), and its twin that restores what was. A venv sources no scripts:
-    evaluate what --print shows.
+    evaluate what --print shows. Without --prefix and --name: the environment that is active.
 
     \b
     Examples:
@@ -69,14 +69,14 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
 def _environment(prefix: Path | None, name: str | None) -> Path:
     if prefix and name:
         raise UsageError("--prefix and --name exclude each other", hint="cuenv hook --prefix DIR")
-    if name is not None:
-        from cuenv.world.environments import named_environment  # noqa: PLC0415 - only with --name
+    from cuenv.world.environments import active_environment, named_environment  # noqa: PLC0415 - not needed for --help
 
+    if name is not None:
         return named_environment(name, os.environ)
-    active = prefix or os.environ.get("CONDA_PREFIX") or os.environ.get("VIRTUAL_ENV")
-    if not active:
+    found = prefix or active_environment(os.environ)
+    if found is None:
         raise UsageError("no environment is named, and none is active", hint="cuenv hook --prefix DIR")
-    return Path(active)
+    return found
 
 
 def _plain(path: Path, **more: Any) -> dict[str, Any]:

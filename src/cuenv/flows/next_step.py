@@ -57,10 +57,12 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         commands.append(("cuenv check", "would it run here, and why"))
         if not why:
             commands.append((f"micromamba create -n NAME -f {LOCK_NAME}", "make the environment"))
-    active = environ.get("CONDA_PREFIX") or environ.get("VIRTUAL_ENV")
-    if active and is_folder(active):
+    active = _active(environ)
+    if active:
         found.append(f"active environment: {active}")
-        commands.append((f"cuenv check --prefix {quote(active)}", "what is really in it, down to the machine code"))
+        commands.append(
+            (f"cuenv check --prefix {quote(str(active))}", "what is really in it, down to the machine code")
+        )
     return NextStep(found=tuple(found), commands=tuple(commands))
 
 
@@ -72,6 +74,13 @@ def _lock(file: Path) -> str:
         return "cuenv lock"
     said = _LOCK_IT.search(head) if head.startswith(_OURS) else None
     return said[1] if said else "cuenv lock"
+
+
+def _active(environ: Mapping[str, str]) -> Path | None:
+    from cuenv.world.environments import active_environment  # noqa: PLC0415 - the last thing to look for
+
+    active = active_environment(environ)
+    return active if active and is_folder(active) else None
 
 
 def _stale(file: Path) -> str:

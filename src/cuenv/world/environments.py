@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from cuenv.errors import UsageError
 from cuenv.reading import describe
-from cuenv.world.condarc import condarc_files, read_condarc
 from cuenv.world.files import is_file, is_folder, names_in, shown
 from cuenv.world.system import read
 
@@ -51,6 +49,8 @@ def named_environment(name: str, environ: Mapping[str, str]) -> Path:
     known = environments(environ)
     found = known.get(name, ())
     if not found:
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a name that is none
+
         near = get_close_matches(name, known, n=3)
         some = f"; near: {', '.join(near)}" if near else f"; known: {', '.join(list(known)[:8])}" if known else ""
         hint = f"cuenv check --name {near[0]}" if near else "cuenv check --prefix DIR"
@@ -86,6 +86,8 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
         for text in environ.get(variable, "").split(os.pathsep):
             if text.startswith(("/", "~")):
                 yield _at_home(text, environ)
+    from cuenv.world.condarc import condarc_files, read_condarc  # noqa: PLC0415 - only for a name
+
     for text in read_condarc(condarc_files(environ), environ).envs_dirs:
         yield _at_home(text, environ)
     for root in _roots(environ):
