@@ -9,8 +9,8 @@ import pytest
 
 from channel_builder import pkg
 from commands import inside as run
-from cuenv.facts import PLATFORMS
-from cuenv.flows.lock_files import LOCK_NAME, read_lock
+from cuenv.facts import PLATFORMS, HostFacts
+from cuenv.flows.lock_files import LOCK_NAME, read_lock, recorded_host
 from cuenv.flows.platforms import resolve_together
 from cuenv.flows.resolving import Resolution
 from cuenv.profile import Profile
@@ -128,6 +128,10 @@ def test_one_lock_for_both_and_each_is_judged(channel: Path, tmp_path: Path) -> 
         assert f"conda-{solution.platform}.lock    # on {solution.platform}" in made.stderr
         for name in (f"conda-{solution.platform}.lock", f"conda-{solution.platform}.lock.yml"):
             assert (tmp_path / name).exists()
+    for name in (*PLATFORMS, "osx-arm64"):
+        host = recorded_host(kept, HostFacts(label="a machine without GPU", platform=name), base())
+        assert host
+        assert host.platform == (name if name in PLATFORMS else PLATFORMS[0])
     checked = run("check", *H200, folder=tmp_path)
     assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "fine")
     old = run("check", "--gpu", "H200", "--driver", "470.129.06", "--glibc", "2.28", "--json", folder=tmp_path)
@@ -138,6 +142,8 @@ def test_one_lock_for_both_and_each_is_judged(channel: Path, tmp_path: Path) -> 
     assert run("lock", *H200, *BOTH[2:], *BOTH[:2], *mirror, folder=tmp_path).returncode == 0
     assert (tmp_path / LOCK_NAME).read_bytes() == before
     assert run("lock", "--check", *BOTH, folder=tmp_path).returncode == 0
+    (tmp_path / "h200.json").write_text(run("inspect", *H200, "--json", folder=tmp_path).stdout)
+    assert run("lock", "--check", "--host", "h200.json", folder=tmp_path).returncode == 0  # the file says both
     one = run("lock", "--check", "--platform", "linux-64", "--json", folder=tmp_path)
     assert one.returncode == 1
     assert json.loads(one.stdout)["findings"][0]["fix"].endswith("--platform linux-64")

@@ -60,8 +60,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
     elif recorded != spec_digest(spec):
         found.append(_changed(f"{path.name}", "its content is not what was locked", again))
     if options.given and facts:
-        asked = _asked(options, facts)
-        asked |= {"platform": " ".join(sorted(platforms))} if platforms else {}
+        asked = _asked(options, facts, platforms, spec.platforms)
         found += [
             _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
             for name, value in asked.items()
@@ -70,7 +69,9 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
     return report(str(target), found)
 
 
-def _asked(options: HostOptions, facts: HostFacts) -> dict[str, str | None]:
+def _asked(
+    options: HostOptions, facts: HostFacts, platforms: tuple[str, ...], of_file: tuple[str, ...]
+) -> dict[str, str | None]:
     """What the options say about the host, as a lock would record it; what they leave open is not compared."""
     now = host_metadata(facts)
     asked: dict[str, str | None] = {}
@@ -80,8 +81,10 @@ def _asked(options: HostOptions, facts: HostFacts) -> dict[str, str | None]:
         asked["driver"] = now.get("cuenv_driver")
     if options.hosts or options.glibc:
         asked["glibc"] = str(facts.libc.version) if facts.libc else None
-    if options.hosts or options.platform:
-        asked["platform"] = facts.platform
+    if options.platform:
+        asked["platform"] = " ".join(sorted(platforms or (options.platform,)))
+    elif options.hosts:
+        asked["platform"] = " ".join(sorted(of_file or (facts.platform,)))
     return asked
 
 

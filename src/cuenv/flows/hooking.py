@@ -82,7 +82,7 @@ def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> Hos
     if lock is None or options.given:
         return facts
     recorded = recorded_host(read_lock(lock), facts, knowledge)
-    # Of a lock for several platforms it is the first; here it is about this machine's folders.
+    # The lock may be for another platform alone; here it is about this machine's folders.
     return replace(recorded, platform=facts.platform) if recorded else facts
 
 

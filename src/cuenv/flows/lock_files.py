@@ -153,11 +153,17 @@ def virtual_version(solution: Solution, name: str) -> str | None:
 def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFacts | None:
     """The host that a lock remembers, or ``None`` when it remembers no GPU.
 
+    Args:
+        lock: what was read.
+        here: its platform is taken of a lock for several; without one the first of the lock.
+        knowledge: the tables.
+
     Raises:
         InputError: the record is not as cuenv writes it.
     """
     texts = lock.metadata.get("cuenv_gpus", "").split()
-    packages = {item.name: item.version for item in lock.solutions[0].virtual_packages} if lock.solutions else {}
+    solution = lock.solution(here.platform) or next(iter(lock.solutions), None)
+    packages = {item.name: item.version for item in solution.virtual_packages} if solution else {}
     try:
         gpus = tuple(Gpu(index=i, name="", capability=Capability.parse(text)) for i, text in enumerate(texts))
         level = version(packages["__cuda"]) if "__cuda" in packages else None
@@ -170,7 +176,7 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
     if not gpus:
         return None
     source = "the lock's record"
-    platform = lock.solutions[0].platform if lock.solutions else here.platform
+    platform = solution.platform if solution else here.platform
     members = tuple(
         HostFacts(
             label=f"machine {number} it was made for",
