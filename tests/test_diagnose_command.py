@@ -15,7 +15,12 @@ import pytest
 from commands import HOST
 from commands import inside as run
 from commands import run as process
+from cuenv.checks import Checked
 from cuenv.cli.main import COMMANDS
+from cuenv.flows.diagnosing import look
+from cuenv.flows.hosts import HostOptions
+from cuenv.report import Finding, report
+from given import base
 from test_symptoms import CASES, LOGS, rows, tables
 
 DRIVER = LOGS / "driver-insufficient/a800-470.log"
@@ -158,6 +163,26 @@ def test_without_a_log_the_host_is_looked_at(tmp_path: Path) -> None:
     assert (code, found["verdict"], found["ok"]) == (1, "fails", False)
     assert found["findings"][0]["code"] == "CU409"
     assert "no-driver" in found["findings"][0]["shows_as"]
+
+
+def test_a_library_path_that_shadows_is_not_called_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment tells which library wins (CU232), which says more than that one could (CU312)."""
+    host = json.loads(run("inspect", *HOST, "--json", folder=tmp_path).stdout)
+    host["environment"]["library_path"] = [{"path": "/usr/local/cuda/lib64", "libraries": ["libcublas.so.12"]}]
+    (tmp_path / "host.json").write_text(json.dumps(host))
+    options = HostOptions(hosts=(str(tmp_path / "host.json"),), environ={})
+    alone = look(options, base())
+    assert "CU312" in {item.code for item in alone.report.findings}
+    wins = Finding(code="CU232", severity="warning", subject="libcublas.so.12", message="it wins")
+    seen = Checked(report=report("env", [wins]), host="")
+    (tmp_path / "env" / "conda-meta").mkdir(parents=True)
+    monkeypatch.setattr("cuenv.flows.check_asked.checked", lambda *_: (seen,))
+    told = look(options, base(), tmp_path / "env")
+    assert {item.code for item in told.report.findings} & {"CU232", "CU312"} == {"CU232"}
+    assert not [line for line in (*alone.fine, *told.fine) if line.startswith("LD_LIBRARY_PATH")]
+    _, text = on_a_terminal(tmp_path, "-q", "--host", "host.json")
+    assert "fine    " not in text
+    assert "CU312" in text
 
 
 def test_without_a_log_the_active_environment_is_looked_at(tmp_path: Path) -> None:

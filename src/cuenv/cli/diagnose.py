@@ -72,10 +72,10 @@ def _look(prefix: Path | None, values: dict[str, Any]) -> int:
         emit_json({**data, "host": host_line(found.facts), "findings": findings, "fine": list(found.fine)})
         return found.report.exit
     lines = report_lines(found.report, verbose=values["verbose"])
-    lines[1:1] = [f"{styled('fine', 'ok', sys.stdout)}    {item}" for item in found.fine]
-    for code, symptoms in sorted(found.shows.items()):
-        if symptoms:
-            lines.append(f"{code} shows as {', '.join(symptoms[:6])}: cuenv why {code}")
+    if not values["quiet"]:
+        lines[1:1] = [f"{styled('fine', 'ok', sys.stdout)}    {item}" for item in found.fine]
+        shows = ((code, symptoms) for code, symptoms in sorted(found.shows.items()) if symptoms)
+        lines += [f"{code} shows as {', '.join(symptoms[:6])}: cuenv why {code}" for code, symptoms in shows]
     emit("\n".join(lines))
     return found.report.exit
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv.diagnosis.diagnose import Diagnosis, diagnose
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
-from cuenv.flows.check_asked import Asked
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.guidance import Guidance
 from cuenv.knowledge import Knowledge
@@ -18,6 +18,9 @@ from cuenv.urls import printable
 from cuenv.world.guidance import load_guidance
 from cuenv.world.prefix import find_prefix
 from cuenv.world.streams import file_blocks, stdin_blocks
+
+if TYPE_CHECKING:  # a log needs none of it
+    from cuenv.flows.check_asked import Asked
 
 STDIN = "-"
 _PIPE = "python train.py 2>&1 | cuenv diagnose -"
@@ -160,5 +163,5 @@ def _fine(facts: HostFacts, found: Iterable[Finding]) -> Iterator[str]:
             yield f"GPUs: {gpu_text(machine)}"
         if machine.libc:
             yield f"C library: {machine.libc.family} {machine.libc.version}"
-    if "CU312" not in codes:
+    if not any(machine.environment.library_path for machine in facts.machines):
         yield "LD_LIBRARY_PATH: no CUDA library on it"
