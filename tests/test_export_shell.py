@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,15 @@ from hypothesis import strategies as st
 from commands import inside as run
 from cuenv.delivery.toolkit_choice import Choice, Need, choose
 from cuenv.errors import ExitCode
-from cuenv.facts import FoundToolkit
+from cuenv.facts import FoundToolkit, FoundTorch, HostFacts
+from cuenv.flows.exporting_shell import export_shell
+from cuenv.flows.hosts import HostOptions
 from cuenv.flows.linting import lint
 from cuenv.formats.toolkit_sh import VARIABLES, none_needed, off, switch
 from cuenv.lint import Machine
 from cuenv.versions import Capability, version
 from cuenv.world.knowledge import load
+from given import base, machine
 from oracles import program
 
 LOCKS = Path(__file__).resolve().parents[1] / "locks"
@@ -196,6 +200,23 @@ def test_the_command_on_a_recorded_host(tmp_path: Path) -> None:
     assert not (tmp_path / "x.sh").exists()
     data = json.loads(run("export", "shell", "--host", "rtx4090-560-nvcc101", "--json", folder=tmp_path).stdout)
     assert (data["schema"], data["needed"], data["toolkit"]) == ("cuenv/export/1", True, None)
+
+
+def test_the_toolkits_and_the_torch_are_this_machines_whatever_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver beside this machine's own GPUs, or GPUs of another machine: what compiles is here all the same."""
+    torch = FoundTorch(where="python on PATH", path="/usr", version="2.5.1", cuda="12.4", origin="pip")
+    here = machine("9.0", driver="550.54.14")
+
+    def this_machine(*_: object, deep: bool = False) -> HostFacts:
+        return replace(here, toolkits=toolkits(*RELEASES), torch=(torch,)) if deep else here
+
+    for module in ("hosts", "exporting_shell"):
+        monkeypatch.setattr(f"cuenv.flows.{module}.this_machine", this_machine)
+    asked = {"9.0": (HostOptions(), HostOptions(driver="535.129.03")), "8.0": (HostOptions(gpus=("8.0",)),)}
+    for gpu, options in ((gpu, item) for gpu, items in asked.items() for item in items):
+        made = export_shell(None, replace(options, environ={}), base(), None)
+        assert made.more["toolkit"] == {"path": "/usr/local/cuda-12.4", "release": "12.4"}
+        assert made.more["because"][1] == f"its nvcc compiles for {gpu}"
 
 
 def test_off_needs_no_machine_and_files_are_kept(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from cuenv.flows.hosts import HostOptions, host_facts, this_machine
 from cuenv.formats import toolkit_sh
 from cuenv.knowledge import Knowledge
 from cuenv.verify import candidate_of
-from cuenv.versions import minor, version
+from cuenv.versions import Capability, minor, version
 
 
 def export_off() -> Exported:
@@ -36,13 +36,12 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
     Raises:
         InputError: the lock or the host cannot be read.
     """
-    given = options.hosts or options.gpus or options.driver
-    facts = host_facts(options, knowledge) if given else this_machine(options.environ, knowledge, deep=True)
-    toolkits = facts.toolkits
-    if options.gpus and not options.hosts:  # GPUs of another machine, toolkits of this one
-        toolkits = this_machine(options.environ, knowledge, deep=True).toolkits
-    need = _of_lock(lock, facts, knowledge, release) if lock else _of_torch(facts, release)
-    made = choose(toolkits, need, knowledge)
+    # Toolkits and torch are this machine's, unless a recorded host is named; GPUs may be those of another one.
+    around = None if options.hosts else this_machine(options.environ, knowledge, deep=True)
+    facts = around if around and not options.given else host_facts(options, knowledge)
+    around = around or facts
+    need = _of_lock(lock, facts, knowledge, release) if lock else _of_torch(around, facts.capabilities, release)
+    made = choose(around.toolkits, need, knowledge)
     more = {
         "needed": made.needed,
         "toolkit": {"path": made.toolkit.path, "release": made.toolkit.release} if made.toolkit else None,
@@ -77,8 +76,8 @@ def _of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release: Versio
     )
 
 
-def _of_torch(facts: HostFacts, release: Version | None) -> Need:
+def _of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version | None) -> Need:
     """By the torch of the active environment, else by the one on PATH."""
-    torch = next(iter(facts.torch), None)
+    torch = next(iter(around.torch), None)
     cuda = minor(version(torch.cuda)) if torch and torch.cuda else None
-    return Need(cuda=cuda, gpus=facts.capabilities, release=release, cpu=torch is not None and torch.cuda is None)
+    return Need(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)
