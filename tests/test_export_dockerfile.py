@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from commands import inside as run
-from cuenv.delivery.container import Content, NoImage, Stages, stages
+from cuenv.delivery.container import Content, Refused, Stages, stages
 from cuenv.errors import ExitCode, InputError
 from cuenv.flows.linting import lint
 from cuenv.formats.dockerfile import parse
@@ -63,7 +63,7 @@ def content(**given: Any) -> Content:
     return Content(**{**base, **given})
 
 
-def chosen(base: str = "auto", **given: Any) -> Stages | NoImage:
+def chosen(base: str = "auto", **given: Any) -> Stages | Refused:
     return stages(content(**given), load_delivery(), base)
 
 
@@ -135,7 +135,7 @@ def test_pytorchs_image_is_taken_without_a_lock_when_it_holds_the_very_build() -
 )
 def test_no_image_has_an_older_c_library_than_the_packages_need(need: str, base: str, lacking: bool) -> None:
     found = chosen(base, glibc=version(need), nvcc=not lacking)
-    if isinstance(found, NoImage):
+    if isinstance(found, Refused):
         assert version(need) > version("2.39")
         assert need in found.because
         return
@@ -155,7 +155,7 @@ def test_what_no_image_does_is_said_with_what_there_is() -> None:
     )
     for base, fields, words in cases:
         found = chosen(base, **fields)
-        assert isinstance(found, NoImage)
+        assert isinstance(found, Refused)
         assert words in found.because
 
 

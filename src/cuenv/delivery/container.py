@@ -81,14 +81,14 @@ class Stages:
 
 
 @dataclass(frozen=True, slots=True)
-class NoImage:
-    """No known image does it, and what would help."""
+class Refused:
+    """Why nothing is delivered, and what would help."""
 
     because: str
     hint: str | None = None
 
 
-def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages | NoImage:
+def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages | Refused:
     """Choose the images.
 
     Args:
@@ -107,32 +107,32 @@ def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages |
     return _slim(content, delivery, lacking=lacking)
 
 
-def _slim(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | NoImage:
+def _slim(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | Refused:
     build = _lowest(delivery.for_role("micromamba", content.platforms), content.glibc)
     run = _lowest(delivery.for_role("run", content.platforms), build.glibc if build else None)
     if build is None or run is None:
-        return NoImage(_too_old("micromamba", content))
+        return Refused(_too_old("micromamba", content))
     why = "conda gives every part, so micromamba installs it and a slim image runs it"
     if lacking:
         why = f"as asked for, although {_lacks(content)}"
     return Stages(base="micromamba", why=(why, _glibc(build, content)), build=build, run=run)
 
 
-def _with_toolkit(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | NoImage:
+def _with_toolkit(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | Refused:
     rows = delivery.for_role("cuda", content.platforms)
     fitting = tuple(row for row in rows if row.cuda == content.cuda)
     if not fitting:
         known = ", ".join(sorted({str(row.cuda) for row in rows}, key=Version))
         what = f"CUDA {content.cuda}" if content.cuda else "a CPU build"
-        return NoImage(f"no image of a toolkit is known for {what}; there are images for {known}")
+        return Refused(f"no image of a toolkit is known for {what}; there are images for {known}")
     build = _lowest(fitting, content.glibc)
     installer = _lowest(delivery.for_role("micromamba", content.platforms), None)
     if build is None or installer is None:
-        return NoImage(_too_old("nvidia/cuda", content))
+        return Refused(_too_old("nvidia/cuda", content))
     if not lacking:
         run = _lowest(delivery.for_role("run", content.platforms), build.glibc)
         if run is None:
-            return NoImage(_too_old("run", content))
+            return Refused(_too_old("run", content))
         why: tuple[str, ...] = (f"as asked for: built beside the toolkit of CUDA {content.cuda}, run without it",)
     else:
         run = build
@@ -147,14 +147,14 @@ def _lacks(content: Content) -> str:
     return f"CUDA code is compiled ({', '.join(content.compiling)}), and conda gives no nvcc for CUDA {content.cuda}"
 
 
-def _whole(content: Content, delivery: Delivery) -> Stages | NoImage:
+def _whole(content: Content, delivery: Delivery) -> Stages | Refused:
     """PyTorch's own image: for a decision alone, with nothing from conda beside torch."""
     if content.locked:
-        return NoImage(
+        return Refused(
             "PyTorch's image holds a torch of its own, and the lock another", "cuenv export dockerfile --base cuda"
         )
     if content.conda:
-        return NoImage(
+        return Refused(
             f"PyTorch's image has no conda channels for {', '.join(content.conda)}",
             "cuenv export dockerfile --base micromamba",
         )
@@ -163,7 +163,7 @@ def _whole(content: Content, delivery: Delivery) -> Stages | NoImage:
     if content.stack != "pytorch" or not fitting:
         known = ", ".join(row.tag for row in rows)
         what = f"torch {content.torch} with CUDA {content.cuda}" if content.cuda else "a CPU build"
-        return NoImage(
+        return Refused(
             f"no image of PyTorch is known that holds {what} as the stack pytorch builds it; known are {known}",
             "cuenv export dockerfile --base micromamba",
         )

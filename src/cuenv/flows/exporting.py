@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuenv import __version__
-from cuenv.delivery.container import Content, NoImage, Stages, stages
+from cuenv.delivery.container import Content, Refused, Stages, stages
 from cuenv.delivery.content import content_of_decision, content_of_lock
 from cuenv.delivery.tables import Delivery, Image
 from cuenv.environment import EnvironmentSpec
@@ -46,7 +46,7 @@ class Exported:
     files: Mapping[str, str] = field(default_factory=dict)
     talk: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
-    refused: NoImage | None = None
+    refused: Refused | None = None
 
     @property
     def product(self) -> str:
@@ -95,11 +95,11 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
     """
     delivery, digests = load_delivery(), parse_digests(asked.digests)
     made = _of_lock(asked.lock, asked, knowledge) if asked.lock else _of_decision(asked, knowledge)
-    if isinstance(made, NoImage):
+    if isinstance(made, Refused):
         return Exported(kind="dockerfile", refused=made)
     content, about, files, notes = made
     chosen = stages(content, delivery, asked.base)
-    if isinstance(chosen, NoImage):
+    if isinstance(chosen, Refused):
         return Exported(kind="dockerfile", refused=chosen)
     unused = sorted(set(digests) - {image.name for image in chosen.images})
     if unused:
@@ -147,7 +147,7 @@ def _source(image: Image, delivery: Delivery) -> str:
 _Made = tuple[Content, dict[str, str], dict[str, str], tuple[str, ...]]
 
 
-def _of_lock(path: Path, asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
+def _of_lock(path: Path, asked: Asked, knowledge: Knowledge) -> _Made | Refused:
     path, lock, spec = lock_at(path)
     if not lock.solutions:
         raise InputError(f"{shown(path)} holds no packages", hint="cuenv lock")
@@ -170,7 +170,7 @@ def _of_lock(path: Path, asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     return content, about, {}, tuple(notes)
 
 
-def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
+def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | Refused:
     from cuenv.explain import chosen_line  # noqa: PLC0415 - only without a lock
     from cuenv.flows.resolving import resolve  # noqa: PLC0415 - as above
     from cuenv.formats.environment_yml import render as environment  # noqa: PLC0415 - as above
@@ -178,7 +178,7 @@ def _of_decision(asked: Asked, knowledge: Knowledge) -> _Made | NoImage:
     facts = host_facts(asked.host, knowledge, asked.wish)
     answer = resolve(facts, asked.wish, knowledge, name=asked.name)
     if answer.spec is None or not answer.fits:
-        return NoImage("nothing fits this host and these wishes", "cuenv resolve says why")
+        return Refused("nothing fits this host and these wishes", "cuenv resolve says why")
     if any(not item.isprintable() for item in answer.spec.pip):
         raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))

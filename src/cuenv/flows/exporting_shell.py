@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from cuenv import __version__
-from cuenv.delivery.container import NoImage
+from cuenv.delivery.container import Refused
 from cuenv.delivery.toolkit_choice import Need, choose
 from cuenv.environment import NVCC
 from cuenv.facts import HostFacts
@@ -50,7 +50,7 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
     head = [f"{__version__}, export shell", *made.because]
     if made.toolkit is None and made.needed:
         hint = "cuenv resolve --dev"
-        return Exported(kind="shell", more=more, refused=NoImage("; ".join(made.because), hint))
+        return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
     if made.toolkit is None:
         text = toolkit_sh.none_needed([f"{head[0]}: no toolkit of the machine is needed", *made.because])
         return Exported(kind="shell", files={"shell": text}, talk=(f"none    {made.because[0]}",), more=more)
