@@ -185,6 +185,15 @@ def test_the_script_refuses(made: Path, tmp_path: Path, name: str) -> None:
     assert sorted(tree(tmp_path)) == ["full/thesis.tex"]
 
 
+def test_a_lock_of_nothing_is_no_bundle(tmp_path: Path) -> None:
+    lock: dict[str, object] = {"channels": [], "platforms": [], "sources": [], "content_hash": {}}
+    (tmp_path / "conda-lock.yml").write_text(json.dumps({"version": 1, "metadata": lock, "package": []}))
+    for words in (("bundle", "-o", "b"), ("install", "--prefix", "env")):
+        code, _, err = cuenv(tmp_path, *words)
+        assert (code, "holds no packages" in err) == (3, True)
+    assert left(tmp_path) == ["conda-lock.yml"]
+
+
 @pytest.mark.parametrize("how", ["one byte", "missing", "longer"])
 @pytest.mark.parametrize(
     "place",

@@ -81,24 +81,24 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
     with alone(folder, out):
         _fetch(request, wanted, folder, out, progress)
         try:
-            size = _finish(request, lock, wanted, folder, out, progress=progress)
+            size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)
         except OSError as error:
             raise OutsideError(f"cannot write {shown(error.filename or out)}: {why(error)}", hint="df -h") from error
     return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
 
 
 def _finish(
-    request: BundleRequest,
+    path: Path,
     lock: Lock,
+    solutions: Sequence[Solution],
     wanted: Sequence[Item],
+    *,
     folder: Path,
     out: Path,
-    *,
     progress: Progress | None,
 ) -> int:
     """Write what stands beside the files, and give the whole its name; the bytes of the files."""
-    solutions = chosen(lock, request.platforms, request.path)
-    texts = {**_locks(request.path, lock, solutions, wanted), **_channels(solutions, folder, progress)}
+    texts = {**_locks(path, lock, solutions, wanted), **_channels(solutions, folder, progress)}
     write_files(folder, texts, executable=(SCRIPT,))
     known = {item.place: item.sha256 or digest(folder / item.place, "sha256") for item in wanted}
     known |= {place: digest(folder / place, "sha256") for place in texts}
@@ -133,13 +133,13 @@ def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequen
         here = replace(
             solution, packages=tuple(replace(item, url=conda_item(item).place) for item in solution.packages)
         )
-        head = ("For install.sh: places in this folder, in the order of installation",)
-        found[f"explicit-{solution.platform}.txt"] = explicit_txt.render(here, head=head)
+        head = "For install.sh: places in this folder, in the order of installation"
+        found[f"explicit-{solution.platform}.txt"] = explicit_txt.render(here, head=(head,))
         if not lock.channels:
             found[f"conda-{solution.platform}.lock"] = explicit_txt.render(solution, head=("What this bundle holds",))
         if solution.pip:
             named = (replace(item, direct=False) for item in solution.pip)
-            found[f"requirements-{solution.platform}.txt"] = requirements_txt.render(named, head=head[:0])
+            found[f"requirements-{solution.platform}.txt"] = requirements_txt.render(named, head=())
     return found
 
 

@@ -41,11 +41,13 @@ def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, 
     """The parts of a lock for some platforms, or all of them.
 
     Raises:
-        InputError: the lock does not hold one.
+        InputError: the lock does not hold one, or nothing at all.
     """
+    if not lock.solutions:
+        raise InputError(f"{path} holds no packages", hint="cuenv lock")
     for platform in platforms:
         if lock.solution(platform) is None:
-            have = ", ".join(item.platform for item in lock.solutions) or "nothing"
+            have = ", ".join(item.platform for item in lock.solutions)
             raise InputError(
                 f"{path} holds {have}, and nothing for {platform}",
                 hint=f"cuenv lock --platform {shlex.quote(platform)}",
