@@ -298,8 +298,9 @@ def test_options_go_before_the_profile(here: HostFacts) -> None:
 
 
 def test_a_profile_with_a_gpu_that_nobody_knows(here: HostFacts) -> None:
-    with pytest.raises(UsageError, match="RTX 9999"):
+    with pytest.raises(UsageError, match=r"^profile lab: gpus: 'RTX 9999': no GPU of that name") as told:
         of(profile=replace(LAB, gpus=("RTX 9999",)))
+    assert "--gpu" not in (told.value.hint or "")
 
 
 def test_the_shipped_profiles_name_known_gpus(here: HostFacts) -> None:

@@ -49,13 +49,16 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Profile | No
     the fact of the same name. GPUs from options or a profile never take this machine's driver.
 
     Raises:
-        UsageError: an option names nothing that exists.
+        UsageError: an option or the profile names nothing that exists.
         InputError: a recorded host cannot be read.
     """
     driver = _driver(options.driver, knowledge)
     libc = _libc(options.glibc)
     platform = _platform(options.platform)
-    gpus = tuple(_gpu(text, index, knowledge) for index, text in enumerate(options.gpus))
+    try:
+        gpus = _gpus(options.gpus, knowledge)
+    except ValueError as error:
+        raise UsageError(f"--gpu {error}", hint="a compute capability works as well: --gpu 8.9") from error
     if options.hosts:
         facts = _recorded(options, knowledge)
     elif gpus:
@@ -156,7 +159,11 @@ def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
 def _of_profile(profile: Profile, options: HostOptions, knowledge: Knowledge) -> HostFacts:
     source = f"profile {profile.name}"
     facts = _here_without_gpu(source, options)
-    gpus = tuple(_gpu(text, index, knowledge) for index, text in enumerate(profile.gpus))
+    try:
+        gpus = _gpus(profile.gpus, knowledge)
+    except ValueError as error:
+        hint = 'a compute capability works as well: gpus: ["8.9"]'
+        raise UsageError(f"{source}: gpus: {error}", hint=hint) from error
     driver = _driver(profile.lowest_driver, knowledge)
     evidence = [Evidence("gpus", source, ", ".join(profile.gpus))]
     if driver:
@@ -191,6 +198,15 @@ def _overridden(
     return replace(facts, evidence=tuple(evidence.values()))
 
 
+def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
+    """GPUs by name or capability.
+
+    Raises:
+        ValueError: one is neither.
+    """
+    return tuple(_gpu(text, index, knowledge) for index, text in enumerate(texts))
+
+
 def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
     target = _TARGET.fullmatch(text.strip().lower())
     try:
@@ -205,10 +221,7 @@ def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
     if row:
         return Gpu(index=index, name=row.name, capability=row.capability)
     near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-    raise UsageError(
-        f"--gpu {text!r}: no GPU of that name is known" + (f"; the nearest are {near}" if near else ""),
-        hint="a compute capability works as well: --gpu 8.9",
-    )
+    raise ValueError(f"{text!r}: no GPU of that name is known" + (f"; the nearest are {near}" if near else ""))
 
 
 def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
