@@ -261,6 +261,8 @@ def test_the_host_compiler_is_compared() -> None:
     cause = on("gcc-too-new/nvcc.log", host(compilers=(compiler,))).causes[0]
     assert "gcc 13.2.0 at /usr/bin/gcc" in cause.because
     assert cause.command == "conda install -c conda-forge 'gxx_linux-64=11.*'"
+    arm = on("gcc-too-new/nvcc.log", host(platform="linux-aarch64"), conda(pytorch=("2.5.1", "cuda126_py311h_0")))
+    assert arm.causes[0].command == "conda install -p /opt/env -c conda-forge 'gxx_linux-aarch64=11.*'"
 
 
 def test_a_runtime_of_another_major_is_told_from_one_that_is_not_found() -> None:

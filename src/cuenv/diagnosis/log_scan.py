@@ -130,7 +130,7 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _plain(text: bytes) -> bytes:
-    """Without colours, with the states of a progress bar as lines of their own, and UTF-16 as the ASCII in it."""
+    """Without colours, and UTF-16 as the ASCII in it."""
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     if b"\x1b" in text:

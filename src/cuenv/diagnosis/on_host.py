@@ -56,6 +56,11 @@ def host_words(facts: HostFacts | None) -> str:
     return join(("--host", facts.asked_as) if facts.asked_as else host_options(facts))
 
 
+def resolve_anew(case: Case, *options: str, gpus: str = "") -> str:
+    """The command that chooses another environment for the host; for ``gpus`` when it is the machine at hand."""
+    return " ".join(filter(None, ("cuenv resolve", host_words(case.facts) or gpus, *options, "-o environment.yml")))
+
+
 def torch_of(case: Case) -> tuple[Version | None, Version | None]:
     """Release and CUDA of torch: of the environment, else as the log mentions it."""
     if case.prefix:
@@ -132,8 +137,7 @@ def driver_floor(case: Case) -> Joined:
         f"now: a build of torch for CUDA {runs}, which this driver runs; in the long run: driver {floor[0]} or later. "
         "Exporting LD_LIBRARY_PATH does not cure it: the driver decides"
     )
-    host = host_words(case.facts)
-    command = f"cuenv resolve {host} --cuda {runs} -o environment.yml".replace("  ", " ")
+    command = resolve_anew(case, f"--cuda {runs}")
     return Joined(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
 
 
@@ -169,8 +173,7 @@ def device_code(case: Case) -> Joined:
     if not because and capabilities(case):
         because.append(f"the GPU is of capability {', '.join(map(str, capabilities(case)))}")
     gpus = " ".join(f"--gpu {capability}" for capability in capabilities(case)) if case.told.get("sm") else ""
-    words = host_words(case.facts) or gpus
-    return Joined(because=tuple(because), command=f"cuenv resolve {words} -o environment.yml".replace("  ", " "))
+    return Joined(because=tuple(because), command=resolve_anew(case, gpus=gpus))
 
 
 def driver_level(case: Case) -> Joined:
@@ -188,8 +191,7 @@ def driver_level(case: Case) -> Joined:
         said = (
             f"driver {driver} is below {floor[0]}, the floor of CUDA {wanted.major}.x: to skip the check would not help"
         )
-        command = f"cuenv resolve {host_words(case.facts)} --cuda {runs} -o environment.yml".replace("  ", " ")
-        return Joined(because=(*because, said), command=command)
+        return Joined(because=(*because, said), command=resolve_anew(case, f"--cuda {runs}"))
     return Joined(because=because)
 
 
@@ -201,9 +203,7 @@ def cuda_available(case: Case) -> Joined:
     """Why torch sees no CUDA: the CPU build, no driver, or a driver below the floor."""
     release, cuda = torch_of(case)
     if release is not None and cuda is None:
-        host = host_words(case.facts)
-        command = f"cuenv resolve {host} -o environment.yml".replace("  ", " ")
-        return Joined(because=(f"torch {release} of this environment is a CPU build",), command=command)
+        return Joined(because=(f"torch {release} of this environment is a CPU build",), command=resolve_anew(case))
     level = level_of(case)
     if cuda is None and level is not None:  # whether the driver is to blame depends on a build that nobody named
         return Joined(

@@ -7,8 +7,8 @@ from shlex import quote
 
 from packaging.version import Version
 
-from cuenv.diagnosis.on_host import Case, Joined, capabilities, host_words, torch_of
-from cuenv.facts import FoundToolkit
+from cuenv.diagnosis.on_host import Case, Joined, capabilities, resolve_anew, torch_of
+from cuenv.facts import PLATFORMS, FoundToolkit
 from cuenv.rows import Cuda
 from cuenv.versions import target_for, version
 
@@ -18,12 +18,15 @@ _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-
 def install_toolchain(case: Case, cuda: Version) -> str:
     """The command that brings compiler and headers of a CUDA release into an environment; empty where none can."""
     row = case.knowledge.cuda(cuda)
-    where = f" -p {quote(case.prefix.path)}" if case.prefix else ""
     if row is not None and row.conda_nvcc:
-        return f"conda install{where} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(_HEADERS)}"
+        return f"conda install{_into(case)} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(_HEADERS)}"
     if row is not None and row.labels:
-        return f"conda install{where} -c nvidia/label/cuda-{row.labels[-1]} cuda-toolkit"
+        return f"conda install{_into(case)} -c nvidia/label/cuda-{row.labels[-1]} cuda-toolkit"
     return ""
+
+
+def _into(case: Case) -> str:
+    return f" -p {quote(case.prefix.path)}" if case.prefix else ""
 
 
 def toolchain(case: Case) -> Joined:
@@ -38,9 +41,9 @@ def toolchain(case: Case) -> Joined:
             because.append("all of it is there: builds do not look where conda-forge puts it")
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
     if cuda is None:
-        return Joined(because=tuple(because), command=_resolve(case))
+        return Joined(because=tuple(because), command=resolve_anew(case))
     because.append(f"torch is built for CUDA {cuda}")
-    return Joined(because=tuple(because), command=install_toolchain(case, cuda) or _resolve(case))
+    return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
 
 
 def mismatch(case: Case) -> Joined:
@@ -54,7 +57,7 @@ def mismatch(case: Case) -> Joined:
     elif have and want:
         because.append(f"{have} and {want} are of different majors: what nvcc {have} builds cannot be loaded by torch")
     command = install_toolchain(case, cuda) if cuda else ""
-    return Joined(because=tuple(because), command=command or _resolve(case))
+    return Joined(because=tuple(because), command=command or resolve_anew(case))
 
 
 def nvcc_targets(case: Case) -> Joined:
@@ -91,7 +94,9 @@ def host_compiler(case: Case) -> Joined:
     if not told:
         return Joined(because=tuple(because))
     because.append(f"this nvcc accepts gcc up to {told}")
-    return Joined(because=tuple(because), command=f"conda install -c conda-forge 'gxx_linux-64={told}.*'")
+    platform = case.facts.platform if case.facts else PLATFORMS[0]
+    command = f"conda install{_into(case)} -c conda-forge 'gxx_{platform}={told}.*'"
+    return Joined(because=tuple(because), command=command)
 
 
 def runtime(case: Case) -> Joined:
@@ -154,10 +159,6 @@ def _on_path(case: Case) -> Version | None:
 def _without(lacking: Iterable[str]) -> str:
     names = " ".join(lacking)
     return f", and lacks {names}" if names else ", and every header package"
-
-
-def _resolve(case: Case) -> str:
-    return f"cuenv resolve {host_words(case.facts)} -o environment.yml".replace("  ", " ")
 
 
 JOINS: dict[str, Callable[[Case], Joined]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -61,13 +60,9 @@ class Symptom(Row):
         return ANY in self.follows and other.kind == "cause" and ANY not in other.follows
 
 
+@lru_cache(maxsize=512)
 def compiled(pattern: str) -> re.Pattern[bytes]:
     """A pattern as it is looked for: in the bytes of a line, whatever their encoding."""
-    return _compiled(pattern)
-
-
-@lru_cache(maxsize=512)
-def _compiled(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
 
 
@@ -80,10 +75,6 @@ def _pattern(value: Any) -> str:
     return text
 
 
-def _words(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return columns.several(read)
-
-
 _ID = columns.shaped(r"[a-z0-9]+(-[a-z0-9]+)*", "an id such as cusparse-header")
 _FOLLOWED = columns.shaped(r"any|layer:[a-z-]+|[a-z0-9]+(-[a-z0-9]+)*", "an id, layer:NAME or any")
 _THREAD = columns.shaped(r"[\w.-]+/[\w.-]+#[0-9]+", "a thread such as owner/repository#1")
@@ -93,14 +84,14 @@ SYMPTOM = (
     Column("layer", columns.one_of(*LAYERS), columns.same),
     Column("kind", columns.one_of(*KINDS), columns.same, absent="cause"),
     Column("says", columns.text, columns.same),
-    Column("marks", _words(columns.text), list),
-    Column("patterns", _words(_pattern), list),
-    Column("beside", _words(columns.text), list, absent=()),
+    Column("marks", columns.several(columns.text), list),
+    Column("patterns", columns.several(_pattern), list),
+    Column("beside", columns.several(columns.text), list, absent=()),
     Column("cause", columns.text, columns.same),
     Column("remedy", columns.text, columns.same),
     Column("command", columns.text, columns.same),
     Column("join", columns.shaped(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"), columns.same, absent=None),
-    Column("follows", _words(_FOLLOWED), list, absent=()),
-    Column("codes", _words(columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")), list, absent=()),
-    Column("seen", _words(_THREAD), list, absent=()),
+    Column("follows", columns.several(_FOLLOWED), list, absent=()),
+    Column("codes", columns.several(columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")), list, absent=()),
+    Column("seen", columns.several(_THREAD), list, absent=()),
 )

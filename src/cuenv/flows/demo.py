@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import OutsideError
 from cuenv.facts import HostFacts
 from cuenv.flows.checking import check
 from cuenv.flows.hosts import HostOptions, host_facts, this_machine
@@ -17,6 +17,7 @@ from cuenv.flows.resolving import Resolution, resolve
 from cuenv.host_text import host_options
 from cuenv.installed.packages import installed_findings
 from cuenv.knowledge import Knowledge
+from cuenv.lockfile import Solution
 from cuenv.profile import Profile
 from cuenv.report import Finding, Report, report
 from cuenv.world.sources import Sources
@@ -81,7 +82,7 @@ def demonstrate(
     checked = check(folder / LOCK_NAME, options, knowledge).report
     say("install")
     prefix = folder / "env"
-    installed = _install(locked, prefix, sources)
+    installed = _install(locked.lock.solutions[0], prefix, sources)
     return Demonstration(
         facts=facts,
         recorded=recorded,
@@ -99,13 +100,10 @@ def _write(path: Path, spec: EnvironmentSpec) -> None:
     write_atomically(path, render(spec))
 
 
-def _install(locked: Locked, prefix: Path, sources: Sources) -> Report:
+def _install(solution: Solution, prefix: Path, sources: Sources) -> Report:
     from cuenv.world.conda_meta import read_conda_meta  # noqa: PLC0415 - as above
     from cuenv.world.install import install  # noqa: PLC0415 - the installer is heavy
 
-    if locked.lock is None:
-        raise OutsideError("there is nothing to install", hint="cuenv demo -v")
-    solution = locked.lock.solutions[0]
     install(solution, prefix, sources)
     packages = read_conda_meta(prefix)
     findings: tuple[Finding, ...] = installed_findings(packages, solution)
@@ -114,9 +112,6 @@ def _install(locked: Locked, prefix: Path, sources: Sources) -> Report:
 
 def real_commands(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:
     """The commands that do the same on the real channels."""
-    host = " ".join(host_options(facts)) if recorded else ""
-    return (
-        f"cuenv resolve {host} -o environment.yml".replace("  ", " "),
-        f"cuenv lock {host}".rstrip(),
-        f"cuenv check {host}".rstrip(),
-    )
+    host = host_options(facts) if recorded else ()
+    words = (("resolve", *host, "-o", "environment.yml"), ("lock", *host), ("check", *host))
+    return tuple(shlex.join(["cuenv", *item]) for item in words)
