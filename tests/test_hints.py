@@ -75,6 +75,32 @@ def test_the_commands_of_hints_exist() -> None:
     assert set(names) <= set(COMMANDS)
 
 
+PATHS = {"path", "file", "lock", "folder", "output", "out", "prefix", "target", "save"}
+
+
+def unquoted(tree: ast.Module) -> Iterator[ast.AST]:
+    """Each path that stands as it is in a command that somebody shall copy: a blank in it would make two words."""
+    for node in ast.walk(tree):
+        told = isinstance(node, ast.keyword) and node.arg in ("hint", "fix")
+        kept = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("hint", "fix", "again")
+        parts = [*ast.walk(node.value)] if told or kept else []  # type: ignore[attr-defined] # both have one
+        calls = [part for part in parts if isinstance(part, ast.Call) and ast.unparse(part.func) == "shlex.join"]
+        quoted = {part for call in calls for part in ast.walk(call)}
+        for part in parts:
+            bare = isinstance(part, ast.FormattedValue) and ast.unparse(part.value).rpartition(".")[2] in PATHS
+            if bare and part not in quoted:
+                yield part
+
+
+def test_paths_in_commands_are_quoted() -> None:
+    for path in sorted(SOURCE.rglob("*.py")):
+        found = list(unquoted(ast.parse(path.read_text(encoding="utf-8"))))
+        assert not found, [f"{path}: {ast.unparse(part)}" for part in found]
+    assert list(unquoted(ast.parse("raise InputError('x', hint=f'cuenv lock {request.path}')")))
+    assert list(unquoted(ast.parse("hint = f'cuenv lock {file}'")))
+    assert not list(unquoted(ast.parse("hint = f'cuenv lock {quote(str(path))}'")))
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [

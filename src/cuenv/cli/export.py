@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,8 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
     wish, folder = wish_from(values), values["output"]
     wished = any(typed(name) for name in _WISHES)
     if lock and wished:
-        raise UsageError("a lock is what it is: wishes choose without one", hint=f"cuenv export dockerfile {lock}")
+        hint = f"cuenv export dockerfile {shlex.quote(str(lock))}"
+        raise UsageError("a lock is what it is: wishes choose without one", hint=hint)
     asked = Asked(
         lock=lock or (None if wished or not _LOCK.exists() else _LOCK),
         host=host_from(values),

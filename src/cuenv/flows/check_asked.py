@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,8 @@ def asked(
     if prefix and name:
         raise UsageError("--prefix and --name exclude each other", hint="cuenv check --prefix DIR")
     if path and lock:
-        raise UsageError("a lock was named twice: LOCK and --lock", hint=f"cuenv check --lock {lock}")
+        hint = f"cuenv check --lock {shlex.quote(str(lock))}"
+        raise UsageError("a lock was named twice: LOCK and --lock", hint=hint)
     if path and prefix is None and name is None:
         return Asked(lock=path)
     from cuenv.world.environments import active_environment, named_environment  # noqa: PLC0415 - not for a lock
@@ -73,7 +75,7 @@ def asked(
         if prefix is None:
             raise UsageError(
                 "--lock says what an environment was made from, and none is named or active",
-                hint=f"cuenv check --prefix DIR --lock {lock}",
+                hint=f"cuenv check --prefix DIR --lock {shlex.quote(str(lock))}",
             )
     against = lock or path or (here if here.exists() else None)
     if prefix is not None:

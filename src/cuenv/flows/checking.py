@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,6 +138,7 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
     from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - as above
     from cuenv.world.solve import matches  # noqa: PLC0415 - as above
 
+    again = f"cuenv lock {shlex.quote(str(file))}"
     for solution in lock.solutions:
         asked = [pin for pin in spec.pins if not pin.name.startswith("__")]
         broken = [
@@ -152,7 +154,7 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 severity="error",
                 subject=pin.name,
                 message=f"{file.name} asks for {pin.yaml_text()}, the lock for {solution.platform} holds {have}",
-                fix=f"cuenv lock {file}",
+                fix=again,
             )
         lacking = [*unlocked(spec.pip, solution, pypi_names())]
         for requirement in map(redact, lacking):
@@ -161,7 +163,7 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 severity="error",
                 subject=requirement,
                 message=f"{file.name} asks pip for {requirement}, which the lock for {solution.platform} does not hold",
-                fix=f"cuenv lock {file}",
+                fix=again,
             )
         if not broken and not lacking and "cuenv_environment" in lock.metadata:
             yield Finding(
@@ -169,5 +171,5 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 severity="warning",
                 subject=file.name,
                 message=f"{file.name} changed since it was locked; the lock still satisfies it",
-                fix=f"cuenv lock {file}",
+                fix=again,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -242,7 +243,7 @@ def _inside(path: Path, folder: Path) -> str:
     if inner.startswith(".."):
         raise UsageError(
             f"{shown(path)} lies outside of {shown(folder)}, and a build copies nothing from outside",
-            hint=f"cuenv export dockerfile {shown(path)} -o {shown(path.parent)}",
+            hint=f"cuenv export dockerfile {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
         )
     return inner
 

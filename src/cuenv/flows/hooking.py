@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     if not places and not nvccs:
         raise InputError(
             f"{path} holds neither nvcc nor CUDA headers: there is nothing to lead builds to",
-            hint=f"cuenv check --prefix {path}",
+            hint=f"cuenv check --prefix {shlex.quote(str(path))}",
         )
     home = nvccs[0].removesuffix("/bin/nvcc") if nvccs else prefix.path if prefix.kind == "conda" else None
     able = targets_of(nvcc_at(home or "", "the environment"), knowledge) if nvccs else ()
@@ -116,7 +117,7 @@ def install_hook(made: Hooked) -> tuple[Path, ...]:
     if made.prefix.kind != "conda":
         raise InputError(
             f"{made.prefix.path} is a {made.prefix.kind} environment, which sources no scripts when it is activated",
-            hint=f'eval "$(cuenv hook --prefix {made.prefix.path} --print)"',
+            hint=f'eval "$(cuenv hook --prefix {shlex.quote(made.prefix.path)} --print)"',
         )
     return write_hook(Path(made.prefix.path), made.activate, made.deactivate, hook_sh.OWN)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,7 +88,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     if kind is None:
         raise UsageError(
             f"{path} is none of {', '.join(KINDS)} by its name or content",
-            hint=f"cuenv lint --as environment.yml {path}",
+            hint=f"cuenv lint --as environment.yml {shlex.quote(str(path))}",
         )
     rules = _rules(kind, str(path), machine, knowledge)
     lints = in_order(text, rules(text))
@@ -106,7 +107,8 @@ def save(linted: Linted) -> None:
     if linted.mended == linted.text:
         return
     if _read(linted.path) != linted.text:
-        raise InputError(f"{linted.path} changed while it was linted", hint=f"cuenv lint --fix {linted.path}")
+        hint = f"cuenv lint --fix {shlex.quote(str(linted.path))}"
+        raise InputError(f"{linted.path} changed while it was linted", hint=hint)
     write_atomically(linted.path, linted.mended)
 
 

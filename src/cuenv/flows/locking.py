@@ -216,7 +216,7 @@ def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
         if platform not in PLATFORMS:
             raise UsageError(
                 f"{path}: {platform} is not served: cuenv locks for {' and '.join(PLATFORMS)}",
-                hint=f"cuenv lock {path} --platform {PLATFORMS[0]}",
+                hint=f"cuenv lock {shlex.quote(str(path))} --platform {PLATFORMS[0]}",
             )
     return platforms
 
@@ -231,7 +231,7 @@ def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -
             severity="warning",
             subject="platform",
             message=f"{request.path.name} is for {', '.join(platforms)}, {facts.label} is {facts.platform}",
-            fix=f"cuenv lock {request.path} --platform {facts.platform}",
+            fix=f"cuenv lock {shlex.quote(str(request.path))} --platform {facts.platform}",
         ),
     )
 

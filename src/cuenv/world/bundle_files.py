@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tarfile
 from collections.abc import Iterable, Mapping
@@ -36,7 +37,7 @@ def staging(out: Path) -> Path:
         if not out.parent.is_dir():
             raise OutsideError(
                 f"cannot write {shown(out)}: there is no folder {shown(out.parent)}",
-                hint=f"mkdir -p {shown(out.parent)}",
+                hint=f"mkdir -p {shlex.quote(str(out.parent))}",
             )
         path.mkdir(exist_ok=True)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from cuenv.errors import ChannelError
 from cuenv.urls import printable, redact, short_channel, strip_credentials
@@ -71,7 +72,7 @@ def only_compressed(*, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a folder with ``repodata.json.zst`` alone."""
     return ChannelError(
         f"channel {short_channel(channel)}, {subdir}: {path} is missing, there is only {path}.zst",
-        hint=f"zstd -d {path}.zst",
+        hint=f"zstd -d {shlex.quote(path)}.zst",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -129,7 +130,7 @@ def _load(path: Path) -> object:
         data: object = load(text, str(path))
     except InputError as error:
         what = redact(error.message.removeprefix(f"{path}: "))
-        raise InputError(f"{path}: no valid YAML: {what}", hint=f"mv {path} {path}.off") from error
+        raise InputError(f"{path}: no valid YAML: {what}", hint=shlex.join(["mv", str(path), f"{path}.off"])) from error
     return data
 
 

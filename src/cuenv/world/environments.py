@@ -7,6 +7,7 @@ Names as conda resolves them: a folder of that name below an ``envs_dirs`` folde
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def named_environment(name: str, environ: Mapping[str, str]) -> Path:
         raise UsageError(f"--name {name}: conda knows no environment of that name{some}", hint=hint)
     if len(found) > 1:
         listed = ", ".join(map(shown, found))
-        raise UsageError(f"--name {name}: there are {len(found)}: {listed}", hint=f"cuenv check --prefix {found[0]}")
+        raise UsageError(
+            f"--name {name}: there are {len(found)}: {listed}",
+            hint=f"cuenv check --prefix {shlex.quote(str(found[0]))}",
+        )
     return found[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -46,12 +47,10 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
 
 def look(path: str | os.PathLike[str], error: OSError | ValueError | None = None) -> str:
     """The command that shows why something cannot be read or written: for the hint of an error."""
-    from shlex import quote  # noqa: PLC0415 - only when something is wrong
-
     folder = os.path.dirname(os.fspath(path)) or "."  # noqa: PTH120 - what was typed, not what it resolves to
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
-        return f"df -h {quote(shown(folder))}"
-    return f"ls -ld {quote(shown(folder if isinstance(error, FileNotFoundError) else path))}"
+        return f"df -h {shlex.quote(shown(folder))}"
+    return f"ls -ld {shlex.quote(shown(folder if isinstance(error, FileNotFoundError) else path))}"
 
 
 def is_file(path: str | Path) -> bool:
@@ -229,7 +228,7 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
-        hint = f"mkdir -p {shown(path.parent)}" if missing else None
+        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else None
         raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
     finally:
         for _, beside, _, handle in ready:

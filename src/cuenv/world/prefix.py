@@ -14,7 +14,7 @@ from cuenv.installed.prefix import Kind, Prefix, Wheel
 from cuenv.pip_part import normalise
 from cuenv.urls import strip_credentials
 from cuenv.world.conda_meta import CondaDist, CondaRecords, read_conda_records
-from cuenv.world.files import is_file, is_folder, names_in, shown
+from cuenv.world.files import is_file, is_folder, look, names_in, shown
 from cuenv.world.system import read
 
 _HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
@@ -33,7 +33,7 @@ def find_prefix(path: Path) -> Prefix:
     if not is_folder(path):
         raise InputError(f"{shown(path)} is no folder", hint=_HINT)
     if not os.access(path, os.R_OK | os.X_OK):
-        raise InputError(f"{shown(path)} cannot be read: permission denied", hint=f"ls -ld {shown(path)}")
+        raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
     real = Path(os.path.realpath(path))
     kind = _kind(real)
     python = _python(real)

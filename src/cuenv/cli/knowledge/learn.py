@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,8 @@ def command(channel: str, platform: str, save: Path | None, read_on: str, **valu
     say([_count(learned)], quiet=quiet)
     if save and texts:
         paths = save_rows(learned, save)
-        say([f"wrote   {', '.join(map(str, paths))}; next: cuenv resolve --knowledge {save} --prove"], quiet=quiet)
+        again = f"cuenv resolve --knowledge {shlex.quote(str(save))} --prove"
+        say([f"wrote   {', '.join(map(str, paths))}; next: {again}"], quiet=quiet)
     if values["as_json"]:
         emit_json(_plain(learned))
     elif not save and texts:
