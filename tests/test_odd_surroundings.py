@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +176,15 @@ def test_a_clock_that_is_wrong(
             assert done.returncode == 0, done.stderr
             assert products(tmp_path) == usual
     assert run("check", *HOST, folder=tmp_path, **wrong).returncode == 0
+
+
+@pytest.mark.parametrize(("columns", "length"), [(40, 39), (0, 79)])
+def test_progress_fits_the_terminal_so_that_it_can_be_written_over(columns: int, length: int) -> None:
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    code = "from cuenv.cli.output import progress; progress(quiet=False)('trying pytorch 2.5.1 ' * 20)"
+    done = subprocess.run([sys.executable, "-c", code], stderr=follower, check=True, timeout=60)
+    shown = os.read(leader, 4096).decode().removeprefix("\r\x1b[K")
+    os.close(follower)
+    os.close(leader)
+    assert (done.returncode, len(shown)) == (0, length)

@@ -15,6 +15,8 @@ from cuenv.report import Finding, Report
 from cuenv.urls import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan", "ok": "green", "hint": "cyan", "choice": "green"}
+_USUAL = 80
+"""Columns of a terminal that does not say."""
 
 
 def wants_colour(stream: IO[str], option: str = "auto") -> bool:
@@ -149,10 +151,18 @@ def progress(*, quiet: bool) -> Callable[[str], None] | None:
         return None
 
     def show(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{printable(text)[:100]}")
+        sys.stderr.write(f"\r\x1b[K{printable(text)[: _columns() - 1]}")
         sys.stderr.flush()
 
     return show
+
+
+def _columns() -> int:
+    """The width of the terminal of stderr: a line that runs over could not be written over."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL
+    except (OSError, ValueError):
+        return _USUAL
 
 
 def progress_done(show: Callable[[str], None] | None) -> None:
