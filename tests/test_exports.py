@@ -53,6 +53,24 @@ def test_versions_decide_as_the_loader_does(tmp_path: Path, style: str) -> None:
 
 
 @needs_gcc
+@pytest.mark.parametrize("style", ["gnu", "sysv"])
+def test_an_executable_wants_the_functions_whose_address_it_takes(tmp_path: Path, style: str) -> None:
+    """The linker hashes those, although they are defined elsewhere."""
+    library = compile_library(tmp_path / "liba.so", "int given(void) { return 0; } int called(void) { return 0; }")
+    source = (
+        "int given(void); int called(void); int own(void) { return 0; }\n"
+        "int (*volatile taken)(void);\nint main(void) { taken = given; return taken() + called(); }"
+    )
+    more = ("-no-pie", "-fno-pie", "-rdynamic", f"-Wl,--hash-style={style}")
+    data = compile_library(tmp_path / "program", source, needs=(library,), executable=True, more=more).read_bytes()
+    elf = read_elf(data)
+    assert elf.kind == "executable"
+    assert {"given", "called"} <= {want.name for want in wanted(data, elf)}
+    assert not Exports(data, elf).defines("given")
+    assert Exports(data, elf).defines("own")
+
+
+@needs_gcc
 def test_a_library_without_versions_serves_every_version(tmp_path: Path) -> None:
     data = compile_library(tmp_path / "libp.so", "int plain(void) { return 0; }").read_bytes()
     assert Exports(data, read_elf(data)).defines("plain", "ANY")

@@ -1,7 +1,8 @@
 """What one library defines and what another wants of it, without reading either whole.
 
 A library has up to hundreds of thousands of symbols. Those it wants stand in front of the hashed ones, and whether a
-name is defined is asked of the hash table that the loader asks (DT_GNU_HASH; glibc, elf/dl-lookup.c).
+name is defined is asked of the hash table that the loader asks (DT_GNU_HASH; glibc, elf/dl-lookup.c). An executable has
+few, and hashes the functions of others whose address it takes: it is read whole.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def wanted(data: Data, elf: Elf) -> Iterator[Wanted]:
     Raises:
         BinaryError: a table is damaged.
     """
-    table = _Hashed.of(data, elf)
+    table = None if elf.kind == "executable" else _Hashed.of(data, elf)
     if table is None:
         for symbol in symbols(data, elf):
             if not symbol.defined and not symbol.weak:
@@ -116,7 +117,7 @@ class _Hashed:
         self._bloom = struct.unpack(f"<{blooms}Q", take(data, at + _HEADER.size, blooms * 8, "the hash table"))
         self._heads = struct.unpack(f"<{self._buckets}I", take(data, at + skip, self._buckets * 4, "the hash table"))
         self._chains = at + skip + self._buckets * 4
-        self.symbols, self._room = layout.offset(self.tables.symbols or 0, "the symbol table")
+        self.symbols = layout.offset(self.tables.symbols or 0, "the symbol table")[0]
         self._strings, self._strings_room = layout.offset(self.tables.strings or 0, "the dynamic string table")
         indexes = self.tables.versions
         self.versions = layout.offset(indexes, "the symbol versions")[0] if indexes is not None else None
