@@ -25,7 +25,7 @@ ENTRY = struct.Struct("<iIIIQ")
 
 
 def made(rows: list[tuple[str, str, int, int]], hwcaps: tuple[str, ...] = (), *, old: bool = False) -> bytes:
-    """A cache: rows of name, path, flags and hwcap."""
+    """A cache: rows of name, path, flags and hwcap. Names of subfolders stand where the loader looks for them."""
     prefix = b""
     if old:
         prefix = struct.pack("<11sxI", b"ld.so-1.7.0", 1) + struct.pack("<iII", 1, 0, 0)
@@ -36,12 +36,12 @@ def made(rows: list[tuple[str, str, int, int]], hwcaps: tuple[str, ...] = (), *,
         places[text] = table + len(strings)
         strings += text.encode() + b"\0"
     strings += bytes(-len(strings) % 4)
-    extension = table + len(strings) if hwcaps else 0
+    extension = len(prefix) + table + len(strings) if hwcaps else 0
     body = b"".join(ENTRY.pack(flags, places[name], places[path], 0, hwcap) for name, path, flags, hwcap in rows)
     tail = b""
     if hwcaps:
         tail = struct.pack("<II", 0xEAA42174, 1) + struct.pack("<IIII", 1, 0, extension + 24, 4 * len(hwcaps))
-        tail += b"".join(struct.pack("<I", places[name]) for name in hwcaps)
+        tail += b"".join(struct.pack("<I", len(prefix) + places[name]) for name in hwcaps)
     return prefix + HEADER.pack(b"glibc-ld.so.cache1.1", len(rows), len(strings), 2, extension) + body + strings + tail
 
 
@@ -94,7 +94,8 @@ def test_a_damaged_cache_is_read_or_refused(data: st.DataObject) -> None:
 
 @needs_gcc
 @needs_ldconfig
-def test_a_cache_of_the_machines_ldconfig_is_read_as_ldconfig_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["new", "compat"])
+def test_a_cache_of_the_machines_ldconfig_is_read_as_ldconfig_does(form: str, tmp_path: Path) -> None:
     linker = Linker(tmp_path)
     folders = [tmp_path / name for name in ("one", "two", "one/glibc-hwcaps/x86-64-v2", "one/glibc-hwcaps/x86-64-v3")]
     for folder in folders:
@@ -103,11 +104,16 @@ def test_a_cache_of_the_machines_ldconfig_is_read_as_ldconfig_does(tmp_path: Pat
     conf, cache = tmp_path / "conf", tmp_path / "cache"
     conf.write_text(f"{folders[0]}\n{folders[1]}\n")
     made_by = [LDCONFIG or "", "-C", str(cache), "-f", str(conf)]
-    subprocess.run([*made_by, "-X"], check=True, capture_output=True)
+    subprocess.run([*made_by, "-X", "-c", form], check=True, capture_output=True)
     printed = subprocess.run([*made_by, "-p"], check=True, capture_output=True, text=True).stdout
-    told = re.findall(r"^\t(\S+) \([^)]*?(?:hwcap: \"([^\"]+)\")?\) => (\S+)$", printed, re.MULTILINE)
+    told = re.findall(r"^\t(\S+) \([^)]*?(?:hwcap: \"([^\"]*)\")?\) => (\S+)$", printed, re.MULTILINE)
     notes: list[str] = []
     entries = read_cache(tmp_path, "cache", notes)
     assert notes == []
-    assert [(entry.name, entry.hwcap, entry.path) for entry in entries] == told
-    assert sum(entry.hwcap == "x86-64-v3" and str(tmp_path) in entry.path for entry in entries) == 3
+    found = [(entry.name, entry.hwcap, entry.path) for entry in entries]
+    # ldconfig prints no subfolder, or one that is none, for entries that the loader does not find a name for.
+    assert found == [row for row in told if row[1] or "glibc-hwcaps" not in row[2]]
+    usable = {entry.path for entry in entries if entry.hwcap == "x86-64-v3" and str(tmp_path) in entry.path}
+    assert len(usable) == (3 if form == "new" else 0)
+    took = chosen(entries, "x86_64", ("x86-64-v3", "x86-64-v2"))
+    assert took["liba.so.1"] == str(folders[3 if form == "new" else 0] / "liba.so.1")

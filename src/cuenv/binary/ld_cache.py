@@ -1,6 +1,8 @@
 """The loader's cache, ``/etc/ld.so.cache``, as ldconfig writes it (glibc: format 1.1, alone or behind the old one).
 
-Entries of ``glibc-hwcaps`` subfolders carry an index into an extension of the file (glibc >= 2.33).
+Entries of ``glibc-hwcaps`` subfolders carry an index into an extension of the file (glibc >= 2.33). Its places count
+from the first byte of the file, as the loader takes them; ldconfig counts its names from the start of format 1.1, so
+behind an old table (``ldconfig -c compat``) the loader finds other names there, and passes these entries over.
 """
 
 from __future__ import annotations
@@ -58,17 +60,17 @@ def parse_ld_cache(data: bytes) -> tuple[CacheEntry, ...]:
         raise BinaryError("a big-endian cache")
     if count > _MOST:
         raise BinaryError(f"hostile: {count} entries")
-    strings = Strings(data, start, len(data) - start, budget=2 * len(data) + (64 << 10), what="the strings")
-    hwcaps = _hwcaps(data, start, extension, strings) if extension else ()
+    strings = _strings(data, start)
+    hwcaps = _hwcaps(data, extension) if extension else ()
     rows = take(data, start + _HEADER.size, count * _ENTRY.size, "the entries")
     found = []
     for flags, key, value, _, hwcap in _ENTRY.iter_unpack(rows):
         name = ""
         if hwcap & _EXTENSION_BIT:
             index = hwcap & 0xFFFFFFFF
-            if index >= len(hwcaps):
+            name = hwcaps[index] if index < len(hwcaps) else ""
+            if not name:
                 continue
-            name = hwcaps[index]
         elif hwcap:
             continue
         found.append(CacheEntry(strings.at(key), strings.at(value), flags, name))
@@ -86,16 +88,21 @@ def _start(data: bytes) -> int:
     return (end + 7) // 8 * 8
 
 
-def _hwcaps(data: bytes, start: int, offset: int, strings: Strings) -> tuple[str, ...]:
+def _strings(data: bytes, start: int) -> Strings:
+    return Strings(data, start, len(data) - start, budget=2 * len(data) + (64 << 10), what="the strings")
+
+
+def _hwcaps(data: bytes, offset: int) -> tuple[str, ...]:
     """The names of the ``glibc-hwcaps`` subfolders, by index."""
-    magic, count = numbers(data, start + offset, _EXTENSION, "the extension")
+    magic, count = numbers(data, offset, _EXTENSION, "the extension")
     if magic != _EXTENSION_MAGIC or count > 1024:
         raise BinaryError("damaged: the extension of the cache is none")
     for number in range(count):
-        at = start + offset + _EXTENSION.size + number * _SECTION.size
+        at = offset + _EXTENSION.size + number * _SECTION.size
         tag, _, place, size = numbers(data, at, _SECTION, "the extension")
         if tag == _HWCAPS_TAG:
-            words = take(data, start + place, min(size, 4096) // 4 * 4, "the names of the subfolders")
+            words = take(data, place, min(size, 4096) // 4 * 4, "the names of the subfolders")
+            strings = _strings(data, 0)
             return tuple(strings.at(index) for (index,) in struct.iter_unpack("<I", words))
     return ()
 
