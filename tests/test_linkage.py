@@ -265,8 +265,18 @@ def test_an_extension_built_for_another_torch_is_named(env: Env) -> None:
     assert (found.code, found.severity, found.subject) == ("CU236", "error", "flash_attn_2_cuda.so")
     assert "was built for another torch: c10::Error::what is not in the torch that is here" in found.message
     assert found.evidence == (f"undefined symbol: {OLD_C10}",)
-    assert (found.fix or "").endswith("flash-attn-2-cuda")
+    assert found.fix is None  # nothing says which distribution brought it
     assert f"undefined symbol: {OLD_C10}" in env.opens(env.site / "torch/_C.so", extension)
+
+
+def test_the_command_names_the_distribution_that_holds_the_extension(env: Env) -> None:
+    """flash-attn puts its extension beside its folder, under a name that no distribution has."""
+    compile_library(env.site / "flash_attn_2_cuda.so", calls(C10, OLD_C10), needs=[env.site / "torch/lib/libc10.so"])
+    info = env.site / "flash_attn-2.7.4.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: flash_attn\n")
+    (info / "RECORD").write_text("flash_attn/__init__.py,,\nflash_attn_2_cuda.so,sha256=x,1\n")
+    assert (env.only().fix or "").endswith(" --no-build-isolation --no-cache-dir flash-attn")
 
 
 def test_a_weak_symbol_is_no_failure(env: Env) -> None:
@@ -287,6 +297,7 @@ def test_what_torch_compiled_before_is_checked_too(env: Env, tmp_path: Path) -> 
     built = compile_library(tmp_path / "built/op/op.so", calls(OLD_C10), needs=[env.site / "torch/lib/libc10.so"])
     found = env.only(TORCH_EXTENSIONS_DIR=str(tmp_path / "built"))
     assert (found.code, found.subject) == ("CU236", str(built))
+    assert found.fix == f"rm -r {built.parent}"  # torch compiles it again
 
 
 def test_a_version_that_the_winner_does_not_define_is_foretold(env: Env, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def _missing(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) ->
         fix = f"export LD_LIBRARY_PATH={shlex.quote(lying[0].rsplit('/', 1)[0])}"
     elif others and opening.root.kind == "extension":
         known = f"; here is {others[0]}: it was built for another one"
-        fix = again(opening.root.owner, ground)
+        fix = again(opening.root, ground)
     return Finding(
         code="CU230",
         severity=severity,
@@ -81,7 +81,7 @@ def _no_root(opening: Opening, ground: Ground) -> Finding:
         severity=severity,
         subject=opening.root.label,
         message=text,
-        fix=again(opening.root.owner, ground),
+        fix=again(opening.root, ground),
     )
 
 

@@ -26,8 +26,9 @@ class Root:
     Attributes:
         label: how to name it: a path relative to site-packages, or to the environment.
         kind: ``library`` is one of NVIDIA's, opened alone.
-        owner: the distribution that holds it, for a command that builds it again.
+        owner: the distribution that holds it, for a command that builds it again; empty when that is not known.
         needed: when it fails, what holds it does not work at all; otherwise a part of it does not.
+        built: torch compiled it on first use, and does so again when its folder is gone.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Root:
     kind: RootKind
     owner: str = ""
     needed: bool = True
+    built: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

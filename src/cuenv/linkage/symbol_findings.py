@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cuenv.linkage.opening import Ground
 from cuenv.linkage.symbols import Failure, NoSymbol, NoVersion, Unreadable, is_torch, readable
-from cuenv.linkage.text import again, count, distribution, install, more, replace, short
+from cuenv.linkage.text import again, count, install, more, replace, short
 from cuenv.report import Finding
 
 _GLIBC = re.compile(r"GLIBC_[0-9]{1,3}(?:\.[0-9]{1,5}){1,2}")
@@ -94,7 +94,7 @@ def _other_torch(cases: list[NoSymbol], ground: Ground) -> Finding:
         subject=path,
         message=text,
         evidence=tuple(f"undefined symbol: {name}" for name in names[:_SHOWN]),
-        fix=again(distribution(path), ground),
+        fix=again(first.root, ground),
     )
 
 

@@ -10,7 +10,7 @@ from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Elf
 from cuenv.binary.exports import Exports, Wanted, gnu_hash, wanted
 from cuenv.binary.loader import Loaded
-from cuenv.linkage.opening import Ground, Opening
+from cuenv.linkage.opening import Ground, Opening, Root
 
 Contents = Callable[[Loaded], tuple[Data, Elf]]
 """The bytes of an object, and its headers."""
@@ -37,11 +37,13 @@ class NoSymbol:
 
     Attributes:
         asker: who needs it.
+        root: what was opened and brought the asker.
         symbol: its name, and the library and version it is asked of.
         winner: that library as it is loaded, for a versioned one.
     """
 
     asker: Loaded
+    root: Root
     symbol: Wanted
     winner: Loaded | None
 
@@ -124,7 +126,7 @@ class SymbolCheck:
                 continue
             definer = next((other for other in order if self._defines(other, want, hashed)), None)
             if definer is None:
-                yield NoSymbol(item, want, opening.process.by_name(want.file) if want.file else None)
+                yield NoSymbol(item, opening.root, want, opening.process.by_name(want.file) if want.file else None)
             else:
                 last[key] = definer
 

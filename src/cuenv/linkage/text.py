@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace as changed
 
 from cuenv.binary.loader import Loaded
-from cuenv.linkage.opening import Ground, stem_of
+from cuenv.linkage.opening import Ground, Root, stem_of
 from cuenv.report import Finding
 
 
@@ -31,19 +31,16 @@ def count(names: list[str]) -> str:
     return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
-def distribution(path: str) -> str:
-    """The distribution that holds a file of site-packages, by its first folder."""
-    return path.split("/", 1)[0].split(".", 1)[0].replace("_", "-")
-
-
-def again(owner: str, ground: Ground) -> str | None:
-    """What brings a build of a distribution for the torch that is here."""
-    if not owner:
+def again(root: Root, ground: Ground) -> str | None:
+    """What brings a build of an extension for the torch that is here; ``None`` when nobody says where it is from."""
+    if root.built:
+        return f"rm -r {shlex.quote(posixpath.dirname(root.path))}"
+    if not root.owner:
         return None
-    if owner in ground.installed:
-        return f"conda install -p {shlex.quote(ground.prefix)} --force-reinstall {owner}"
+    if root.owner in ground.installed:
+        return f"conda install -p {shlex.quote(ground.prefix)} --force-reinstall {root.owner}"
     built = "--force-reinstall --no-deps --no-build-isolation --no-cache-dir"
-    return f"python -m pip install {built} {shlex.quote(owner)}"
+    return f"python -m pip install {built} {shlex.quote(root.owner)}"
 
 
 def install(name: str, ground: Ground) -> str | None:

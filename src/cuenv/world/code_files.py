@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.binary.data import BinaryError
-from cuenv.errors import InputError
 from cuenv.installed.code_laws import TORCH, CodeFile
-from cuenv.installed.prefix import Prefix, Wheel
+from cuenv.installed.prefix import Prefix
 from cuenv.world.binaries import scan
-from cuenv.world.files import is_file, names_in, read_text
+from cuenv.world.files import is_file, names_in
 from cuenv.world.system import read
 from cuenv.world.torch_here import find_torch_here
+from cuenv.world.wheel_files import files_of, text_of
 
 _TORCH_FILES = re.compile(r"lib(torch_cuda\w*|torch_nvshmem)\.so")
 _ON_TORCH = re.compile(r"^Requires-Dist: *torch(?![\w-])", re.MULTILINE)
 _DECLARED = re.compile(r"CF_TORCH_CUDA_ARCH_LIST=[\"']?([0-9a-z.;+ PTX]{1,400})")
-_RECORD_LIMIT = 16 << 20
 _MOST = 4096
 
 
@@ -82,19 +81,9 @@ def _of_wheels(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str
     for wheel in prefix.wheels:
         if wheel.name == TORCH or wheel.name.startswith("nvidia-"):
             continue
-        if wheel.name in known or _ON_TORCH.search(_text(wheel, "METADATA")):
-            for line in _text(wheel, "RECORD").splitlines():
-                name = line.partition(",")[0].strip('"')
-                if name.endswith(".so") and not name.startswith("/") and ".." not in name.split("/"):
-                    yield wheel.name, wheel.version, f"{wheel.folder}/{name}"
-
-
-def _text(wheel: Wheel, name: str) -> str:
-    path = Path(wheel.folder) / wheel.info / name
-    try:
-        return read_text(path, limit=_RECORD_LIMIT) if is_file(path) else ""
-    except InputError:
-        return ""
+        if wheel.name in known or _ON_TORCH.search(text_of(wheel, "METADATA")):
+            shared = (name for name in files_of(wheel) if name.endswith(".so"))
+            yield from ((wheel.name, wheel.version, f"{wheel.folder}/{name}") for name in shared)
 
 
 def _built(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> Iterator[tuple[str, str | None, str]]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from cuenv.errors import InputError
 from cuenv.installed.cuda_files import CudaFiles, CudaLibrary, Header, family
 from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.versions import minor, version
-from cuenv.world.files import is_file, names_in, read_text
+from cuenv.world.files import is_file, names_in
 from cuenv.world.shared_objects import linkage
 from cuenv.world.system import read
 from cuenv.world.torch_here import TorchHere, find_torch_here
+from cuenv.world.wheel_files import files_of, text_of
 
 _TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = re.compile(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
@@ -30,7 +30,6 @@ _PACKAGES = {
     "nccl": ("nccl",),
     "nvcc": ("cuda-nvcc", "cuda-nvcc-tools", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev"),
 }
-_RECORD_LIMIT = 8 << 20
 
 
 def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
@@ -72,13 +71,8 @@ def _owners(prefix: Prefix) -> dict[str, tuple[str, ...]]:
     for wheel in prefix.wheels:
         if not wheel.name.startswith("nvidia-"):
             continue
-        try:
-            text = read_text(Path(wheel.folder) / wheel.info / "RECORD", limit=_RECORD_LIMIT)
-        except InputError:
-            continue
-        for line in text.splitlines():
-            name = line.partition(",")[0]
-            if name.startswith("nvidia/") and family(name.rpartition("/")[2]) and "/../" not in name:
+        for name in files_of(wheel):
+            if name.startswith("nvidia/") and family(name.rpartition("/")[2]):
                 path = os.path.realpath(f"{wheel.folder}/{name}")
                 found[path] = (*found.get(path, ()), wheel.name)
     return found
@@ -140,11 +134,7 @@ def _requires(wheel: Wheel) -> Iterator[tuple[str, str]]:
     """What torch's METADATA pins of NVIDIA's wheels on this platform."""
     from packaging.markers import InvalidMarker, Marker  # noqa: PLC0415 - only for a torch from pip
 
-    try:
-        text = read_text(Path(wheel.folder) / wheel.info / "METADATA", limit=_RECORD_LIMIT)
-    except InputError:
-        return
-    for name, number, marker in _REQUIRES.findall(text):
+    for name, number, marker in _REQUIRES.findall(text_of(wheel, "METADATA")):
         try:
             if not marker or Marker(marker.strip()).evaluate({"extra": ""}):
                 yield name, number

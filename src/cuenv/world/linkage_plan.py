@@ -11,9 +11,11 @@ from pathlib import Path
 from cuenv.binary.loader import Seen
 from cuenv.installed.prefix import Prefix
 from cuenv.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
+from cuenv.pip_part import normalise
 from cuenv.world.files import is_file, names_in
 from cuenv.world.system import read
 from cuenv.world.torchfiles import parse_version_py
+from cuenv.world.wheel_files import files_of
 
 _MOST_ENTRIES = 200_000
 _DEPTH = 6
@@ -41,7 +43,7 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
     home = next((folder for folder in prefix.site_packages if is_file(f"{folder}/torch/__init__.py")), None)
     torch = _torch(Path(home), prefix) if home else None
     cuda = _cuda(Path(home)) if home else None
-    roots = [root for folder in prefix.site_packages for root in _extensions(folder, look, cuda)]
+    roots = [root for folder in prefix.site_packages for root in _extensions(folder, prefix, look, cuda)]
     roots += _compiled(prefix, environ, cuda) if torch else []
     roots += _libraries(prefix, stems)
     return Plan(python=_python(prefix), torch=torch, roots=tuple(dict.fromkeys(roots)))
@@ -116,7 +118,7 @@ def _majors(site: str) -> list[str]:
     return [f"nvidia/{name}" for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)]
 
 
-def _extensions(site: str, look: Look, cuda: str | None) -> Iterator[Root]:
+def _extensions(site: str, prefix: Prefix, look: Look, cuda: str | None) -> Iterator[Root]:
     """The files of all packages that need torch's libraries, and bitsandbytes' library for this CUDA."""
     for path in _shared_objects(site):
         label = path.removeprefix(f"{site}/")
@@ -129,8 +131,21 @@ def _extensions(site: str, look: Look, cuda: str | None) -> Iterator[Root]:
         if _OPTIONAL.search(label):
             continue
         if bnb or any(_TORCH_LIBRARIES.fullmatch(item) for item in needed):
-            owner = label.split("/", 1)[0].split(".", 1)[0].replace("_", "-")
-            yield Root(path=path, label=label, kind="extension", owner=owner)
+            yield Root(path=path, label=label, kind="extension", owner=_owner(site, label, prefix))
+
+
+def _owner(site: str, label: str, prefix: Prefix) -> str:
+    """The distribution that holds an extension: by the name of its folder, else by the RECORD that lists it.
+
+    A module beside the folders need not be called like what brings it: ``flash_attn_2_cuda.so`` is of flash-attn.
+    """
+    name = normalise(label.partition("/")[0].partition(".")[0])
+    wheel = prefix.wheel(name) or next(
+        (item for item in prefix.wheels if item.folder == site and label in files_of(item)), None
+    )
+    if wheel is None:
+        return name if "/" in label else ""
+    return wheel.conda if wheel.conda and not wheel.replaced else wheel.name
 
 
 def _shared_objects(folder: str) -> Iterator[str]:
@@ -164,7 +179,7 @@ def _compiled(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> l
     for folder in names_in(base) if base else ():
         path = f"{base}/{folder}/{folder}.so"
         if is_file(path):
-            found.append(Root(path=path, label=path, kind="extension", needed=False))
+            found.append(Root(path=path, label=path, kind="extension", needed=False, built=True))
     return found
 
 
