@@ -77,8 +77,8 @@ def test_which_library_a_name_means(name: str, kind: str | None) -> None:
 
 
 def test_the_runtime_by_its_release() -> None:
-    names = [runtime_soname(version(text)) for text in ("11.8", "12.1", "13.0")]
-    assert names == ["libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"]
+    names = [runtime_soname(version(text)) for text in ("10.2", "11.8", "12.1", "13.0")]
+    assert names == ["libcudart.so.10.2", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"]
 
 
 # conda
@@ -172,7 +172,10 @@ def test_the_compiler_against_torch(
     env, _ = installed(tmp_path, [*without("cuda-nvcc"), package("cuda-nvcc", nvcc, files={"bin/nvcc": "#!/bin/sh\n"})])
     if deepspeed:
         put(env, dist("deepspeed", deepspeed, "pip"))
-    assert codes(checked(env), "runtime") == expected
+    told = checked(env)
+    assert codes(told, "runtime") == expected
+    mends = {"info": None, "error": f"conda install -p {env} cuda-nvcc=12.8"}
+    assert all(item.fix == mends[item.severity] for item in found(told, "runtime"))
 
 
 # pip
@@ -196,6 +199,19 @@ def test_a_torch_from_pip_with_what_it_pins(tmp_path: Path) -> None:
     told = checked(env)
     assert codes(told, "sources") == codes(told, "runtime") == []
     assert line(told, "host").startswith("ok CUDA 12.8, by torch 2.9.1+cu128 (its files), on the given host")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mend"),
+    [("13.0", "{env}/bin/python -m pip install 'nvidia-cuda-nvcc==13.0.*'"), ("12.8", "install a CUDA 12.8 toolkit")],
+)
+def test_a_compiler_of_another_major_among_wheels(tmp_path: Path, cuda: str, mend: str) -> None:
+    """Of CUDA 12 there is no wheel with a compiler."""
+    other = "13.3.1" if cuda == "12.8" else "12.9.86"
+    nvcc = wheel_file(tmp_path, "nvidia-cuda-nvcc", other, {"nvidia/cu/bin/nvcc": "#!/bin/sh\n"})
+    env = venv(tmp_path / "env", torch_wheel(tmp_path, cuda), nvcc)
+    (finding,) = [item for item in found(checked(env), "runtime") if item.code == "CU212"]
+    assert (finding.fix or "").startswith(mend.format(env=env))
 
 
 def test_wheels_that_torch_does_not_pin(tmp_path: Path) -> None:

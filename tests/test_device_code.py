@@ -149,6 +149,7 @@ def test_bitsandbytes_without_a_library_for_torchs_cuda(tmp_path: Path) -> None:
     (finding,) = told(venv(tmp_path / "env", *wheels), "8.0")[1]
     assert (finding.code, finding.severity) == ("CU292", "error")
     assert "has libraries for CUDA 11.8, and torch is made with 12.8" in finding.message
+    assert finding.fix == f"{tmp_path}/env/bin/python -m pip install --upgrade bitsandbytes"
 
 
 @pytest.mark.parametrize(

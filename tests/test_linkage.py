@@ -124,7 +124,9 @@ def test_a_missing_library_is_named_with_who_needs_it_and_what_brings_it(env: En
     found = env.only()
     assert (found.code, found.severity, found.subject) == ("CU230", "error", "libcusparse.so.12")
     assert "torch/_C.so needs it, so `import torch` fails" in found.message
-    assert found.fix == "python -m pip install --force-reinstall --no-deps --upgrade nvidia-cusparse-cu12"
+    assert (
+        found.fix == f"{env.path}/bin/python -m pip install --force-reinstall --no-deps --upgrade nvidia-cusparse-cu12"
+    )
     assert any("RUNPATH of _C.so" in line and "/nvidia/cusparse/lib" in line for line in found.evidence)
     assert "libcusparse.so.12: cannot open shared object file" in env.opens(extension)
 
@@ -492,7 +494,10 @@ def test_the_symbol_failure_of_nvidias_wheels_is_foretold(env: Env, nvjitlink: s
     symbol = "__nvJitLinkComplete_12_4, version libnvJitLink.so.12"
     assert f"undefined symbol: {symbol}" in finding.message
     assert f"undefined symbol: {symbol}" in said
-    assert finding.fix == "python -m pip install --force-reinstall --no-deps --upgrade nvidia-nvjitlink-cu12"
+    assert (
+        finding.fix
+        == f"{env.path}/bin/python -m pip install --force-reinstall --no-deps --upgrade nvidia-nvjitlink-cu12"
+    )
 
 
 @pytest.mark.slow

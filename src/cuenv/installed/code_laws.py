@@ -130,7 +130,9 @@ def _fix(file: CodeFile, how: GpuCode, gpu: HostGpu, prefix: Prefix) -> str | No
     if file.built:
         return f"rm -r {shlex.quote(file.path.rpartition('/')[0])}"
     again = ("--no-binary", file.library, "--force-reinstall", "--no-deps", file.library)
-    return f"TORCH_CUDA_ARCH_LIST={gpu.capability} {pip_command(prefix, 'install', '--no-build-isolation', *again)}"
+    return (
+        f"TORCH_CUDA_ARCH_LIST={gpu.capability} {pip_command(prefix.path, 'install', '--no-build-isolation', *again)}"
+    )
 
 
 # which of bitsandbytes' libraries is loaded
@@ -175,7 +177,7 @@ def other_bitsandbytes(
     return None
 
 
-def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str) -> Finding:
+def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, prefix: Prefix) -> Finding:
     """No library of its set is for torch's CUDA."""
     has = ", ".join(map(str, sorted(there))) or "no CUDA"
     return Finding(
@@ -183,7 +185,7 @@ def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str) -
         severity="error",
         subject="bitsandbytes",
         message=f"bitsandbytes {number} has libraries for CUDA {has}, and torch is made with {cuda}: none is loaded",
-        fix="pip install --upgrade bitsandbytes",
+        fix=pip_command(prefix.path, "install", "--upgrade", "bitsandbytes"),
     )
 
 

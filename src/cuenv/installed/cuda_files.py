@@ -81,5 +81,7 @@ def family(name: str) -> str | None:
 
 
 def runtime_soname(cuda: Version) -> str:
-    """The SONAME of the runtime library of a CUDA release: by its major, up to 11 with the minor of the ABI."""
-    return f"libcudart.so.{cuda.major}" if cuda.major >= 12 else f"libcudart.so.{cuda.major}.0"
+    """The SONAME of the runtime library of a CUDA release: by its major; 11.0 for all of CUDA 11, the minor before."""
+    if cuda.major >= 12:
+        return f"libcudart.so.{cuda.major}"
+    return "libcudart.so.11.0" if cuda.major == 11 else f"libcudart.so.{cuda}"

@@ -78,7 +78,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
             message=f"{_who(wheel)} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
             f"{package.build} and {how}",
             evidence=(f"{wheel.folder}/{wheel.info}", f"conda-meta says {package.url}"),
-            fix=f"{pip_command(prefix, 'uninstall', '-y', wheel.name)} && {put_back(package, prefix.path)}",
+            fix=f"{pip_command(prefix.path, 'uninstall', '-y', wheel.name)} && {put_back(package, prefix.path)}",
         )
     for wheel in prefix.gone:
         package = prefix.package(wheel.conda or "")
@@ -113,7 +113,9 @@ def _twice(prefix: Prefix) -> Iterator[Finding]:
                 subject=name,
                 message=f"{name} is installed {len(wheels)} times: {versions}",
                 evidence=tuple(f"{wheel.folder}/{wheel.info}" for wheel in wheels),
-                fix=pip_command(prefix, "install", "--force-reinstall", "--no-deps", f"{name}=={wheels[-1].version}"),
+                fix=pip_command(
+                    prefix.path, "install", "--force-reinstall", "--no-deps", f"{name}=={wheels[-1].version}"
+                ),
             )
 
 

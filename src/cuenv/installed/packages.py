@@ -65,7 +65,7 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
     by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.gone}
     for item in solution.pip:
         mine = have.get(item.name)
-        fix = pip_command(prefix, "install", "--no-deps", _requirement(item))
+        fix = pip_command(prefix.path, "install", "--no-deps", _requirement(item))
         if mine is None:
             text = f"{item.name} {item.version} is in the pip part of the lock and not installed"
             yield _finding("CU201", item.name, text, fix)
@@ -86,7 +86,7 @@ def _extra(wheel: Wheel, prefix: Prefix) -> Finding:
         subject=wheel.name,
         message=f"{wheel.name} {wheel.version} is installed by {wheel.installer or 'pip'}"
         f"{f' from {wheel.url}' if own else ''} and not in the lock",
-        fix=None if own else pip_command(prefix, "uninstall", "-y", wheel.name),
+        fix=None if own else pip_command(prefix.path, "uninstall", "-y", wheel.name),
     )
 
 
@@ -118,9 +118,9 @@ def put_back(package: LockedPackage, at: str | None) -> str:
     )
 
 
-def pip_command(prefix: Prefix, *words: str) -> str:
-    """A command of the environment's own pip."""
-    return shlex.join([f"{prefix.path}/bin/python", "-m", "pip", *words])
+def pip_command(at: str, *words: str) -> str:
+    """A command of an environment's own pip, which need not be the one that is active."""
+    return shlex.join([f"{at}/bin/python", "-m", "pip", *words])
 
 
 def _finding(code: str, name: str, message: str, fix: str, severity: Severity = "error") -> Finding:

@@ -32,7 +32,7 @@ def runtime_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]
     yield from _release(found)
     yield from _pinned(found, prefix)
     yield from _headers(found, prefix)
-    yield from _compiler(found, rows)
+    yield from _compiler(found, prefix, rows)
 
 
 def _needed(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _bring(kind: str, found: CudaFiles, prefix: Prefix) -> str:
     if found.by_pip:
         wanted = [f"{name}=={number}" for name, number in found.requires if kind.lower() in name.replace("-", "")]
         wanted = wanted or [f"{name}=={number}" for name, number in found.requires]
-        return pip_command(prefix, "install", *(wanted or [f"torch=={found.torch}"]))
+        return pip_command(prefix.path, "install", *(wanted or [f"torch=={found.torch}"]))
     return shlex.join(["conda", "install", "-p", prefix.path, "--force-reinstall", f"pytorch={found.torch}"])
 
 
@@ -103,7 +103,7 @@ def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             subject=name,
             message=f"torch {found.torch} pins {name} {number}, and {mine} is installed{more}",
             evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
-            fix=pip_command(prefix, "install", "--no-deps", *(f"{name}=={number}" for name, number, _ in rows)),
+            fix=pip_command(prefix.path, "install", "--no-deps", *(f"{name}=={number}" for name, number, _ in rows)),
         )
 
 
@@ -130,14 +130,14 @@ def _same_release(header: Header, prefix: Prefix) -> str:
     return shlex.join(["conda", "install", "-p", prefix.path, f"{name}={minor(header.version)}.*"])
 
 
-def _compiler(found: CudaFiles, rows: Iterable[Extension]) -> Iterator[Finding]:
+def _compiler(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
     """The compiler is of torch's major, and of a minor that the libraries which compare the two accept."""
     if found.nvcc is None or found.cuda is None:
         return
-    nvcc, path = minor(found.nvcc[0]), found.nvcc[1]
+    nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc(found.cuda, prefix)
     if nvcc.major != found.cuda.major:
         text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch refuses to build an extension across majors"
-        yield _nvcc_finding("error", "nvcc", text, path, found.cuda)
+        yield _nvcc_finding("error", "nvcc", text, path, same)
         return
     refused = False
     installed = dict(found.extensions)
@@ -146,14 +146,22 @@ def _compiler(found: CudaFiles, rows: Iterable[Extension]) -> Iterator[Finding]:
         if row.nvcc and release and row.covers(release) and row.refuses(found.cuda, nvcc):
             refused = True
             text = f"{row.package} {release} refuses nvcc {nvcc} beside a torch of CUDA {found.cuda}"
-            yield _nvcc_finding("error", row.package, text, path, found.cuda)
+            yield _nvcc_finding("error", row.package, text, path, same)
     if nvcc != found.cuda and not refused:
         text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch only warns of another minor"
         yield _nvcc_finding("info", "nvcc", text, path, None)
 
 
-def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, cuda: Version | None) -> Finding:
-    fix = f"take nvcc of CUDA {cuda}: conda install cuda-nvcc={cuda}" if cuda else None
+def _same_nvcc(cuda: Version, prefix: Prefix) -> str:
+    """What brings the compiler of torch's own CUDA; among wheels there is one since CUDA 13."""
+    if prefix.kind == "conda":
+        return shlex.join(["conda", "install", "-p", prefix.path, f"cuda-nvcc={cuda}"])
+    if cuda.major >= 13:
+        return pip_command(prefix.path, "install", f"nvidia-cuda-nvcc=={cuda}.*")
+    return f"install a CUDA {cuda} toolkit and export CUDA_HOME=DIR"
+
+
+def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, fix: str | None) -> Finding:
     return Finding(code="CU212", severity=severity, subject=subject, message=text, evidence=(path,), fix=fix)
 
 

@@ -29,7 +29,9 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
         over_conda = any(copy.source == "conda" for copy in copies)
         listed = list(sonames)
         more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-        fix = pip_command(prefix, "uninstall", "-y", *wheels) if over_conda and wheels and not found.by_pip else None
+        fix = (
+            pip_command(prefix.path, "uninstall", "-y", *wheels) if over_conda and wheels and not found.by_pip else None
+        )
         yield Finding(
             code="CU210",
             severity="error" if fix else "warning",
@@ -82,5 +84,5 @@ def _keep_one(found: CudaFiles, prefix: Prefix, wheels: tuple[str, ...]) -> str:
     pinned = dict(found.requires)
     keep = next((name for name in wheels if name in pinned), wheels[-1])
     asked = f"{keep}=={pinned[keep]}" if keep in pinned else keep
-    out = pip_command(prefix, "uninstall", "-y", *wheels)
-    return f"{out} && {pip_command(prefix, 'install', '--no-deps', asked)}"
+    out = pip_command(prefix.path, "uninstall", "-y", *wheels)
+    return f"{out} && {pip_command(prefix.path, 'install', '--no-deps', asked)}"

@@ -8,6 +8,7 @@ import shlex
 from dataclasses import replace as changed
 
 from cuenv.binary.loader import Loaded
+from cuenv.installed.packages import pip_command
 from cuenv.linkage.opening import Ground, Root, stem_of
 from cuenv.report import Finding
 
@@ -39,8 +40,8 @@ def again(root: Root, ground: Ground) -> str | None:
         return None
     if root.owner in ground.installed:
         return f"conda install -p {shlex.quote(ground.prefix)} --force-reinstall {root.owner}"
-    built = "--force-reinstall --no-deps --no-build-isolation --no-cache-dir"
-    return f"python -m pip install {built} {shlex.quote(root.owner)}"
+    anew = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir")
+    return pip_command(ground.prefix, "install", *anew, root.owner)
 
 
 def install(name: str, ground: Ground) -> str | None:
@@ -50,7 +51,7 @@ def install(name: str, ground: Ground) -> str | None:
         return None
     if ground.conda:
         return f"conda install -p {shlex.quote(ground.prefix)} {package}"
-    return f"python -m pip install --force-reinstall --no-deps --upgrade {package}"
+    return pip_command(ground.prefix, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
 
 
 def replace(name: str, winner: Loaded, ground: Ground) -> str | None:

@@ -60,7 +60,7 @@ def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | 
     asked = subject.environ.get("BNB_CUDA_VERSION", "")
     own = version(f"{asked[:2]}.{asked[2:]}") if re.fullmatch(r"[0-9]{3}", asked) else installed.cuda
     taken = bitsandbytes_choice(there, own, number_of(number), subject.knowledge.extension(_BNB))
-    return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number)])
+    return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number, subject.prefix)])
 
 
 def _other_library(finding: Finding, subject: Subject, files: tuple[CodeFile, ...]) -> Finding:

@@ -75,6 +75,6 @@ def _twins(subject: Subject) -> Iterator[Finding]:
     fix = (
         put_back(locked, prefix.path)
         if locked
-        else pip_command(prefix, "install", "--force-reinstall", f"torch=={release}")
+        else pip_command(prefix.path, "install", "--force-reinstall", f"torch=={release}")
     )
     yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)
