@@ -109,6 +109,28 @@ def test_another_escape_character_is_understood() -> None:
     assert [item.name for item in parse(text, "x")] == ["FROM", "RUN", "COPY"]
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        "RUN echo a\\\\\n",  # an escaped back slash continues nothing
+        "RUN echo a \\ \t\n  b\n",
+        "RUN echo a \\\n# why \\\n\n  b\n",
+        "RUN cat <<<word\n",
+        "RUN echo $((1<<word))\n",
+        "RUN echo a\x0cb\u2028c\n",  # lines end with \n alone
+        "RUN <<word\n  word\nRUN a\nword\n",
+        "RUN <<-word\n\t\tword\n",
+        "RUN 3<<'word' cat \\\n  <&3\nRUN a\nword\n",
+        "COPY <<a.txt <<b.txt /there/\nCOPY x\na.txt\nb.txt\n",
+    ],
+)
+def test_an_instruction_ends_where_it_does_for_buildkit(run: str) -> None:
+    """The rules of moby/buildkit, frontend/dockerfile/parser/parser.go."""
+    found = parse(f"FROM x:1\n{run}USER word\n", "x")
+    assert [item.name for item in found] == ["FROM", run.partition(" ")[0], "USER"]
+    assert found[2].text == "word\n"
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "FROM x:1\nhello world\n", "RUNX y\n", "FROM x:1\n\x01\n"])
 def test_what_is_no_dockerfile_is_one_finding(tmp_path: Path, text: str) -> None:
     assert codes(tmp_path, text) == ["CU300"]

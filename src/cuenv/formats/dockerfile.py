@@ -5,6 +5,7 @@ https://docs.docker.com/reference/dockerfile/
 
 from __future__ import annotations
 
+import io
 import re
 
 from cuenv.errors import InputError
@@ -12,7 +13,10 @@ from cuenv.lint.instructions import Instruction
 
 _DIRECTIVE = re.compile(r"#\s*(?P<name>[a-zA-Z]+)\s*=\s*(?P<value>\S+)\s*")
 _NAME = re.compile(r"[ \t]*(?P<name>[A-Za-z]+)(?:[ \t]+|(?=[\\`]?\r?\n|$))")
-_HERE = re.compile(r"<<-?(?P<quote>['\"]?)(?P<word>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)")
+# A word of its own: in `cat<<EOF`, `$((1<<N))` and `<<<word` BuildKit sees none.
+_HERE = re.compile(r"(?<!\S)[0-9]*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<word>[^\s<'\"]+)(?P=quote)(?!\S)")
+# The last character but for blanks; behind another one it is only a character.
+_GOES_ON = {mark: re.compile(rf"(?<!{re.escape(mark)}){re.escape(mark)}[ \t]*\r?\n?\Z") for mark in "\\`"}
 _WITH_HERE = ("RUN", "COPY", "ADD")
 _NAMES = frozenset(
     (
@@ -28,7 +32,7 @@ def parse(text: str, source: str) -> tuple[Instruction, ...]:
     Raises:
         InputError: a line that begins no instruction; none at all.
     """
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text).readlines()  # lines end with \n alone
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
@@ -64,26 +68,23 @@ def _escape(lines: list[str]) -> str:
 
 def _last_line(lines: list[str], number: int, escape: str) -> int:
     """The last line of the instruction that begins here, its here-documents included."""
-    last = number
-    while last + 1 < len(lines) and (
-        lines[last].rstrip().endswith(escape) or (last > number and _between(lines, last, escape))
-    ):
+    last, goes_on = number, _GOES_ON[escape].search(lines[number])
+    while goes_on and last + 1 < len(lines):
         last += 1
+        if _code(lines[last]):  # blank lines and comments inside an instruction are passed over
+            goes_on = _GOES_ON[escape].search(lines[last])
     name = _NAME.match(lines[number])
     if name and name["name"].upper() in _WITH_HERE:
-        words = [found["word"] for line in lines[number : last + 1] for found in _HERE.finditer(line)]
-        for word in words:
-            end = next((index for index in range(last + 1, len(lines)) if lines[index].strip() == word), None)
-            last = last if end is None else end
+        for found in _HERE.finditer("".join(filter(_code, lines[number : last + 1]))):
+            rest = range(last + 1, len(lines))
+            last = next((index for index in rest if _ends(lines[index], found["word"], found["tabs"])), last)
     return last
 
 
-def _between(lines: list[str], number: int, escape: str) -> bool:
-    """Whether a comment or blank line stands inside an instruction that goes on."""
-    line = lines[number].strip()
-    inside = not line or line.startswith("#")
-    before = next((lines[index] for index in range(number - 1, -1, -1) if _code(lines[index])), "")
-    return inside and before.rstrip().endswith(escape)
+def _ends(line: str, word: str, tabs: str) -> bool:
+    """Whether a line ends a here-document: the word alone, and after ``<<-`` behind tabs."""
+    bare = line.rstrip("\r\n")
+    return (bare.lstrip("\t") if tabs else bare) == word
 
 
 def _code(line: str) -> bool:
