@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -259,6 +261,18 @@ def test_diff_changes_nothing_and_is_a_patch(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == MENDED
     done = run("lint", "--diff", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no patch here")
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_patch_of_odd_lines_is_one_to_patch_as_well(tmp_path: Path, end: str) -> None:
+    """What str.splitlines takes for the end of a line is a character in it."""
+    before = f"a\fb\nc\u2028\rd\n\x85e{end}"
+    after = before.replace("b", "B").replace("e", "E")
+    (tmp_path / "file").write_bytes(before.encode())
+    words = ["patch", "-p0", "--binary", "--quiet"]
+    subprocess.run(words, cwd=tmp_path, input=diff("file", before, after).encode(), check=True)
+    assert (tmp_path / "file").read_bytes() == after.encode()
 
 
 def test_sarif_is_what_its_readers_expect(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -137,6 +138,7 @@ def _uri(path: str) -> str:
 def diff(path: str, before: str, after: str) -> str:
     """A patch that ``patch -p0`` takes; empty when nothing changes."""
     parts = []
-    for line in difflib.unified_diff(before.splitlines(True), after.splitlines(True), path, path):
+    old, new = (io.StringIO(text).readlines() for text in (before, after))  # a line ends with \n alone
+    for line in difflib.unified_diff(old, new, path, path):
         parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return "".join(parts)
