@@ -221,6 +221,22 @@ def test_a_pylock_is_read_and_written() -> None:
     assert pylock.parse(toml.loads(text), REQUEST, "x") == (pip("a"), source)
 
 
+@pytest.mark.parametrize(
+    ("taken", "others"),
+    [
+        ("a-1.0-cp312-cp312-linux_x86_64", ("a-1.0-7-py3-none-any",)),
+        ("a-1.0-10-py3-none-any", ("a-1.0-9-py3-none-any", "a-1.0-1-py3-none-any", "a-1.0-py3-none-any")),
+        ("a-1.0-1b-py3-none-any", ("a-1.0-1a-py3-none-any", "a-1.0-1-py3-none-any")),
+    ],
+)
+def test_of_several_wheels_the_one_that_pip_takes_is_kept(taken: str, others: tuple[str, ...]) -> None:
+    """By the order of tags, then by the number of the build: pip/_internal/index/package_finder.py."""
+    for files in ((taken, *others), (*others, taken)):
+        wheels = [{"url": f"https://pypi.example/{name}.whl"} for name in files]
+        (found,) = pylock.parse(document({"name": "a", "version": "1.0", "wheels": wheels}), REQUEST, "x")
+        assert found.url == f"https://pypi.example/{taken}.whl"
+
+
 def test_faults_of_a_pylock_are_named() -> None:
     data = document({"name": "a", "version": 1, "wheels": []}, {"name": "b", "version": "1", "wheels": [{"url": "x"}]})
     with pytest.raises(InputError, match=r"(?s)packages\[0\]\.version.*packages\[1\].*no wheel and no source of b 1"):
