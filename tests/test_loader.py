@@ -135,6 +135,12 @@ RULES: dict[str, tuple[list[Row], Paths, dict[str, str], dict[str, str | None]]]
         {"LD_LIBRARY_PATH": "/nowhere;${{ORIGIN}}"},
         {"liba.so": "bin/liba.so"},
     ),
+    "$ORIGINAL is no $ORIGIN": (
+        [("binAL/liba.so", "liba.so", [], None), ("bin-1/liba.so", "liba.so", [], None)],
+        ("rpath", "$ORIGINAL:$ORIGIN-1"),
+        {},
+        {"liba.so": "bin-1/liba.so"},
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from cuenv.binary.elf import Elf
 
 Kind = Literal["absent", "denied", "other", "broken", "elf"]
 
-_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM))")
+_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 _NO_DEFAULT = 0x800  # DF_1_NODEFLIB
 
 
