@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+WRITTEN_BY = "# Written by cuenv"
+"""How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
+
 ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
 """The four roles that a CUDA environment fills."""
 

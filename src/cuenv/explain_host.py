@@ -8,6 +8,7 @@ from itertools import groupby
 
 from cuenv.facts import Driver, Gpu, HostFacts
 from cuenv.host_state import Switch
+from cuenv.urls import one_line
 
 _WIDTH = 11
 OFFERS = "the highest CUDA its driver API offers, not an installed toolkit"
@@ -15,8 +16,7 @@ OFFERS = "the highest CUDA its driver API offers, not an installed toolkit"
 
 def plain(text: object) -> str:
     """Foreign text as it may reach a terminal: characters that do not print are written as escapes."""
-    word = str(text)
-    return word if word.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in word)
+    return one_line(str(text))
 
 
 def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:

@@ -18,6 +18,12 @@ _NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "
 _MAX_FAULTS = 12
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their ends, for tools that break them at line feeds alone, unlike str.splitlines."""
+    *whole, rest = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
+
+
 class Faults:
     """Collects what is wrong with one input, then raises it as one error."""
 

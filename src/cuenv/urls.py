@@ -89,6 +89,16 @@ def printable(text: str) -> str:
     return "".join(mark if mark.isprintable() or mark == "\n" else repr(mark)[1:-1] for mark in text)
 
 
+def one_line(text: str) -> str:
+    """Foreign text as one line: a name with a line end in it must not look like a line of ours."""
+    return text if text.isprintable() else printable(text).replace("\n", "\\n")
+
+
+def blanked(text: str) -> str:
+    """Foreign text for a comment of one line: what does not print is a blank."""
+    return text if text.isprintable() else "".join(mark if mark.isprintable() else " " for mark in text)
+
+
 def _split(body: str) -> tuple[str, str, str]:
     """Authority without userinfo, the slash, the path. A password may hold a slash that nobody encoded."""
     authority, slash, path = body.partition("/")

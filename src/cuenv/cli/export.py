@@ -21,13 +21,13 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.delivery.container import BASES
+from cuenv.environment import WRITTEN_BY
 from cuenv.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:  # not needed for --help
     from cuenv.flows.exporting import Exported
 
 _LOCK = Path("conda-lock.yml")
-_OWN = "# Written by cuenv"
 _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "cpu", "prefer")
 """Options that choose an environment; what settings wish for counts only where there is no lock."""
 
@@ -169,7 +169,7 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str]) 
     elif files:
         from cuenv.flows.exporting import save  # noqa: PLC0415 - only with -o
 
-        written, kept = save(files, _OWN)
+        written, kept = save(files, WRITTEN_BY)
         say([f"kept    what was in {path} as {aside}" for path, aside in kept], quiet=quiet)
         say([f"wrote   {', '.join(map(str, written))}"], quiet=quiet)
     elif not values["as_json"]:

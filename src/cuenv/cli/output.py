@@ -12,7 +12,7 @@ import click
 
 from cuenv.errors import OutsideError
 from cuenv.report import Finding, Report
-from cuenv.urls import printable
+from cuenv.urls import one_line, printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan", "ok": "green", "hint": "cyan", "choice": "green"}
 _USUAL = 80
@@ -91,19 +91,19 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
         most: findings that are shown of one code; all when ``None``.
     """
     head = f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title
-    lines = [_one_line(head)]
+    lines = [one_line(head)]
     told: dict[tuple[str, str], int] = {}
     for finding in report.findings:
         kind = (finding.code, finding.severity)
         told[kind] = told.get(kind, 0) + 1
         if most is not None and told[kind] > most:
             continue
-        said = _one_line(f"{finding.code} {finding.message}")
+        said = one_line(f"{finding.code} {finding.message}")
         lines.append(f"{styled(finding.severity, finding.severity, sys.stdout)} {said}")
         if verbose:
-            lines += [f"        - {_one_line(item)}" for item in finding.evidence]
+            lines += [f"        - {one_line(item)}" for item in finding.evidence]
         if finding.fix:
-            lines.append(f"        fix: {_one_line(finding.fix)}")
+            lines.append(f"        fix: {one_line(finding.fix)}")
     over = {code: told[code, severity] - (most or 0) for code, severity in told if most and told[code, severity] > most}
     lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
     counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
@@ -111,11 +111,6 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
     verdict = f"{counts['error']} error(s)" if counts["error"] else "not fine" if refused else "fine"
     also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
     return [*lines, f"{styled(verdict, 'ok' if verdict == 'fine' else 'error', sys.stdout)}{also}"]
-
-
-def _one_line(text: str) -> str:
-    """Foreign text as one line: a name with a line end in it must not look like a finding of its own."""
-    return printable(text).replace("\n", "\\n")
 
 
 def report_json(report: Report, **more: Any) -> dict[str, Any]:

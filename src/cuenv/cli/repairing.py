@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuenv.cli.options import channel_sources, host_from
 from cuenv.cli.output import emit, emit_json, layer_plain, progress, progress_done, report_json, report_lines, say
-from cuenv.cli.resolve import WRITTEN_BY
+from cuenv.environment import WRITTEN_BY
 from cuenv.errors import ExitCode, UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.report import PIP

@@ -19,13 +19,11 @@ from cuenv.cli.options import (
     wish_options,
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
+from cuenv.environment import WRITTEN_BY
 from cuenv.errors import ExitCode
 
 if TYPE_CHECKING:
     from cuenv.flows.resolving import Resolution
-
-WRITTEN_BY = "# Written by cuenv"
-"""How a file of ours begins: one that begins otherwise is kept aside before it is replaced."""
 
 
 @click.command("resolve")

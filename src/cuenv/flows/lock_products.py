@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from cuenv.environment import EnvironmentSpec
+from cuenv.environment import WRITTEN_BY, EnvironmentSpec
 from cuenv.flows.lock_files import LOCK_NAME, requirements_file, virtual_version
 from cuenv.flows.pip_locking import pip_after, pip_command, pip_head
 from cuenv.lockfile import Lock
@@ -30,7 +30,7 @@ def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path,
     files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
     # a requirements file of an earlier lock would install what is no longer asked for
     without = (folder / requirements_file(item.platform) for item in made.solutions if not item.pip)
-    write_together(files, gone=dict.fromkeys(without, "# Written by cuenv"))
+    write_together(files, gone=dict.fromkeys(without, WRITTEN_BY))
     return tuple(target for target, _ in files)
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
+from cuenv.environment import WRITTEN_BY
 from cuenv.errors import CuenvError
 from cuenv.flows.lock_files import LOCK_NAME
 from cuenv.world.files import is_file, is_folder, read_text
 
 ENVIRONMENT = "environment.yml"
 
-_OURS = "# Written by cuenv"
 _HEAD = 4096
 _LOCK_IT = re.compile(r"^#   (cuenv lock environment\.yml(?: [A-Za-z0-9._/-]+)*)$", re.MULTILINE)
 """What cuenv writes, and nothing that a shell would read as more than words."""
@@ -72,7 +72,7 @@ def _lock(file: Path) -> str:
         head = read_text(file)[:_HEAD]
     except CuenvError:
         return "cuenv lock"
-    said = _LOCK_IT.search(head) if head.startswith(_OURS) else None
+    said = _LOCK_IT.search(head) if head.startswith(WRITTEN_BY) else None
     return said[1] if said else "cuenv lock"
 
 

@@ -5,11 +5,11 @@ https://docs.docker.com/reference/dockerfile/
 
 from __future__ import annotations
 
-import io
 import re
 
 from cuenv.errors import InputError
 from cuenv.lint.instructions import Instruction
+from cuenv.reading import lines_of
 
 _DIRECTIVE = re.compile(r"#\s*(?P<name>[a-zA-Z]+)\s*=\s*(?P<value>\S+)\s*")
 _NAME = re.compile(r"[ \t]*(?P<name>[A-Za-z]+)(?:[ \t]+|(?=[\\`]?\r?\n|$))")
@@ -32,7 +32,7 @@ def parse(text: str, source: str) -> tuple[Instruction, ...]:
     Raises:
         InputError: a line that begins no instruction; none at all.
     """
-    lines = io.StringIO(text).readlines()  # lines end with \n alone
+    lines = lines_of(text)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))

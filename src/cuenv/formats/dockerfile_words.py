@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from cuenv.errors import InputError
-from cuenv.urls import printable
+from cuenv.urls import one_line
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPED = re.compile(r'[\\"$]')
@@ -19,8 +19,9 @@ def comments(lines: Iterable[str], width: int = 110) -> list[str]:
     """Lines as comments, folded; whatever they hold, none ends a comment early."""
     found = []
     for line in lines:
-        plain = printable(line).replace("\n", "\\n")
-        parts = textwrap.wrap(plain, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        parts = textwrap.wrap(
+            one_line(line), width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
         found += [f"# {part}".rstrip() for part in parts or [""]]
     return found
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 from cuenv.delivery.container import Content, Stages
 from cuenv.delivery.tables import Image
+from cuenv.environment import WRITTEN_BY
 from cuenv.formats.dockerfile_words import comments, context_path, copy, env, run
-
-OWN = "# Written by cuenv"
-"""How every file of ours begins."""
 
 PREFIX = "/opt/env"
 _WORK = "/opt/cuenv"
@@ -81,7 +79,7 @@ def ignore(recipe: Recipe) -> str:
     """The ``.dockerignore`` beside it: nothing but what the build copies is sent to it."""
     kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements) if path]
     head = [
-        f"{OWN} {recipe.version}, export dockerfile: nothing is sent to the build but what stands below.",
+        f"{WRITTEN_BY} {recipe.version}, export dockerfile: nothing is sent to the build but what stands below.",
         "# What is yours goes into a Dockerfile of its own, FROM this image; the next export writes this file anew.",
     ]
     return "\n".join([*head, "*", *kept]) + "\n"

@@ -11,6 +11,7 @@ from typing import Any
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.formats.yaml_write import quote, scalar
 from cuenv.reading import Faults, Reader, describe
+from cuenv.urls import blanked
 
 _WIDTH = 100
 _KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
@@ -50,7 +51,7 @@ def _list(key: str, items: Iterable[str]) -> list[str]:
 def _comments(texts: Iterable[str], indent: str) -> list[str]:
     lines: list[str] = []
     for text in texts:
-        clean = "".join(char if char.isprintable() else " " for char in text)
+        clean = blanked(text)
         lead = f"{indent}# "
         room = _WIDTH - len(lead)
         whole = len(clean) <= room or clean.startswith("  ")  # what is indented is a command, to be copied

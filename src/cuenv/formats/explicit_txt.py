@@ -13,7 +13,7 @@ from cuenv.formats.package_url import parse_package_url
 from cuenv.lockfile import LockedPackage, Solution
 from cuenv.reading import Faults, describe
 from cuenv.specs import split_name
-from cuenv.urls import strip_credentials
+from cuenv.urls import blanked, strip_credentials
 
 _MARK = "@EXPLICIT"
 _PLATFORM = re.compile(r"#\s*platform:\s*([a-z]+-[a-z0-9_]+)\s*")
@@ -27,7 +27,7 @@ def render(solution: Solution, *, head: tuple[str, ...]) -> str:
         solution: the packages of one platform.
         head: lines for the comment at the top.
     """
-    lines = ["".join(char if char.isprintable() else " " for char in f"# {text}").rstrip() for text in head]
+    lines = [f"# {blanked(text)}".rstrip() for text in head]
     lines += [f"# platform: {solution.platform}", _MARK]
     return "\n".join([*lines, *map(_line, _sorted(solution.packages))]) + "\n"
 

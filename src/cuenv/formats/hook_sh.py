@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shlex
 
+from cuenv.environment import WRITTEN_BY
 from cuenv.jit.hook import VARIABLES, Hook
 
-OWN = "# Written by cuenv hook"
-"""How every file of ours begins."""
+OWN = f"{WRITTEN_BY} hook"
+"""How a hook of ours begins."""
 
 _HEAD = f"""\
 {OWN}; changes here are lost. Take it away with: cuenv hook --remove

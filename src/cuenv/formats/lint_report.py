@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from cuenv.formats.report_github import annotation
 from cuenv.lint import Lint, place
+from cuenv.reading import lines_of
 from cuenv.urls import printable
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -138,7 +138,6 @@ def _uri(path: str) -> str:
 def diff(path: str, before: str, after: str) -> str:
     """A patch that ``patch -p0`` takes; empty when nothing changes."""
     parts = []
-    old, new = (io.StringIO(text).readlines() for text in (before, after))  # a line ends with \n alone
-    for line in difflib.unified_diff(old, new, path, path):
+    for line in difflib.unified_diff(lines_of(before), lines_of(after), path, path):
         parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return "".join(parts)

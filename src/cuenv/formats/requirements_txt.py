@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuenv.lockfile import PipLocked
-from cuenv.urls import index_url
+from cuenv.urls import blanked, index_url
 
 
 def lines(packages: Iterable[PipLocked]) -> tuple[str, ...]:
@@ -24,5 +24,5 @@ def render(packages: Iterable[PipLocked], *, head: tuple[str, ...]) -> str:
         packages: of one platform.
         head: lines for the comment at the top.
     """
-    comments = ("".join(char if char.isprintable() else " " for char in f"# {text}").rstrip() for text in head)
+    comments = (f"# {blanked(text)}".rstrip() for text in head)
     return "\n".join([*comments, *lines(packages)]) + "\n"

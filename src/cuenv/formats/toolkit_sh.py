@@ -11,10 +11,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from cuenv.urls import printable
-
-OWN = "# Written by cuenv"
-"""How every file of ours begins."""
+from cuenv.environment import WRITTEN_BY
+from cuenv.urls import one_line
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
 """Every variable that is set, and restored."""
@@ -94,5 +92,5 @@ def none_needed(head: Sequence[str]) -> str:
 
 
 def _comments(lines: Sequence[str]) -> str:
-    plain = [printable(line).replace("\n", "\\n") for line in lines]
-    return "".join(f"{line}\n" for line in (f"{OWN} {plain[0]}", *(f"# {line}" for line in plain[1:])))
+    plain = [one_line(line) for line in lines]
+    return "".join(f"{line}\n" for line in (f"{WRITTEN_BY} {plain[0]}", *(f"# {line}" for line in plain[1:])))

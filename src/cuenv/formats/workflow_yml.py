@@ -14,8 +14,6 @@ from cuenv.errors import InputError
 from cuenv.formats.dockerfile_words import comments, context_path
 from cuenv.formats.yaml_write import quote
 
-OWN = "# Written by cuenv"
-
 RUNNERS = {"linux-64": "ubuntu-24.04", "linux-aarch64": "ubuntu-24.04-arm"}
 """The machines of GitHub by platform; named by release, as those called latest change."""
 

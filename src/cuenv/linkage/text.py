@@ -11,6 +11,7 @@ from cuenv.binary.loader import Loaded
 from cuenv.installed.packages import pip_command
 from cuenv.linkage.opening import Ground, Root, stem_of
 from cuenv.report import Finding
+from cuenv.urls import one_line
 
 
 def short(path: str, ground: Ground) -> str:
@@ -70,14 +71,8 @@ def printable(finding: Finding) -> Finding:
     """The finding with what does not print escaped: names in a binary or a folder can hold anything."""
     return changed(
         finding,
-        subject=_escaped(finding.subject),
-        message=_escaped(finding.message),
-        evidence=tuple(map(_escaped, finding.evidence)),
-        fix=_escaped(finding.fix) if finding.fix else None,
+        subject=one_line(finding.subject),
+        message=one_line(finding.message),
+        evidence=tuple(map(one_line, finding.evidence)),
+        fix=one_line(finding.fix) if finding.fix else None,
     )
-
-
-def _escaped(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
