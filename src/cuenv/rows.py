@@ -20,6 +20,11 @@ class Source:
     locator: str
     read_on: str
 
+    @property
+    def shown(self) -> str:
+        """Who says it and where, in words."""
+        return f"{self.publisher}, {self.title}; {self.locator}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Row:

@@ -94,7 +94,7 @@ def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_j
 
 def _source(identifier: str, knowledge: Knowledge) -> str:
     source = knowledge.sources[identifier]
-    return f"{source.publisher}, {source.title}; {source.locator}; read {source.read_on}"
+    return f"{source.shown}; read {source.read_on}"
 
 
 def _emit_page_json(page: Any, knowledge: Knowledge) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from cuenv.diagnosis.diagnose import Cause, Diagnosis
 from cuenv.diagnosis.log_scan import MANY, Sighting
 from cuenv.formats.decision_json import source_fields
+from cuenv.formats.errata_text import sources_of
 from cuenv.guidance import Guidance
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
@@ -63,8 +64,7 @@ def _cause(
     if verbose:
         for item in cause.followers:
             text += _seen(item)
-        for source in _sources(cause, guidance, knowledge):
-            text.append(f"source   {source.publisher}, {source.title}; {source.locator}")
+        text += [f"source   {source.shown}" for source in sources_of(row, guidance, knowledge)]
         if row.seen:
             text.append(f"seen     {', '.join(row.seen)}")
         if row.note:
@@ -107,7 +107,7 @@ def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> dict[str, 
         "codes": list(row.codes),
         "followers": [_sighting(item) for item in cause.followers],
         "confidence": "low" if row.low else "high",
-        "sources": [source_fields(source) for source in _sources(cause, guidance, knowledge)],
+        "sources": [source_fields(source) for source in sources_of(row, guidance, knowledge)],
         "seen": list(row.seen),
     }
 
@@ -120,7 +120,3 @@ def _sighting(item: Sighting) -> dict[str, Any]:
         "text": item.text,
         "count": item.count,
     }
-
-
-def _sources(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> list[Any]:
-    return [guidance.sources.get(item) or knowledge.sources[item] for item in cause.symptom.sources]

@@ -26,10 +26,7 @@ def lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool
     found = [f"{row.topic} ({row.id})"]
     parts = [("said", row.says), (row.verdict, row.truth), ("do", row.do or ""), ("codes", ", ".join(row.codes))]
     if not brief:
-        parts += [
-            ("source", f"{item.publisher}, {item.title}; {item.locator}")
-            for item in sources_of(row, guidance, knowledge)
-        ]
+        parts += [("source", item.shown) for item in sources_of(row, guidance, knowledge)]
         parts += [("note", row.note)]
     for name, text in parts:
         if text:

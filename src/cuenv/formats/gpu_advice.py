@@ -60,7 +60,7 @@ def lines(found: GpuPage, guidance: Guidance, knowledge: Knowledge, *, brief: bo
         text += wrapped("do", do) if do else []
         if not brief:
             for item in sources_of(row, guidance, knowledge):
-                text += wrapped("source", f"{item.publisher}, {item.title}; {item.locator}")
+                text += wrapped("source", item.shown)
     return text
 
 

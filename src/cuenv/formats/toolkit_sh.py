@@ -19,7 +19,7 @@ VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
 
 _RESTORE = """\
 if [ -n "${_CUENV_SHELL_ON-}" ]; then
-  for _cuenv_v in CUDA_HOME CUDA_PATH PATH LD_LIBRARY_PATH; do
+  for _cuenv_v in VARIABLES; do
     _cuenv_at=
     eval "_cuenv_at=\\"\\${_CUENV_SHELL_$_cuenv_v-}\\""
     case "$_cuenv_at" in
@@ -30,15 +30,15 @@ if [ -n "${_CUENV_SHELL_ON-}" ]; then
   done
   unset _CUENV_SHELL_ON _cuenv_v _cuenv_at
 fi
-"""
+""".replace("VARIABLES", " ".join(VARIABLES))
 _KEEP = """\
-for _cuenv_v in CUDA_HOME CUDA_PATH PATH LD_LIBRARY_PATH; do
+for _cuenv_v in VARIABLES; do
   eval "_cuenv_at=\\"\\${$_cuenv_v+s}\\${$_cuenv_v-}\\""
   if [ -z "$_cuenv_at" ]; then _cuenv_at=u; fi
   eval "export _CUENV_SHELL_$_cuenv_v=\\"\\$_cuenv_at\\""
 done
 export _CUENV_SHELL_ON=yes
-"""
+""".replace("VARIABLES", " ".join(VARIABLES))
 _WITHOUT = """\
 for _cuenv_v in PATH LD_LIBRARY_PATH; do
   eval "_cuenv_rest=\\"\\${$_cuenv_v-}\\""
