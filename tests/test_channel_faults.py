@@ -14,7 +14,7 @@ from rattler.index import index_fs
 
 from channel_builder import edit, pkg, request, write
 from commands import HOST, run
-from cuenv.errors import ChannelError, ExitCode, OutsideError
+from cuenv.errors import ChannelError, ExitCode
 from cuenv.lockfile import Solution
 from cuenv.world.channels import channels_of
 from cuenv.world.solve import solve
@@ -185,9 +185,14 @@ def newer(data: dict[str, object]) -> None:
 
 def test_a_304_without_a_cache_is_an_error_and_not_an_empty_channel(server: Faulty, tmp_path: Path) -> None:
     server.fault = only(PLAIN, lambda good: Answer(status=304, headers=good.headers))
-    with pytest.raises(OutsideError, match=r"^the solver failed: RustPanic"):  # rattler 0.28 panics
-        ask(sources(server, tmp_path))
+    with pytest.raises(ChannelError, match=rf"^channel conda-forge, linux-64: HTTP 304 Not Modified \({server.url}/"):
+        ask(sources(server, tmp_path))  # rattler 0.28 panics
     server.fault = lambda *_: None
+    assert ask(sources(server, tmp_path)) == GOOD
+
+
+def test_a_304_that_passes_is_asked_again(server: Faulty, tmp_path: Path) -> None:
+    server.fault = only(PLAIN, lambda good: Answer(status=304, headers=good.headers), times=1)
     assert ask(sources(server, tmp_path)) == GOOD
 
 

@@ -112,6 +112,8 @@ def _hint(text: str, name: str, url: str) -> str:
     code = status[1] if status else ""
     if code in {"401", "403", "407"}:
         return f"give the credentials with the mirror: --mirror {name}=https://USER:PASSWORD@HOST/PATH"
+    if code == "304":
+        return f"a proxy or mirror answers for a copy that nobody has: read the channel elsewhere: --mirror {name}=URL"
     if code == "404":
         return f"check the channel's name, or read it elsewhere: --mirror {name}=URL"
     if code:

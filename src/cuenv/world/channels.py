@@ -25,6 +25,7 @@ from cuenv.errors import ChannelError, CuenvError, InputError, OutsideError
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world import channel_errors
 from cuenv.world.client import make_client
+from cuenv.world.places import place_of
 from cuenv.world.repodata_cache import forget, forget_wrong_shards
 from cuenv.world.sources import Sources
 
@@ -32,6 +33,7 @@ T = TypeVar("T")
 
 Progress: TypeAlias = Callable[[str], None]
 Source: TypeAlias = SparseRepoData | Channel
+Question: TypeAlias = Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]]
 _COMPRESSED = "repodata.json.zst"
 _SETTLE_SECONDS = 0.05
 
@@ -97,7 +99,7 @@ class Channels:
                 parts.extend(self._folder(url, folder, platform))
         return tuple(parts)
 
-    def ask(self, parts: Sequence[Part], question: Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]]) -> T:
+    def ask(self, parts: Sequence[Part], question: Question[T]) -> T:
         """Ask the gateway about opened channels.
 
         A mirror that does not know sharded repodata may answer that request with anything; then the plain
@@ -107,24 +109,36 @@ class Channels:
             ChannelError: a channel cannot be read.
             OutsideError: rattler failed.
         """
-        handles = list(dict.fromkeys(part.source for part in parts))
         try:
-            return run(question(self._gateway(), handles))
+            return self._put(parts, question)
         except GatewayError as error:
             if not (self._sharded and channel_errors.about_shards(str(error))):
                 return self._again(parts, question, error)
         self._sharded = False
         try:
-            return run(question(self._gateway(), handles))
+            return self._put(parts, question)
         except GatewayError as error:
             return self._again(parts, question, error)
 
-    def _again(
-        self,
-        parts: Sequence[Part],
-        question: Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]],
-        error: GatewayError,
-    ) -> T:
+    def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
+        """Ask once. rattler 0.28 panics when a server says "not modified" of what the cache does not hold."""
+        handles = list(dict.fromkeys(part.source for part in parts))
+        try:
+            return run(question(self._gateway(), handles))
+        except Exception as error:
+            if type(error).__name__ != "RustPanic" or self.sources.offline:
+                raise
+            self._gateways.clear()
+            from cuenv.world.connection import Connection  # noqa: PLC0415 - only after a panic
+
+            connection = Connection(self.sources, {})
+            for part in (part for part in parts if isinstance(part.source, Channel)):
+                url = f"{part.channel}/{part.subdir}/repodata.json"
+                if connection.status(place_of(url, self.sources)) == 304:
+                    raise self._network_error(part, "(304 Not Modified)") from error
+        return run(question(self._gateway(), handles))  # it has passed
+
+    def _again(self, parts: Sequence[Part], question: Question[T], error: GatewayError) -> T:
         """Ask once more without what cannot be read of the cache; else say whose fault it is."""
         blamed, part = self._blame(parts, error)
         if part is None or self.sources.offline or not channel_errors.garbage(str(error), blamed.message):
@@ -133,7 +147,7 @@ class Channels:
             raise blamed from error
         self._gateways.clear()
         try:
-            return run(question(self._gateway(), list(dict.fromkeys(part.source for part in parts))))
+            return self._put(parts, question)
         except GatewayError as again:
             forget(self.sources.repodata_folder(), part.channel, part.subdir)  # it came the same way again
             raise self._blame(parts, again)[0] from again

@@ -90,6 +90,16 @@ class Connection:
         except requests.exceptions.RequestException as error:
             raise Again(_words(error)) from error
 
+    def status(self, place: Place) -> int:
+        """What a server answers to one who has nothing of a file yet; 0 when it does not answer."""
+        import requests  # noqa: PLC0415 - as above
+
+        try:
+            with self._session().get(place.url, stream=True, timeout=(_CONNECT, _READ)) as answer:
+                return answer.status_code
+        except requests.exceptions.RequestException:
+            return 0
+
     def _session(self) -> requests.Session:
         found: requests.Session | None = getattr(self._local, "session", None)
         if found is None:
