@@ -120,6 +120,8 @@ def test_ssl_verify(tmp_path: Path, value: str, verify: bool, certificates: str 
         ("- just\n- a list\n", "expected a mapping, got a list of 2"),
         ("channel_alias: 3\n", "channel_alias: expected a string, got 3"),
         ("channel_alias: corp.example\n", "channel_alias: expected a URL of http, https or file, got 'corp.example'"),
+        ("channel_alias: file://srv/conda\n", "channel_alias: expected file:///PATH, got 'file://srv/conda'"),
+        ("custom_channels: {a: 'https://'}\n", "custom_channels.a: expected a URL of .*, got 'https://'"),
         ("custom_channels: {a: 3}\n", "custom_channels.a: expected a URL, got 3"),
         ("custom_channels: {a: ftp://u:secret@x/y}\n", "custom_channels.a: expected a URL of .*, got 'ftp://x/y'"),
         ("default_channels: [1]\n", r"default_channels\[0\]: expected a string, got 1"),
@@ -136,6 +138,11 @@ def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, wo
         read(tmp_path, text)
     assert caught.value.message.startswith(str(tmp_path / ".condarc"))
     assert "secret" not in caught.value.message
+
+
+def test_a_home_that_nobody_knows_stays_as_it_is_written(tmp_path: Path) -> None:
+    sources = sources_from(read(tmp_path, "ssl_verify: ~nobody-of-that-name/ca.pem\n"))
+    assert sources.certificates == "~nobody-of-that-name/ca.pem"
 
 
 def test_unreadable_files(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ int clock_gettime(clockid_t which, struct timespec *now) {
 }
 """
 
+NOBODY = """
+#include <pwd.h>
+#include <stddef.h>
+struct passwd *getpwuid(uid_t who) { return NULL; }
+int getpwuid_r(uid_t who, struct passwd *entry, char *text, size_t size, struct passwd **found) {
+    *found = NULL;
+    return 0;
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -141,6 +151,48 @@ def test_a_machine_without_a_home(tmp_path: Path, channel: Path, usual: dict[str
             )
             assert done.returncode == 0, (words, home, done.stdout, done.stderr)
         assert products(tmp_path) == usual
+
+
+def test_a_user_whom_the_machine_does_not_know(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+    (tmp_path / "environment.yml").write_text(FILE)
+    library = tmp_path / "nobody.so"
+    (tmp_path / "nobody.c").write_text(NOBODY)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "nobody.c"], check=True)
+    environ = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(library)}
+
+    def typed(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cuenv", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env={**environ, **more}, capture_output=True, text=True, check=False
+        )
+
+    words = ("lock", *HOST, "--mirror", f"conda-forge={channel}")
+    done = typed(*words)
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (3, ["hint: export HOME=/tmp"]), done.stderr
+    assert "HOME is not set, and user " in done.stderr
+    assert typed("lock", *HOST, "--offline", CUENV_CACHE_DIR=str(tmp_path / "cache")).returncode == 3
+    done = typed(*words, CUENV_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert products(tmp_path) == usual
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("~")] == []
+    for others in (("check", *HOST), ("config",), ("inspect",)):
+        assert typed(*others).returncode == 0, others
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("lock", *HOST, "--mirror", "conda-forge=~nobody-of-that-name/forge"),
+        ("lock", *HOST, "--engine", "conda-lock", "--conda", "~nobody-of-that-name/conda"),
+        ("install", "conda-lock.yml", "--prefix", "~nobody-of-that-name/env"),
+    ],
+    ids=lambda words: words[-1],
+)
+def test_a_home_that_nobody_knows_is_not_found(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "environment.yml").write_text(FILE)
+    done = run(*words, folder=tmp_path)
+    assert done.returncode in (2, 3)
+    assert "Traceback" not in done.stderr
 
 
 def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:

@@ -11,6 +11,7 @@ from cuenv.errors import InputError, UsageError
 from cuenv.lock_laws import edited, without_hash
 from cuenv.lockfile import Lock, Solution
 from cuenv.report import Finding
+from cuenv.world.files import at_home
 from cuenv.world.system import platform_of
 
 
@@ -29,7 +30,7 @@ def checked_place(path: Path, option: str) -> Path:
     Raises:
         UsageError: it is the root, or holds characters that do not print.
     """
-    found = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - resolve() would follow links
+    found = Path(os.path.abspath(at_home(path)))  # noqa: PTH100 - resolve() would follow links
     if found == found.parent:
         raise UsageError(f"{option} {found} is the root of everything", hint=f"{option} DIR")
     if not str(found).isprintable():

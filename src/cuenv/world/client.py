@@ -18,7 +18,8 @@ from rattler.networking.middleware import (
 from cuenv.errors import InputError
 from cuenv.urls import credentials, host
 from cuenv.world.authorities import authorities, of_requests
-from cuenv.world.sources import Sources
+from cuenv.world.files import at_home
+from cuenv.world.sources import Sources, no_home
 
 _AGENT = "cuenv"
 
@@ -45,6 +46,8 @@ def make_client(sources: Sources, *, timeout: int | None = None) -> Client:
         text = "tls-no-verify = true\n[mirrors]\n"
         text += "".join(f"{json.dumps(origin)} = [{json.dumps(target[0])}]\n" for origin, target in mirrors.items())
         return Client.from_config(Config.from_toml(text), max_retries=sources.retries, user_agent=_AGENT, timeout=limit)
+    if not at_home("~").is_absolute():
+        raise no_home()
     parts = [RetryMiddleware(sources.retries), MirrorMiddleware(mirrors), AuthenticationMiddleware()]
     if headers:
         parts.append(AddHeadersMiddleware(lambda name, _: headers.get(name.lower())))

@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from cuenv.errors import OutsideError, UsageError
 from cuenv.urls import printable
-from cuenv.world.files import is_file
+from cuenv.world.files import at_home, is_file
 from cuenv.world.process import run, which
 
 NAMES = ("conda", "mamba", "micromamba")
@@ -61,7 +60,7 @@ def find_client(asked: str | None, environ: Mapping[str, str]) -> Client:
 
 
 def _asked(text: str, environ: Mapping[str, str]) -> str:
-    path = str(Path(text).expanduser().absolute()) if "/" in text else which(text, environ)
+    path = str(at_home(text).absolute()) if "/" in text else which(text, environ)
     if path is None or not _runs(path):
         raise UsageError(
             f"--conda {printable(text)}: no such program", hint="--conda /opt/conda/bin/conda, or micromamba on PATH"

@@ -19,7 +19,7 @@ from pathlib import Path
 from cuenv.errors import InputError
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import channel_url, redact, strip_credentials
-from cuenv.world.files import look
+from cuenv.world.files import at_home, look
 from cuenv.world.sources import DEFAULTS, HOST, Mirror, Sources, place
 
 _NAMES = (".condarc", "condarc", "condarc.d")
@@ -56,8 +56,8 @@ def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     Args:
         environment: for HOME, XDG_CONFIG_HOME, CONDA_ROOT, CONDA_PREFIX and CONDARC.
     """
-    home = Path(environment.get("HOME") or "~").expanduser()
-    config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config").expanduser()
+    home = at_home(environment.get("HOME") or "~")
+    config = at_home(environment.get("XDG_CONFIG_HOME") or home / ".config")
     folders = [Path("/etc/conda"), Path("/var/lib/conda")]
     if environment.get("CONDA_ROOT"):
         folders.append(Path(environment["CONDA_ROOT"]))
@@ -67,7 +67,7 @@ def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     if environment.get("CONDA_PREFIX"):
         places += [Path(environment["CONDA_PREFIX"]) / name for name in _NAMES]
     if environment.get("CONDARC"):
-        places.append(Path(environment["CONDARC"]).expanduser())
+        places.append(at_home(environment["CONDARC"]))
     found: list[Path] = []
     for path in dict.fromkeys(places):
         if path.suffix == ".d":
@@ -102,7 +102,7 @@ def sources_from(condarc: Condarc, mirrors: Iterable[Mirror] = (), *, offline: b
         default_channels=condarc.default_channels or DEFAULTS,
         proxies=condarc.proxies,
         verify=verify is not False,
-        certificates=str(Path(verify).expanduser()) if isinstance(verify, str) else None,
+        certificates=str(at_home(verify)) if isinstance(verify, str) else None,
         offline=offline or bool(condarc.offline),
     )
 
@@ -181,8 +181,16 @@ def _pairs(reader: Reader, key: str, faults: Faults) -> tuple[tuple[str, str], .
 def _check_urls(found: Condarc, faults: Faults) -> None:
     aliases = [("channel_alias", found.channel_alias)] if found.channel_alias else []
     for key, url in [*aliases, *((f"custom_channels.{name}", url) for name, url in found.custom_channels)]:
-        if not url.startswith(_SCHEMES):
-            faults.add(key, f"expected a URL of http, https or file, got {describe(redact(url))}")
+        what = "file:///PATH" if url.startswith("file:") else "a URL of http, https or file"
+        if not (url.startswith(_SCHEMES) and _is_place(url)):
+            faults.add(key, f"expected {what}, got {describe(redact(url))}")
+
+
+def _is_place(url: str) -> bool:
+    try:
+        return bool(place(url))
+    except ValueError:
+        return False
 
 
 def _expand(text: str, environment: Mapping[str, str]) -> str:

@@ -53,6 +53,11 @@ def look(path: str | os.PathLike[str], error: OSError | ValueError | None = None
     return f"ls -ld {shlex.quote(shown(folder if isinstance(error, FileNotFoundError) else path))}"
 
 
+def at_home(path: str | Path) -> Path:
+    """A path with its ``~`` replaced; where nobody knows that home it stays as it is written; never an error."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a user without a home
+
+
 def is_file(path: str | Path) -> bool:
     """Whether it is a file that can be looked at; never an error."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a forbidden folder before Python 3.14

@@ -17,7 +17,7 @@ from cuenv.errors import InputError
 from cuenv.urls import credentials, index_url, origin
 from cuenv.world import toml
 from cuenv.world.authorities import authorities, of_requests
-from cuenv.world.files import is_file, read_text
+from cuenv.world.files import at_home, is_file, read_text
 
 _PASSED = re.compile(
     r"UV_(?:INDEX|DEFAULT_INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|INDEX_STRATEGY|INDEX_\w+_(?:USERNAME|PASSWORD)"
@@ -83,8 +83,8 @@ def _pip_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folders(environ: Mapping[str, str]) -> tuple[Path, Path]:
-    home = Path(environ.get("HOME") or "~").expanduser()
-    return home, Path(environ.get("XDG_CONFIG_HOME") or home / ".config").expanduser()
+    home = at_home(environ.get("HOME") or "~")
+    return home, at_home(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
 def _uv_toml(environ: Mapping[str, str]) -> dict[str, str]:
@@ -159,9 +159,7 @@ def _ini(path: Path) -> Iterator[tuple[str, str]]:
 
 def _absolute(links: str) -> str:
     """Uv runs in a scratch folder: folders are named from the root."""
-    return ",".join(
-        item if "://" in item else str(Path(item).expanduser().absolute()) for item in links.split(",") if item
-    )
+    return ",".join(item if "://" in item else str(at_home(item).absolute()) for item in links.split(",") if item)
 
 
 def shown_indexes(variables: Mapping[str, str]) -> str:

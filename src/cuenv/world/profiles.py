@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuenv.errors import UsageError
 from cuenv.profile import Profile, parse
-from cuenv.world.files import is_file, names_in, read_text, shown
+from cuenv.world.files import at_home, is_file, names_in, read_text, shown
 
 if TYPE_CHECKING:  # most commands have no settings
     from cuenv.world.configuration import Configuration
@@ -83,7 +83,7 @@ def shipped_names() -> tuple[str, ...]:
 def own_folder(project: Configuration | None) -> Path | None:
     """The project's folder of profiles, if the settings name one."""
     named = project.settings["profile-dir"].value if project else None
-    return Path(named).expanduser() if isinstance(named, str) else None
+    return at_home(named) if isinstance(named, str) else None
 
 
 def places(project: Configuration | None = None) -> tuple[Place, ...]:

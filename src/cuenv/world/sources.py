@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cuenv.errors import UsageError
+from cuenv.errors import InputError, UsageError
 from cuenv.lockfile import digest
 from cuenv.urls import CANONICAL, channel_url, printable, strip_credentials
+from cuenv.world.files import at_home
 
 DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 """What the channel name ``defaults`` means. Source: conda documentation, settings, default_channels."""
@@ -112,7 +113,15 @@ class Sources:
 
     def _base(self) -> Path:
         user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        return Path(self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv").expanduser()
+        found = at_home(self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv")
+        if found.parts[:1] == ("~",):
+            raise no_home()
+        return found
+
+
+def no_home() -> InputError:
+    """The error for a machine on which nobody knows a home: the cache lies there, and rattler's store of logins."""
+    return InputError(f"HOME is not set, and user {os.getuid()} of this machine has no home", hint="export HOME=/tmp")
 
 
 def parse_mirror(text: str) -> Mirror:
@@ -164,7 +173,7 @@ def place(text: str) -> str:
     """
     scheme, mark, rest = text.partition("://")
     if not mark:
-        return str(Path(text).expanduser().absolute())
+        return str(at_home(text).absolute())
     if scheme in {"http", "https"} and rest.strip("/"):
         return text.rstrip("/")
     path = rest.removeprefix("localhost")
