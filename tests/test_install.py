@@ -164,6 +164,44 @@ def test_what_an_interrupted_run_left_is_cleared_away(tmp_path: Path) -> None:
     assert not (prefix / "lib" / "half").exists()
 
 
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_stands_where_an_environment_is_put_aside_costs_no_environment(tmp_path: Path, kind: str) -> None:
+    sources = write(tmp_path, {"conda-forge": PACKAGES})
+    prefix = tmp_path / "env"
+    install(solution(sources), prefix, sources)
+    (prefix / "checkpoint").write_text("mine")
+    aside, elsewhere = tmp_path / ".env.cuenv-old", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if kind == "link":
+        aside.symlink_to(elsewhere)
+    else:
+        aside.touch()
+    with pytest.raises(OutsideError, match=r"\.env\.cuenv-old is in the way") as caught:
+        install(solution(sources, "library"), prefix, sources, replacing=True)
+    assert caught.value.hint == f"rm -r {aside}"
+    assert not prefix.is_symlink()
+    assert (prefix / "checkpoint").read_text() == "mine"
+    assert (prefix / "bin" / "tool").exists()
+    aside.unlink()
+    assert install(solution(sources, "library"), prefix, sources, replacing=True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may remove everything")
+def test_what_cannot_be_cleared_away_of_an_older_environment_costs_no_environment(tmp_path: Path) -> None:
+    sources = write(tmp_path, {"conda-forge": PACKAGES})
+    prefix, aside = tmp_path / "env", tmp_path / ".env.cuenv-old"
+    install(solution(sources), prefix, sources)
+    (aside / "lib").mkdir(parents=True)
+    (aside / "lib" / ".nfs0001").touch()  # so NFS keeps a file that a program still has open
+    (aside / "lib").chmod(0o500)
+    try:
+        with pytest.raises(OutsideError, match="is in the way"):
+            install(solution(sources, "library"), prefix, sources, replacing=True)
+        assert (prefix / "bin" / "tool").exists()
+    finally:
+        (aside / "lib").chmod(0o700)
+
+
 def test_ctrl_c_while_installing_leaves_nothing(tmp_path: Path) -> None:
     """A server that never sends the package keeps the installer waiting until the signal comes."""
     sources = write(tmp_path / "served", {"conda-forge": PACKAGES})

@@ -7,6 +7,8 @@ things right after ``kill -9`` or a power cut.
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -130,8 +132,14 @@ def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
         marker = prefix / _MARKER
         if marker.exists():  # what a killed run left was cleared away before
             raise _TakenError
+        replaced = prefix.exists() and any(prefix.iterdir())
+        if replaced and os.path.lexists(aside):  # a file that NFS keeps for a program that runs, or not ours at all
+            raise OutsideError(
+                f"cannot replace {shown(prefix)}: {shown(aside)} is in the way, and could not be removed",
+                hint=f"rm -r {shlex.quote(shown(aside))}",
+            )
         begun.set()
-        if prefix.exists() and any(prefix.iterdir()):
+        if replaced:
             prefix.rename(aside)
         prefix.mkdir(exist_ok=True)
         marker.touch()
