@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from channel_builder import self_signed, serve
 from cuenv.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.world.download import Wanted, fetch
 from cuenv.world.sources import Mirror, Sources
@@ -125,6 +127,10 @@ GOOD = {
     "one that breaks off and knows no ranges": ((drops(300_000), without_ranges), 2),
     "one that says too much": ((lambda handler: send(handler, DATA, says=len(DATA) + 9), whole), 2),
     "one that is busy": ((status(429, Retry_After="0"), status(503, Retry_After="0"), whole), 3),
+    "one that is busy till a day that no calendar has": (
+        (status(503, Retry_After="Mon, 01 Jan 2026 99999999999999999999:00:00 GMT"), whole),
+        2,
+    ),
     "one that is busy till a date": ((status(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT"), whole), 2),
 }
 
@@ -210,6 +216,69 @@ def test_a_password_reaches_its_host_alone_and_no_message(tmp_path: Path) -> Non
         get(tmp_path / "c", server, target=server.url.replace("://", "://me:hunter2@"), verify=False)
 
 
+def test_a_password_of_netrc_goes_over_no_connection_that_is_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with web(whole) as server:
+        with pytest.raises(InputError, match=r"127\.0\.0\.1 wants a login, but certificates are not checked"):
+            get(tmp_path, server, verify=False)
+        assert server.asked == []
+        get(tmp_path, server)
+        assert server.asked[0][2].startswith("Basic ")
+
+
+def test_the_authorities_of_condarc_count_before_those_of_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem = self_signed(tmp_path)
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "file.conda").write_bytes(DATA)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with serve(tmp_path / "served", certificate=pem) as secure:
+        web = Web(url=secure.url)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "cert"))
+        assert get(tmp_path / "one", web).read_bytes() == DATA
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
+        assert get(tmp_path / "two", web, certificates=str(tmp_path / "cert")).read_bytes() == DATA
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+        assert get(tmp_path / "three", web, certificates="/nowhere").read_bytes() == DATA
+
+
+def test_two_at_once_take_parts_of_their_own_and_leave_none(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with (tmp_path / "a" / "file.conda.part").open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(b"what another process has")
+        other.flush()
+        with web(drops(200_000)) as server, pytest.raises(ChannelError):
+            get(tmp_path, server, retries=0)
+        assert [path.name for path in (tmp_path / "a").iterdir()] == ["file.conda.part"]
+        with web(whole) as server:
+            assert get(tmp_path, server).read_bytes() == DATA
+    assert (tmp_path / "a" / "file.conda.part").read_bytes() == b"what another process has"
+
+
+def test_one_that_ends_between_opening_and_locking_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+    seen: list[str] = []
+
+    def late(handle: int, how: int) -> None:
+        (tmp_path / "a" / "file.conda.part").rename(tmp_path / "a" / "other")
+        lock(handle, how)
+
+    def look(handler: BaseHTTPRequestHandler) -> None:
+        seen.extend(path.name for path in (tmp_path / "a").iterdir())
+        whole(handler)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with web(drops(300_000), look) as server:
+        assert get(tmp_path, server).read_bytes() == DATA
+    assert seen
+    assert "file.conda.part" not in seen
+
+
 def test_offline_asks_nobody(tmp_path: Path) -> None:
     with web(whole) as server, pytest.raises(ChannelError, match=r"offline, and file\.conda is not here"):
         get(tmp_path, server, offline=True)
@@ -244,6 +313,21 @@ def test_a_folder_is_hashed_like_a_server(tmp_path: Path) -> None:
     (tmp_path / "mirror" / "file.conda").unlink()
     with pytest.raises(ChannelError, match=r"mirror/file\.conda: no such file"):
         get(tmp_path, Web(), target=str(tmp_path / "mirror"))
+    (tmp_path / "mirror" / "file.conda").symlink_to("file.conda")
+    with pytest.raises(ChannelError, match=r"^/.*mirror/file\.conda: its symbolic links run in a circle"):
+        get(tmp_path, Web(), target=str(tmp_path / "mirror"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_others_may_not_read_is_fetched(tmp_path: Path) -> None:
+    seed, path = tmp_path / "seed", tmp_path / "file.conda"
+    for item in (seed, path):
+        item.write_bytes(DATA)
+        item.chmod(0)
+    with web(whole) as server:
+        sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=server.url),))
+        fetch([Wanted(url=f"{ORIGIN}/file.conda", path=path, sha256=HASH, seeds=(seed,))], sources)
+    assert path.read_bytes() == DATA
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
@@ -256,7 +340,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     )
     (tmp_path / "big").write_bytes(DATA)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "cannot write" in done.stdout
+    assert f"cannot write {tmp_path / 'out'}" in done.stdout
     assert not (tmp_path / "out").exists()
 
 

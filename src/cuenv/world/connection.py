@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from threading import local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuenv.errors import ChannelError, InputError
 from cuenv.urls import credentials, host, origin, printable, redact
@@ -64,20 +64,14 @@ class Connection:
         import requests  # noqa: PLC0415 - only to download
 
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
-        login = self.logins.get(origin(place.url))
+        login = self.logins.get(origin(place.url)) or requests.utils.get_netrc_auth(place.url)
         if not self.sources.verify and (login or credentials(place.url)):
             raise InputError(
                 f"{host(place.url)} wants a login, but certificates are not checked (ssl_verify: false)",
                 hint="name your company's authorities instead: ssl_verify: /path/to/ca.pem",
             )
         try:
-            with self._session().get(
-                place.url,
-                headers=headers,
-                stream=True,
-                timeout=(_CONNECT, _READ),
-                auth=None if credentials(place.url) else login,
-            ) as answer:
+            with self._get(place, headers=headers, auth=None if credentials(place.url) else login) as answer:
                 yield _start(answer, place, have), _bytes(answer)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise ChannelError(
@@ -95,10 +89,15 @@ class Connection:
         import requests  # noqa: PLC0415 - as above
 
         try:
-            with self._session().get(place.url, stream=True, timeout=(_CONNECT, _READ)) as answer:
+            with self._get(place) as answer:
                 return answer.status_code
         except requests.exceptions.RequestException:
             return 0
+
+    def _get(self, place: Place, **more: Any) -> requests.Response:
+        session = self._session()
+        # said here again, since requests takes its variables before what a session says
+        return session.get(place.url, stream=True, timeout=(_CONNECT, _READ), verify=session.verify, **more)
 
     def _session(self) -> requests.Session:
         found: requests.Session | None = getattr(self._local, "session", None)
@@ -108,7 +107,7 @@ class Connection:
             found = self._local.session = requests.Session()
             found.headers["User-Agent"] = "cuenv"
             found.proxies.update(dict(self.sources.proxies))
-            # the environment wins, as with conda: requests itself reads REQUESTS_CA_BUNDLE where this is True
+            # requests reads REQUESTS_CA_BUNDLE where this is True
             named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates
             found.verify = named if named and self.sources.verify else self.sources.verify
             if not found.verify:
@@ -162,7 +161,7 @@ def _retry_after(answer: requests.Response) -> float | None:
         return float(text)
     try:
         when = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
     return max((aware - datetime.now(timezone.utc)).total_seconds(), 0.0)

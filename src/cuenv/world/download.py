@@ -16,12 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
+from typing import IO
 
 from cuenv.errors import ChannelError, HashError, OutsideError
 from cuenv.world.connection import Again, Connection
-from cuenv.world.files import is_file, shown, why
+from cuenv.world.files import is_file, look, shown, why
 from cuenv.world.places import Place, place_of
 from cuenv.world.sources import Sources
+from cuenv.world.writing import still_there
 
 JOBS = 4
 _CHUNK = 1 << 20
@@ -90,13 +92,14 @@ def fetch(
     count, began = _Count(), time.monotonic()
     pool = ThreadPoolExecutor(max(1, jobs), thread_name_prefix="cuenv-fetch")
     connection = Connection(sources, logins or {})
-    todo = {pool.submit(_have, item, connection, count) for item in wanted}
+    items = {pool.submit(_have, item, connection, count): item for item in wanted}
+    todo = set(items)
     try:
         while todo:
             done, todo = wait(todo, timeout=_TICK, return_when=FIRST_EXCEPTION)
             count.files += len(done)
             for future in done:
-                _raise(future)
+                _raise(future, items[future])
             if progress:
                 progress(_line(count, len(wanted), time.monotonic() - began))
     except BaseException:
@@ -106,11 +109,11 @@ def fetch(
     pool.shutdown()
 
 
-def _raise(future: Future[None]) -> None:
+def _raise(future: Future[None], item: Wanted) -> None:
     error = future.exception()
     if isinstance(error, OSError):
-        name = f"{shown(error.filename)}: " if error.filename else ""
-        raise OutsideError(f"cannot write {name}{why(error)}", hint="df -h; ls -ld the folder") from error
+        path = error.filename or item.path
+        raise OutsideError(f"cannot write {shown(path)}: {why(error)}", hint=look(path, error)) from error
     if error:
         raise error
 
@@ -151,14 +154,30 @@ def differs(path: Path, item: Wanted) -> str | None:
 
 
 def _have(item: Wanted, connection: Connection, count: _Count) -> None:
-    if count.stop.is_set() or (is_file(item.path) and differs(item.path, item) is None):
+    if count.stop.is_set() or _is_there(item):
         return
     item.path.parent.mkdir(parents=True, exist_ok=True)
     place = place_of(item.url, connection.sources)
     with _part(item.path) as part:
-        if not any(is_file(seed) and _copy(seed, item, part, count) is None for seed in item.seeds):
+        if not any(_from_seed(seed, item, part, count) for seed in item.seeds):
             _get(place, item, part, connection, count)
         part.replace(item.path)
+
+
+def _is_there(item: Wanted) -> bool:
+    try:
+        return is_file(item.path) and differs(item.path, item) is None
+    except OSError:  # a file that is not ours to read is replaced
+        return False
+
+
+def _from_seed(seed: Path, item: Wanted, part: Path, count: _Count) -> bool:
+    try:
+        reader = seed.open("rb")
+    except OSError:  # it is not there, or not ours to read
+        return False
+    with reader:
+        return _copy(reader, item, part, count) is None
 
 
 @contextmanager
@@ -167,22 +186,29 @@ def _part(end: Path) -> Iterator[Path]:
     path = end.with_name(f"{end.name}.part")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        shared = _locked(path, handle)
+        if not shared:
             path = path.with_name(f"{path.name}-{os.getpid()}")
             path.unlink(missing_ok=True)
         yield path
     finally:
         os.close(handle)
         with suppress(OSError):
-            if path.stat().st_size == 0:
+            if not shared or path.stat().st_size == 0:  # nobody would go on with one of another process
                 path.unlink()
 
 
-def _copy(source: Path, item: Wanted, part: Path, count: _Count) -> str | None:
+def _locked(path: Path, handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return still_there(path, handle)  # else its holder gave it its real name between our two steps
+
+
+def _copy(reader: IO[bytes], item: Wanted, part: Path, count: _Count) -> str | None:
     """Copy a local file; how it is not what it should be, or ``None``."""
-    with source.open("rb") as reader, part.open("wb") as writer:
+    with part.open("wb") as writer:
         while chunk := reader.read(_CHUNK):
             if count.stop.is_set():
                 raise ChannelError("stopped")
@@ -215,9 +241,11 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
 
 def _get_here(path: Path, item: Wanted, part: Path, count: _Count) -> None:
     try:
-        wrong = _copy(path, item, part, count)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        reader = path.open("rb")
+    except OSError as error:
         raise ChannelError(f"{shown(path)}: {why(error)}", hint="copy it from its channel again") from error
+    with reader:
+        wrong = _copy(reader, item, part, count)
     if wrong:
         raise HashError(f"{shown(path)}: {wrong}", hint="copy it from its channel again")
 

@@ -94,12 +94,13 @@ def _locked(path: Path) -> int | None:
                 ) from error
             time.sleep(0.01)
             continue
-        if _still_there(path, handle):
+        if still_there(path, handle):
             return handle
         os.close(handle)  # its holder removed it between our two steps
 
 
-def _still_there(path: Path, handle: int) -> bool:
+def still_there(path: Path, handle: int) -> bool:
+    """Whether an open file still has the name that it was opened by."""
     try:
         now, mine = path.stat(), os.fstat(handle)
     except OSError:
