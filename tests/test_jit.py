@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -382,14 +383,15 @@ def test_activation_is_followed(env: Path, tmp_path: Path) -> None:
             "etc/conda/activate.d/x.fish": "!",
         },
     )
-    (env / "conda-meta/state").write_text('{"env_vars": {"MINE": "1", "bad=": "x", "n": 3}}')
+    kept = {"MINE": "1", "bad=": "x", "n": 3, "CUDA_HOME": "***unset***"}
+    (env / "conda-meta/state").write_text(json.dumps({"env_vars": kept}))
     found, reason = activated(find_prefix(env), {**environ(tmp_path), "SECRET": "x"})
     assert reason is None
     assert found["CXX"] == "conda-g++ -x"
     assert found["CPATH"] == "a\nb"
     assert found["MINE"] == "1"
     assert found["PATH"].startswith(f"{env}/bin:")
-    assert not {"SECRET", "bad=", "n", "SHLVL"} & set(found)
+    assert not {"SECRET", "bad=", "n", "SHLVL", "CUDA_HOME"} & set(found)
 
 
 def test_an_environment_that_is_active_is_taken_as_it_is(env: Path, tmp_path: Path) -> None:

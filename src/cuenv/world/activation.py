@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,9 @@ _VARIABLES = frozenset(
     }
 )
 """What a build of an extension asks for; nothing else of this process reaches it."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_UNSET = "***unset***"
+"""What conda keeps of a variable that was taken away."""
 _SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 # The scripts talk on standard output; only what follows the mark is the answer.
 _SOURCE = 'for script; do . "$script" 1>&2; done; printf "\\0cuenv\\0"; command -p env -0'
@@ -51,7 +55,7 @@ def activated(prefix: Prefix, environ: Mapping[str, str]) -> tuple[dict[str, str
         mine[name] = prefix.path
     if prefix.kind != "conda":
         return mine, None
-    mine |= _state(Path(prefix.path))
+    mine |= kept_variables(Path(prefix.path))
     folder = Path(prefix.path) / "etc/conda/activate.d"
     scripts = [str(folder / item) for item in names_in(folder) if item.endswith(".sh") and is_file(folder / item)]
     return _sourced(scripts, mine) if scripts else (mine, None)
@@ -70,20 +74,15 @@ def _without(values: dict[str, str], other: str) -> dict[str, str]:
     return found
 
 
-def _state(prefix: Path) -> dict[str, str]:
-    """What ``conda env config vars set`` keeps for an environment."""
-    path = prefix / "conda-meta/state"
+def kept_variables(prefix: Path) -> dict[str, str]:
+    """The ``variables:`` of an environment's file, as conda keeps them; what is not as conda writes it is left out."""
+    text = read(prefix, "conda-meta/state").text if is_file(prefix / "conda-meta/state") else ""
     try:
-        data = json.loads(read(prefix, "conda-meta/state").text) if is_file(path) else {}
-    except (ValueError, RecursionError):
+        pairs = json.loads(text or "{}")["env_vars"].items()
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
-    values = data.get("env_vars") if isinstance(data, dict) else None
-    pairs = values.items() if isinstance(values, dict) else ()
-    return {
-        str(name): value
-        for name, value in pairs
-        if isinstance(value, str) and name and not {"=", "\0"} & set(name) and "\0" not in value
-    }
+    texts = ((name, value) for name, value in pairs if isinstance(value, str))
+    return {name: value for name, value in texts if _NAME.fullmatch(name) and value != _UNSET and "\0" not in value}
 
 
 def _sourced(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:

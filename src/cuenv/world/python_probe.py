@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 import tempfile
 import time
@@ -18,9 +16,9 @@ from cuenv.formats.probe_answer import read_answer
 from cuenv.installed.prefix import Prefix
 from cuenv.installed.probing import Outcome
 from cuenv.urls import printable
+from cuenv.world.activation import kept_variables
 from cuenv.world.files import is_file, is_folder, why
 from cuenv.world.process import Completed, run, which
-from cuenv.world.system import read
 
 _PROBES = Path(__file__).resolve().parents[1] / "data/probes"
 _NAMES = {
@@ -35,9 +33,6 @@ _ACTIVATE = """for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
 done
 exec "$@"
 """
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
-_UNSET = "***unset***"
-"""What conda writes for a variable that it takes away."""
 
 _CRASH, _THREAD = "Fatal Python error", ("Thread 0x", "Current thread 0x")
 """How Python's faulthandler begins."""
@@ -152,17 +147,7 @@ def _activated(prefix: Prefix) -> dict[str, str]:
     if prefix.kind != "conda":
         return {}
     own = {"CONDA_PREFIX": prefix.path, "CONDA_DEFAULT_ENV": Path(prefix.path).name, "CONDA_SHLVL": "1"}
-    return {**_variables(prefix), **own}
-
-
-def _variables(prefix: Prefix) -> dict[str, str]:
-    """The ``variables:`` of the environment's file, as conda keeps them."""
-    try:
-        pairs = json.loads(read(Path(prefix.path), "conda-meta/state").text or "{}")["env_vars"].items()
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return {}
-    texts = ((name, value) for name, value in pairs if isinstance(value, str))
-    return {name: value for name, value in texts if _NAME.fullmatch(name) and value != _UNSET and "\0" not in value}
+    return {**kept_variables(Path(prefix.path)), **own}
 
 
 def _signal(done: Completed) -> str | None:
