@@ -24,9 +24,10 @@ from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.versions import Capability, version
 from cuenv.world.activation import activated
-from cuenv.world.compile import Toolchain, compile_cuda, private_folder
+from cuenv.world.compile import Toolchain, compile_cuda
 from cuenv.world.host_compilers import ccbin, find_host_compilers, nvcc_host
 from cuenv.world.prefix import find_prefix
+from cuenv.world.scratch import private_folder
 from given import base, machine, package, solution
 from trees import plant, program
 
@@ -476,7 +477,7 @@ def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(env: Path, tmp_path
     program(env / "bin/nvcc", ask)
     assert "it wrote no probe.o" in checked(env, tmp_path).findings[0].message
     program(env / "bin/nvcc", "while :; do :; done")
-    with private_folder() as folder:
+    with private_folder("test") as folder:
         source = folder / "x.cu"
         source.touch()
         slow = compile_cuda(source, folder / "x.o", Toolchain(nvcc=str(env / "bin/nvcc")), seconds=0.2)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cuenv.errors import OutsideError
 from cuenv.jit.workshop import Compiled, gencode, probe_source
 from cuenv.urls import printable
 from cuenv.versions import Capability
-from cuenv.world.files import why
 from cuenv.world.process import run
+from cuenv.world.scratch import private_folder
 
 SECONDS = 180.0
 """How long one call of a compiler may take: heavy headers for many architectures on a slow disk."""
@@ -43,21 +40,6 @@ class Toolchain:
     includes: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A folder that only this user may enter, and that is gone afterwards.
-
-    Raises:
-        OutsideError: there is no room for one.
-    """
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="cuenv-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise OutsideError(f"no temporary folder: {why(error)}", hint="df -h ${TMPDIR:-/tmp}") from error
-    with folder as path:
-        yield Path(path)
 
 
 def compile_cuda(
@@ -136,10 +118,10 @@ def try_out(
         runtime: link with ``-lcudart``, as every extension does.
         seconds: for each call.
     """
-    with private_folder() as folder:
+    with private_folder("build") as folder:
         (folder / "probe.cu").write_text(probe_source(headers, device=True), encoding="utf-8")
         (folder / "probe_host.cpp").write_text(probe_source(plain, device=False), encoding="utf-8")
-        private = _with_temp(tools, folder)
+        private = replace(tools, environ={**tools.environ, "TMPDIR": str(folder)})
         objects = [folder / "probe.o", folder / "probe_host.o"]
         done = [compile_cuda(folder / "probe.cu", objects[0], private, capabilities=capabilities, seconds=seconds)]
         if tools.cxx:
@@ -157,17 +139,6 @@ def _cxx(tools: Toolchain) -> str:
 
 def _includes(tools: Toolchain) -> list[str]:
     return [word for folder in tools.includes for word in ("-isystem", folder)]
-
-
-def _with_temp(tools: Toolchain, folder: Path) -> Toolchain:
-    return Toolchain(
-        nvcc=tools.nvcc,
-        cxx=tools.cxx,
-        ccbin=tools.ccbin,
-        includes=tools.includes,
-        libraries=tools.libraries,
-        environ={**tools.environ, "TMPDIR": str(folder)},
-    )
 
 
 def _call(command: list[str], target: Path, tools: Toolchain, seconds: float) -> Compiled:
@@ -195,10 +166,8 @@ def _tail(text: str) -> tuple[str, ...]:
 def _without(item: Compiled, folder: Path) -> Compiled:
     """The result without the name of a folder that is gone."""
     gone = f"{folder}/"
-    return Compiled(
-        what=item.what,
+    return replace(
+        item,
         command=tuple(word.replace(gone, "") for word in item.command),
-        seconds=item.seconds,
         tail=tuple(line.replace(gone, "") for line in item.tail),
-        reason=item.reason,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from cuenv.urls import credentials, printable, redact
 from cuenv.world.conda_channels import Reach, reach
 from cuenv.world.conda_client import Client
 from cuenv.world.process import Completed, run
+from cuenv.world.scratch import private_folder
 from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
@@ -80,8 +80,8 @@ def solve(
         ChannelError: a channel cannot be read.
         OutsideError: conda-lock or the client failed.
     """
-    with tempfile.TemporaryDirectory(prefix="cuenv-conda-lock-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name).resolve()
+    with private_folder("conda-lock") as folder:
+        scratch = folder.resolve()
         plan = reach(request.channels, _named(request.spec.pins), sources, scratch / "channels")
         _prepare(scratch, request, plan)
         done = _run(scratch, request, client, environ, progress)

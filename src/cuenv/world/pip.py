@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from cuenv.urls import index_url, printable
 from cuenv.world import toml
 from cuenv.world.pip_index import index_variables, shown_indexes
 from cuenv.world.process import Completed, run
+from cuenv.world.scratch import private_folder
 
 _TIMEOUT = 1800.0
 """Seconds for one run: a package may be built to learn what it requires."""
@@ -87,8 +87,7 @@ def _compile(
 ) -> tuple[PipLocked, ...] | PipConflict:
     if progress:
         progress(f"resolving {len(request.requirements)} requirements for pip ({request.platform})")
-    with tempfile.TemporaryDirectory(prefix="cuenv-pip-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name)
+    with private_folder("pip") as scratch:
         target = scratch / "pylock.cuenv.toml"
         _prepare(scratch, request, target)
         links = ",".join(filter(None, (str(scratch / "stubs"), variables.get("UV_FIND_LINKS"))))
@@ -97,7 +96,7 @@ def _compile(
             _TIMEOUT,
             environ,
             more={**variables, "UV_FIND_LINKS": links, **_ALWAYS},
-            folder=name,
+            folder=str(scratch),
             limit=_LOG_LIMIT,
         )
         if done.reason is None:

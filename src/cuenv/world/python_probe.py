@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuenv.errors import OutsideError
 from cuenv.formats.probe_answer import read_answer
 from cuenv.installed.prefix import Prefix
 from cuenv.installed.probing import Outcome
 from cuenv.urls import printable
 from cuenv.world.activation import kept_variables
-from cuenv.world.files import is_file, is_folder, why
+from cuenv.world.files import is_file, is_folder
 from cuenv.world.process import Completed, run, which
+from cuenv.world.scratch import private_folder
 
 _PROBES = Path(__file__).resolve().parents[1] / "data/probes"
 _NAMES = {
@@ -74,11 +73,8 @@ def bench(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[Bench]:
     """
     given = {name: value for name, value in environ.items() if name in _NAMES or name.startswith(_BEGINNINGS)}
     path = f"{prefix.path}/bin:{environ.get('PATH', os.defpath)}"
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="cuenv-run-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise OutsideError(f"cannot make a folder for the probes: {why(error)}", hint="TMPDIR=DIR") from error
-    with folder as scratch:
+    with private_folder("run") as folder:
+        scratch = str(folder)
         private = {
             "TMPDIR": scratch,
             "TORCH_EXTENSIONS_DIR": f"{scratch}/extensions",
