@@ -346,6 +346,34 @@ def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
         index_variables({"HOME": str(tmp_path), "UV_CONFIG_FILE": str(settings)})
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("index = 5", "index: expected a list, got 5"),
+        ("[[index]]\nurl = 5", r"index\[0\]\.url: expected a string, got 5"),
+        ("[[index]]\nname = 'a'", r"index\[0\]\.url: expected a string, got nothing"),
+        ("extra-index-url = 'https://me:hunter2@x/simple'", "extra-index-url: expected a list, got"),
+        ("[pip]\nfind-links = 3", r"pip\.find-links: expected a list, got 3"),
+        ("pip = 'x'", "pip: expected a mapping, got 'x'"),
+        ("no-index = 1", "no-index: expected true or false, got 1"),
+        ("a = " + "[" * 5000, "is no TOML: it is nested too deep"),
+    ],
+)
+def test_a_uv_toml_of_wrong_types_is_bad_input(tmp_path: Path, text: str, words: str) -> None:
+    settings = tmp_path / ".config" / "uv" / "uv.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(text)
+    with pytest.raises(InputError, match=words) as caught:
+        index_variables({"HOME": str(tmp_path)})
+    assert caught.value.message.startswith(str(settings))
+    assert caught.value.hint == "UV_NO_CONFIG=1 leaves it out"
+    assert "hunter2" not in caught.value.message
+    assert index_variables({"HOME": str(tmp_path), "UV_NO_CONFIG": "1", "PIP_CONFIG_FILE": "/dev/null"}) == {}
+    with pytest.raises(InputError, match=words) as caught:
+        index_variables({"HOME": "/nowhere", "UV_CONFIG_FILE": str(settings), "UV_NO_CONFIG": "1"})
+    assert caught.value.hint == "unset UV_CONFIG_FILE"
+
+
 def test_indexes_are_shown_without_credentials() -> None:
     shown = shown_indexes(
         {"UV_INDEX": f"team=https://me:{SECRET}@a.example/simple", "UV_INDEX_URL": f"https://b.example/s?key={SECRET}"}

@@ -107,8 +107,6 @@ def _load(text: str, source: str) -> dict[str, Any]:
 
     try:
         data = loads(text)
-    except RecursionError as error:
-        raise InputError(f"{source}: it is nested too deep", hint=HINT) from error
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
         raise InputError(f"{source}: no valid TOML: {error}", hint=HINT) from error
     return data

@@ -11,9 +11,9 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from cuenv.errors import InputError
+from cuenv.reading import Faults, Reader
 from cuenv.urls import credentials, index_url, origin
 from cuenv.world import toml
 from cuenv.world.authorities import authorities, of_requests
@@ -95,32 +95,36 @@ def _uv_toml(environ: Mapping[str, str]) -> dict[str, str]:
     config = _folders(environ)[1]
     for path in (Path(named),) if named else (config / "uv" / "uv.toml", Path("/etc/uv/uv.toml")):
         if is_file(path):
-            return _uv_settings(path)
+            return _uv_settings(path, "unset UV_CONFIG_FILE" if named else "UV_NO_CONFIG=1 leaves it out")
     return {}
 
 
-def _uv_settings(path: Path) -> dict[str, str]:
+def _uv_settings(path: Path, leave_out: str) -> dict[str, str]:
     try:
         data = toml.loads(read_text(path))
     except ValueError as error:
-        raise InputError(f"{path} is no TOML: {error}", hint="UV_NO_CONFIG=1 leaves it out") from error
-    pip = data.get("pip") if isinstance(data.get("pip"), dict) else {}
-    both: dict[str, Any] = {**data, **(pip or {})}
-    indexes = [item for item in data.get("index") or () if isinstance(item, dict) and item.get("url")]
-    usual = [item for item in indexes if not item.get("default") and not item.get("explicit")]
-    default = next((item for item in indexes if item.get("default")), None)
-    return {
-        "UV_DEFAULT_INDEX": _named(default) if default else "",
-        "UV_INDEX_URL": str(both.get("index-url") or ""),
-        "UV_INDEX": " ".join(map(_named, usual)),
-        "UV_EXTRA_INDEX_URL": " ".join(map(str, both.get("extra-index-url") or ())),
-        "UV_FIND_LINKS": ",".join(map(str, both.get("find-links") or ())),
-        "UV_NO_INDEX": "1" if both.get("no-index") is True else "",
+        raise InputError(f"{path} is no TOML: {error}", hint=leave_out) from error
+    faults = Faults(str(path))
+    top = Reader(data, faults)
+    pip = top.reader("pip") or Reader({}, faults)
+    usual, default = [], ""
+    for index in top.readers("index"):
+        name, url = index.get("name", str), index.text("url")
+        whole = f"{name}={url}" if name else url
+        if index.get("default", bool):
+            default = default or whole
+        elif not index.get("explicit", bool):
+            usual.append(whole)
+    found = {
+        "UV_DEFAULT_INDEX": default,
+        "UV_INDEX_URL": pip.get("index-url", str) or top.get("index-url", str) or "",
+        "UV_INDEX": " ".join(usual),
+        "UV_EXTRA_INDEX_URL": " ".join(pip.texts("extra-index-url") or top.texts("extra-index-url")),
+        "UV_FIND_LINKS": ",".join(pip.texts("find-links") or top.texts("find-links")),
+        "UV_NO_INDEX": "1" if pip.get("no-index", bool, top.get("no-index", bool)) else "",
     }
-
-
-def _named(index: Mapping[str, Any]) -> str:
-    return f"{index['name']}={index['url']}" if index.get("name") else str(index["url"])
+    faults.check(hint=leave_out)
+    return found
 
 
 def _pip_conf(environ: Mapping[str, str]) -> dict[str, str]:

@@ -17,5 +17,8 @@ def loads(text: str) -> dict[str, Any]:
     Raises:
         ValueError: it is no TOML.
     """
-    found: dict[str, Any] = tomllib.loads(text)
+    try:
+        found: dict[str, Any] = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
     return found
