@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -531,3 +533,37 @@ def test_driver_capabilities_are_those_of_a_container(tmp_path: Path) -> None:
     facts = look(plant(tmp_path, {".dockerenv": ""}), asked)
     assert facts.environment.driver_capabilities == "utility"
     assert source_of(facts, "environment.driver_capabilities") == "NVIDIA_DRIVER_CAPABILITIES"
+
+
+HELD = """
+import ctypes, os, time
+libc, me, (ready, told) = ctypes.CDLL(None), os.getpid(), os.pipe()
+libc.prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)  # PR_SET_PTRACER: anybody
+child = os.fork()
+if child == 0:
+    os.setsid()
+    for handle in (0, 1, 2):
+        os.close(handle)
+    os.write(told, b"1" if libc.ptrace(0x4206, me, None, None) == 0 else b"0")  # PTRACE_SEIZE
+    time.sleep(60)
+    os._exit(0)
+print(child, os.read(ready, 1).decode(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_program_that_cannot_even_be_killed_is_given_up(tmp_path: Path) -> None:
+    """As nvidia-smi on a driver that hangs: here a tracer keeps what was killed from its parent."""
+    (tmp_path / "held.py").write_text(HELD)
+    code = (
+        "import sys, time\nfrom cuenv.world.process import run\nbegan = time.monotonic()\n"
+        "done = run([sys.executable, sys.argv[1]], 2)\n"
+        "print(*done.out.split(), time.monotonic() - began, done.reason)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "held.py")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=80).stdout.split(" ", 3)
+    os.kill(int(told[0]), signal.SIGKILL)
+    if told[1] != "1":
+        pytest.skip("no process may trace another here")
+    assert float(told[2]) < 20
+    assert told[3] == "no answer within 2 s\n"

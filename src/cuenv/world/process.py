@@ -20,6 +20,8 @@ LIMIT = 1024 * 1024
 """Bytes of each stream that are kept; a program that writes more is stopped."""
 _TICK = 1.0
 """Seconds between two calls of `run`'s ``tick``."""
+_GRACE = 2.0
+"""Seconds that a program which was killed may take to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +85,10 @@ def run(
         )
     except (OSError, ValueError) as error:
         return Completed(code=None, reason=f"cannot be started: {getattr(error, 'strerror', None) or error}")
-    with process:
+    try:
         return _collect(process, float("inf") if timeout is None else timeout, limit, tick)
+    finally:
+        _let_go(process)
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:
@@ -113,6 +117,17 @@ def _collect(
     late = reason == "late"
     reason = f"no answer within {timeout:g} s" if late else reason
     return Completed(code=code, out=_text(out, limit), err=_text(err, limit), reason=reason, late=late)
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """Close its streams and see its end; one that hangs in the kernel, as with a driver that hangs, has none."""
+    import subprocess  # noqa: PLC0415 - loaded by run
+
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
 
 
 def _drain(
