@@ -16,6 +16,7 @@ from cuenv.flows.prefix_checking import PrefixChecked, check_prefix
 from cuenv.lockfile import PipLocked, Solution
 from cuenv.report import Finding
 from cuenv.world.prefix import find_prefix
+from cuenv.world.sites import outside_sites
 from given import base
 from prefixes import SITE, dist, installed, lock_file, package, put, standard, torch_files, venv, wheel_file
 
@@ -185,6 +186,21 @@ def test_a_venv_reads_its_base_only_when_told(tmp_path: Path) -> None:
     for shared, expected in (("false", []), ("true", [("CU208", "info", "torch")])):
         (env / "pyvenv.cfg").write_text(f"home = {root}/bin\ninclude-system-site-packages = {shared}\n")
         assert codes(checked(env)) == expected
+
+
+def test_a_python_without_the_gil_has_its_packages_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    prefix, home = tmp_path / "env", tmp_path / "home"
+    for site in (prefix / "lib/python3.13t/site-packages", home / ".local/lib/python3.13t/site-packages"):
+        (site / "torch-2.7.1.dist-info").mkdir(parents=True)
+        (site / "torch-2.7.1.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.7.1\n")
+    (prefix / "bin").mkdir()
+    (prefix / "bin/python3.13t").touch()
+    (prefix / "bin/python3").symlink_to("python3.13t")
+    found = find_prefix(prefix)
+    assert (found.kind, found.python) == ("python", "3.13")
+    assert [wheel.name for wheel in found.wheels] == ["torch"]
+    (outside,) = outside_sites(found, {"HOME": str(home)})
+    assert (outside.via, outside.path) == ("user site", str(home / ".local/lib/python3.13t/site-packages"))
 
 
 def test_the_cpu_twin_of_conda(tmp_path: Path) -> None:

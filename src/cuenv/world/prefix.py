@@ -36,12 +36,14 @@ def find_prefix(path: Path) -> Prefix:
         raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
     real = Path(os.path.realpath(path))
     kind = _kind(real)
-    python = _python(real)
+    library = _library(real)
+    found = _PYTHON.fullmatch(library or "")
+    python = found[1] if found else None
     if kind is None or (kind == "python" and python is None):
         raise InputError(
             f"{shown(path)} is no environment: it holds neither conda-meta, nor pyvenv.cfg, nor a Python", hint=_HINT
         )
-    folders = tuple(_site_packages(real, python)) if python else ()
+    folders = tuple(_site_packages(real, library)) if library else ()
     records = read_conda_records(real) if kind == "conda" else _NOTHING
     wheels = [_owned(wheel, records.dists) for folder in folders for wheel in wheels_in(Path(folder))]
     there = {wheel.info for wheel in wheels}
@@ -65,18 +67,18 @@ def _kind(prefix: Path) -> Kind | None:
     return "python"
 
 
-def _python(prefix: Path) -> str | None:
-    """The release that ``bin/python3`` leads to, else the only one that has a folder of packages."""
-    names = [match[1] for name in names_in(prefix / "lib") if (match := _PYTHON.fullmatch(name))]
-    real = _PYTHON.fullmatch(Path(os.path.realpath(prefix / "bin/python3")).name)
-    if real and real[1] in names:
-        return real[1]
+def _library(prefix: Path) -> str | None:
+    """The name of the folder of the Python that ``bin/python3`` leads to, else of the only one: ``python3.13t``."""
+    names = [name for name in names_in(prefix / "lib") if _PYTHON.fullmatch(name)]
+    real = Path(os.path.realpath(prefix / "bin/python3")).name
+    if real in names:
+        return real
     return names[0] if len(names) == 1 else None
 
 
-def _site_packages(prefix: Path, python: str) -> Iterator[str]:
+def _site_packages(prefix: Path, library: str) -> Iterator[str]:
     for lib in ("lib", "lib64"):
-        folder = prefix / lib / f"python{python}" / "site-packages"
+        folder = prefix / lib / library / "site-packages"
         if is_folder(folder) and not (lib == "lib64" and os.path.realpath(prefix / "lib64") == str(prefix / "lib")):
             yield str(folder)
 

@@ -32,7 +32,9 @@ def outside_sites(prefix: Prefix, environ: Mapping[str, str]) -> tuple[Site, ...
         return ()
     own = {os.path.realpath(folder) for folder in prefix.site_packages}
     found: dict[str, Site] = {}
-    for folder, via, first in _folders(prefix, prefix.python, environ):
+    # The user's site has the folder's name as well: python3.13t for a Python without the GIL.
+    library = Path(prefix.site_packages[0]).parent.name if prefix.site_packages else f"python{prefix.python}"
+    for folder, via, first in _folders(prefix, library, environ):
         real = os.path.realpath(folder)
         if real not in own and real not in found and is_folder(folder):
             wheels = tuple(wheels_in(folder))
@@ -47,7 +49,7 @@ def torch_in(folder: Path) -> str | None:
     return told[0] if told else None
 
 
-def _folders(prefix: Prefix, python: str, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, bool]]:
+def _folders(prefix: Prefix, library: str, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, bool]]:
     for text in environ.get("PYTHONPATH", "").split(os.pathsep)[:_MOST]:
         if text.startswith("/"):
             yield Path(text), "PYTHONPATH", True
@@ -55,12 +57,12 @@ def _folders(prefix: Prefix, python: str, environ: Mapping[str, str]) -> Iterato
     shared = settings.get("include-system-site-packages", "").lower() == "true"
     base = environ.get("PYTHONUSERBASE") or (f"{environ['HOME']}/.local" if environ.get("HOME") else "")
     if base and not environ.get("PYTHONNOUSERSITE") and (prefix.kind != "venv" or shared):
-        yield Path(base) / "lib" / f"python{python}" / "site-packages", "user site", True
+        yield Path(base) / "lib" / library / "site-packages", "user site", True
     home = settings.get("home", "")
     if shared and home.startswith("/"):
         root = Path(home).parent
-        yield root / "lib" / f"python{python}" / "site-packages", "base of the venv", False
-        yield root / "local/lib" / f"python{python}" / "dist-packages", "base of the venv", False
+        yield root / "lib" / library / "site-packages", "base of the venv", False
+        yield root / "local/lib" / library / "dist-packages", "base of the venv", False
         yield root / "lib/python3/dist-packages", "base of the venv", False
 
 
