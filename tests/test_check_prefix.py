@@ -278,6 +278,10 @@ def test_pipes_and_links_among_the_distributions_do_not_block(env: Path) -> None
     for name in ("INSTALLER", "direct_url.json", "RECORD"):
         os.mkfifo(folder / name)
     (folder / "METADATA").write_text("Name: evil\n")
+    nvidia = site / "nvidia_evil-1.0.dist-info"
+    nvidia.mkdir()
+    os.mkfifo(nvidia / "RECORD")
+    (nvidia / "METADATA").write_text("Name: nvidia-evil\n")
     (site / "loop").symlink_to("loop")
     (site / "torch" / "lib").mkdir()
     os.mkfifo(site / "torch" / "lib" / "libcudart.so.12")

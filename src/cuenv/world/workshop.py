@@ -12,13 +12,14 @@ from pathlib import Path
 
 from cuenv.errors import InputError
 from cuenv.formats import host_config_h
-from cuenv.installed.prefix import Prefix
+from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.jit.workshop import BuildFolder, CompilerBounds, Nvcc, Workshop, library_of
 from cuenv.versions import Capability, version
 from cuenv.world.files import is_file, is_folder, names_in, read_text
 from cuenv.world.host_compilers import find_host_compilers
 from cuenv.world.process import run, which
 from cuenv.world.toolkits import parse_nvcc, toolkit_root
+from cuenv.world.wheel_files import files_of
 
 _SECONDS = 20.0
 _LARGEST = 8 * 1024 * 1024
@@ -68,25 +69,15 @@ def torch_includes(prefix: Prefix) -> tuple[str, ...]:
 
 def built_libraries(prefix: Prefix, names: Iterable[str]) -> frozenset[str]:
     """Those of the named distributions whose files include compiled modules."""
-    wanted, found = set(names), set()
-    for wheel in prefix.wheels:
-        if wheel.name in wanted and any(map(_holds_module, _records(Path(wheel.folder), wheel.name, wheel.version))):
-            found.add(wheel.name)
-    return frozenset(found)
+    wanted = set(names)
+    return frozenset(wheel.name for wheel in prefix.wheels if wheel.name in wanted and _holds_module(wheel))
 
 
-def _records(site: Path, name: str, release: str) -> Iterator[Path]:
-    for folder in names_in(site):
-        stem = folder.removesuffix(f"-{release}.dist-info")
-        if stem != folder and re.sub(r"[-_.]+", "-", stem).lower() == name:
-            yield site / folder / "RECORD"
+def _holds_module(wheel: Wheel) -> bool:
+    return any(name.endswith(".so") for name in files_of(wheel))
 
 
-def _holds_module(record: Path) -> bool:
-    return any(line.partition(",")[0].endswith(".so") for line in _text(record).splitlines())
-
-
-def _text(path: str | Path) -> str:
+def _text(path: str) -> str:
     """The text of a file; empty for one that is missing, unreadable, huge, or a pipe that nobody writes to."""
     if not is_file(path):
         return ""
