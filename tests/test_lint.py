@@ -91,13 +91,48 @@ def test_the_recipe_is_mended_and_its_comments_and_order_stay(tmp_path: Path) ->
 
 def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
     assert found(tmp_path, RECIPE) == {
+        "CU101": (3, 11),
         "CU301": (3, 42),
         "CU303": (17, 6),
+        "CU104": (7, 5),
         "CU305": (9, 5),
         "CU302": (9, 21),
+        "CU503": (11, 9),
+        "CU504": (11, 9),
+        "CU502": (12, 9),
+        "CU310": (15, 25),
         "CU304": (16, 14),
+        "CU311": (18, 3),
     }
     assert found(tmp_path, MENDED)["CU311"] == (17, 3)
+
+
+@pytest.mark.parametrize("number", ["python: 3.10", "{python: 3.10}", 'python: ">=3.9"', "python:"])
+def test_a_number_hides_no_other_finding(tmp_path: Path, number: str) -> None:
+    others = ("cudatoolkit-dev=12.1", "pytorch=2.3.1", "cuda-version=11.2")
+    good, bad = (linted(tmp_path, env(entry, *others)) for entry in ("python=3.10", number))
+    codes = [[(item.finding.code, place(bad.text, item.at)) for item in bad.lints if item.finding.code != "CU303"]]
+    codes += [[(item.finding.code, place(good.text, item.at)) for item in good.lints]]
+    assert codes[0] == codes[1]
+    assert {"CU104", "CU110"} <= {code for code, _ in codes[0]}
+    assert bad.mended == linted(tmp_path, env(bad.mended.splitlines()[2][4:], *others)).mended
+
+
+def test_a_number_hides_no_fault_of_the_file(tmp_path: Path) -> None:
+    result = linted(tmp_path, env("python: 3.10", "[numpy]"))
+    assert [item.finding.code for item in result.lints] == ["CU300", "CU303"]
+    assert "dependencies[1]" in result.lints[0].finding.message
+
+
+def test_what_a_law_says_of_a_number_stands_at_it(tmp_path: Path) -> None:
+    text = env("numpy", "pytorch: 2.7", "cuda-version=12.9")
+    result = linted(tmp_path, text)
+    assert {item.finding.code: place(text, item.at) for item in result.lints} == {"CU303": (4, 5), "CU104": (4, 5)}
+    assert "  - pytorch=2.7.*=cuda*\n" in result.mended
+
+
+def test_an_empty_pip_part_is_no_number(tmp_path: Path) -> None:
+    assert linted(tmp_path, env("numpy", "pip", "pip:")).lints == ()
 
 
 def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path) -> None:
@@ -116,6 +151,11 @@ def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path)
         (env("python: 3.1"), "CU303", env("python=3.1")),
         (env("python: 3.10", "pip"), "CU303", env("python=3.10", "pip")),
         (env("{python: 3.10, numpy: 1.2}"), "CU303", None),
+        (env("{python: 3.10}", "pip"), "CU303", env("python=3.10", "pip")),
+        (env('python: ">=3.9,<4"'), "CU303", env('"python>=3.9,<4"')),
+        (env("python:"), "CU303", env("python")),
+        (env("pip: 24.0"), "CU303", env("pip=24.0")),
+        (env('python: "3.9 # x"'), "CU303", None),
         (env("numpy", tail="variables: {A: 1.20}"), "CU303", env("numpy", tail='variables: {A: "1.20"}')),
         (env("numpy=1.26=py312*"), "CU305", env("numpy=1.26.*=py312*")),
         (env("'numpy=1.26=py312*'"), "CU305", env('"numpy=1.26.*=py312*"')),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cuenv.errors import InputError, UsageError
 from cuenv.knowledge import Knowledge
-from cuenv.lint import KINDS, Lint, Machine, in_order, mended
+from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended
 from cuenv.report import Finding
 from cuenv.world.files import is_file, names_in, read_text, write_atomically
 
@@ -144,29 +144,26 @@ def _unreadable(error: InputError, text: str) -> Lint:
     line = re.search(r"line (\d+)", error.message)
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     at = starts[min(int(line[1]), len(starts)) - 1] if line else 0
-    return Lint(
-        finding=Finding(code="CU300", severity="error", subject="file", message=error.message, fix=error.hint), at=at
-    )
+    fix = None if (error.hint or "").startswith("cuenv lint ") else error.hint  # that is what is being done
+    return Lint(finding=Finding(code="CU300", severity="error", subject="file", message=error.message, fix=fix), at=at)
 
 
 def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.formats import environment_yml  # noqa: PLC0415 - each kind loads its own reader
     from cuenv.formats.yaml_marks import marked  # noqa: PLC0415 - as above
     from cuenv.lint.environment_file import environment_lints  # noqa: PLC0415 - as above
+    from cuenv.lint.yaml_numbers import number_lints  # noqa: PLC0415 - as above
 
     tree = marked(text, source)
     if tree is None or tree.kind != "map":
         environment_yml.parse(text, source)  # says what is wrong
         return
+    spec = None
     try:
-        spec, _ = environment_yml.parse(text, source)
+        # `python: 3.10` has a rule of its own: what it means is read, so that it hides no other finding.
+        spec, _ = environment_yml.parse(edited(text, number_lints(tree)), source)
     except InputError as error:
-        found = tuple(environment_lints(text, tree, None, knowledge, machine))
-        # What a rule already names and mends is not said again as a fault of the whole file.
-        if not any(lint.edits and lint.finding.severity == "error" for lint in found):
-            yield _unreadable(error, text)
-        yield from found
-        return
+        yield _unreadable(error, text)
     yield from environment_lints(text, tree, spec, knowledge, machine)
 
 

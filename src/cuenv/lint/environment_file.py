@@ -13,29 +13,32 @@ from cuenv.laws import spec_findings
 from cuenv.lint import Edit, Lint, Machine, lines_at
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
 from cuenv.lint.tree import Node
+from cuenv.lint.yaml_numbers import is_mapping, number_lints
+from cuenv.lint.yaml_writing import WRITE, written
 from cuenv.report import Finding, Severity
 from cuenv.specs import parse_spec
 from cuenv.urls import short_channel
 
-_WRITE = "write "
-"""A fix that begins so is the text that stands for the entry which the finding is about."""
 _SELECTOR = re.compile(r"#[^\n\[]*(\[(?P<what>(?:not )?[a-z0-9]+)\])")
 _LINUX = ("linux", "linux64", "unix", "x86_64")
-_FLOAT = re.compile(r"[0-9]+\.[0-9]+")
 _SHORT = re.compile(r"[0-9]+(\.[0-9]+)?")
-_PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
 _COMMA_BEFORE = re.compile(r",[ \t]*\Z")
 _COMMA_BEHIND = re.compile(r"[ \t]*,[ \t]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One requirement: where it stands, and its name; ``pin`` of a conda package."""
+    """One requirement: where it stands, and its name; ``pin`` of a conda package.
+
+    Attributes:
+        mapping: it is written ``name: version``; what mends that comes first.
+    """
 
     node: Node
     name: str
     pip: bool = False
     pin: Pin | None = None
+    mapping: bool = False
 
 
 def environment_lints(
@@ -46,12 +49,12 @@ def environment_lints(
     Args:
         text: the file.
         tree: its values with their places.
-        spec: what it says; ``None`` when it cannot be read as an environment file.
+        spec: what it says, with each ``name: version`` as what it means; ``None`` when it cannot be read.
         knowledge: the tables.
         machine: what it is for.
     """
     entries = tuple(_entries(tree))
-    yield from _numbers(tree)
+    yield from number_lints(tree)
     yield from _nodefaults(text, tree)
     yield from _selectors(text)
     yield from _fuzzy(entries)
@@ -81,7 +84,9 @@ def _entries(tree: Node) -> Iterator[_Entry]:
                 continue
             yield _Entry(node=item, name=pin.name, pin=pin)
         for key, value in item.entries:
-            if key.text == "pip":
+            if is_mapping(key, value):
+                yield _Entry(node=key, name=key.text.lower(), mapping=True)
+            elif key.text == "pip":
                 for requirement in value.items:
                     found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement.text)
                     if found:
@@ -89,15 +94,8 @@ def _entries(tree: Node) -> Iterator[_Entry]:
                         yield _Entry(node=requirement, name=name, pip=True)
 
 
-def _written(text: str, node: Node) -> str:
-    """A text as a YAML scalar in the style of the one that it replaces."""
-    if node.kind == "plain" and _PLAIN.fullmatch(text) and ": " not in text:
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _replace(node: Node, new: str) -> tuple[Edit, ...]:
-    return (Edit(start=node.start, end=node.end, text=_written(new, node)),)
+    return (Edit(start=node.start, end=node.end, text=written(new, plain=node.kind == "plain")),)
 
 
 def _drop(text: str, node: Node, siblings: int) -> tuple[Edit, ...]:
@@ -132,10 +130,12 @@ def _laws(
         if entry is None:
             node = tree.get("channels" if finding.subject == "channels" else "dependencies") or tree
             yield Lint(finding=finding, at=node.start)
+        elif entry.mapping:
+            yield Lint(finding=finding, at=entry.node.start)
         elif finding.code == "CU502":
             yield Lint(finding=finding, at=entry.node.start, edits=_drop(text, entry.node, len(pip)))
-        elif finding.fix and finding.fix.startswith(_WRITE) and finding.subject == entry.name:
-            edits = _replace(entry.node, finding.fix.removeprefix(_WRITE))
+        elif finding.fix and finding.fix.startswith(WRITE) and finding.subject == entry.name:
+            edits = _replace(entry.node, finding.fix.removeprefix(WRITE))
             yield Lint(finding=finding, at=entry.node.start, edits=edits)
         else:
             yield Lint(finding=finding, at=entry.node.start)
@@ -146,45 +146,6 @@ def _meant(entry: _Entry, finding: Finding) -> bool:
     if finding.code == "CU503":
         return entry.node.text.strip() in finding.message
     return entry.pip == (finding.code == "CU502") or finding.code.startswith("CU5")
-
-
-def _numbers(tree: Node) -> Iterator[Lint]:
-    """``python: 3.10`` is the number 3.1 to YAML, and a mapping to conda."""
-    dependencies = tree.get("dependencies")
-    for item in dependencies.items if dependencies else ():
-        for key, value in item.entries:
-            if value.scalar and not key.text.startswith("sel("):
-                read = f", and YAML reads {value.text} as {float(value.text)}" if _is_float(value) else ""
-                entry = f"{key.text}={value.text}"
-                yield Lint(
-                    finding=_finding(
-                        "CU303",
-                        "error",
-                        key.text,
-                        f"'{key.text}: {value.text}' is a mapping and no requirement{read}",
-                        f"{_WRITE}{entry}",
-                    ),
-                    at=key.start,
-                    edits=(Edit(start=item.start, end=value.end, text=entry),) if len(item.entries) == 1 else (),
-                )
-    variables = tree.get("variables")
-    for key, value in variables.entries if variables else ():
-        if _is_float(value):
-            yield Lint(
-                finding=_finding(
-                    "CU303",
-                    "warning",
-                    key.text,
-                    f"{key.text}: {value.text} is a number to YAML, {float(value.text)}: other clients drop its zeros",
-                    f'{_WRITE}"{value.text}"',
-                ),
-                at=value.start,
-                edits=(Edit(start=value.start, end=value.end, text=f'"{value.text}"'),),
-            )
-
-
-def _is_float(node: Node) -> bool:
-    return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
 
 
 def _nodefaults(text: str, tree: Node) -> Iterator[Lint]:
@@ -220,7 +181,7 @@ def _selectors(text: str) -> Iterator[Lint]:
                     what,
                     f"[{what}] in a comment is a selector to conda-lock, which drops the line on other platforms; "
                     "every other client keeps it",
-                    f"{_WRITE}({what})" if what in _LINUX else f"keep {what} in a file of its own",
+                    f"{WRITE}({what})" if what in _LINUX else f"keep {what} in a file of its own",
                 ),
                 at=offset + found.start(),
                 edits=(edit,) if what in _LINUX else (),
@@ -241,7 +202,7 @@ def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
                     "warning",
                     pin.name,
                     f"{entry.node.text}: {pin.version} beside a build string is a prefix to some, exact to others",
-                    f"{_WRITE}{better}",
+                    f"{WRITE}{better}",
                 ),
                 at=entry.node.start,
                 edits=_replace(entry.node, better),
