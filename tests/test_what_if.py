@@ -75,6 +75,28 @@ def test_nothing_lies_between_a_decision_and_itself() -> None:
     assert (answer.appear, answer.vanish) == ((), ())
 
 
+def test_a_bound_on_a_layer_comes_and_goes_with_the_gpu_that_needs_it(tmp_path: Path) -> None:
+    """The torch build stays: only the file says that cuDNN may be newer."""
+    found = asked("v100-rtx5090-575", remove=("7.0",)).answer
+    cap = ("libcudnn<9.11", None, ("from 9.11 on it no longer serves 7.0",))
+    assert [(item.before, item.after, item.why) for item in found.bounds] == [cap]
+    assert asked("rtx4090-535", add=("7.0",)).answer.bounds[0].after == "libcudnn<9.11"
+    gone = ("what-if", "--host", "v100-rtx5090-575", "--remove-gpu", "7.0")
+    says = "\nbound   libcudnn<9.11 falls away: from 9.11 on it no longer serves 7.0\n"
+    assert says in run(*gone, folder=tmp_path).stdout
+    told = json.loads(run(*gone, "--json", folder=tmp_path).stdout)["bounds"]
+    assert told == [{"before": cap[0], "after": None, "why": list(cap[2])}]
+
+
+def test_what_the_choice_says_is_no_bound_and_a_compiler_that_moves_is_one() -> None:
+    bounds = asked("v100-rtx5090-575", driver="580", remove=("7.0",)).answer.bounds
+    assert {(item.before, item.after) for item in bounds} == {
+        ("libcudnn<9.11", None),
+        ("gxx_linux-64=14.*", "gxx_linux-64=15.*"),
+    }
+    assert asked("rtx4090-535", driver="545.23.06").answer.bounds == ()
+
+
 def test_a_gpu_goes_by_its_name_or_its_capability() -> None:
     for text in ("RTX 5090", "12.0"):
         after = asked("v100-rtx5090-575", remove=(text,)).after.decision.case.facts

@@ -18,7 +18,7 @@ from cuenv.versions import Wish, target_for
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
 
-_DECIDED = {
+DECIDED = {
     "pytorch": "--pytorch",
     "python": "--python",
     "cuda-version": "--cuda",
@@ -66,8 +66,8 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
 
     asked: dict[str, Pin] = {}
     for pin in map(parse_spec, case.wish.packages):
-        if pin.name in _DECIDED and (pin.version or pin.build):
-            raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {_DECIDED[pin.name]} VERSION")
+        if pin.name in DECIDED and (pin.version or pin.build):
+            raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {DECIDED[pin.name]} VERSION")
         asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.extensions.demands import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 

@@ -7,11 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cuenv.candidates import Candidate
+from cuenv.compose import DECIDED
 from cuenv.decision import Decision
+from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.facts import Driver, Evidence, Gpu, HostFacts
 from cuenv.gpu_names import find_gpu
 from cuenv.knowledge import Knowledge
 from cuenv.pools import pool
+
+_LAYERS = ("cudnn", "nccl")
+"""Roles whose package has several names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +44,34 @@ class Group:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A version that the environment file asks for only before, or only after.
+
+    Attributes:
+        before, after: as ``libcudnn<9.11``; ``None`` where the file asks for no version of it.
+        why: the reasons of the pin that holds a version, the later where both do.
+    """
+
+    before: str | None
+    after: str | None
+    why: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """Two decisions and what lies between them.
 
     Attributes:
         appear, vanish: candidates that fit only after, or only before; the best first.
+        bounds: what moves in the environment file beside the choice itself.
     """
 
     before: Decision
     after: Decision
     appear: tuple[Group, ...]
     vanish: tuple[Group, ...]
+    bounds: tuple[Bound, ...] = ()
 
 
 def changed(facts: HostFacts, change: Change, knowledge: Knowledge) -> HostFacts:
@@ -117,6 +138,31 @@ def difference(before: Decision, after: Decision) -> WhatIf:
         appear=_groups(item for name, item in has.items() if name not in had),
         vanish=_groups(item for name, item in had.items() if name not in has),
     )
+
+
+def bounds(before: EnvironmentSpec, after: EnvironmentSpec) -> tuple[Bound, ...]:
+    """The versions that move between two environments, apart from those that are the choice itself.
+
+    A layer is one thing under any package name; of the rest, what only one of them asks for is not compared.
+    """
+    had, has = ({_slot(pin): pin for pin in spec.pins if pin.name not in DECIDED} for spec in (before, after))
+    found = []
+    for slot in dict.fromkeys([*had, *has]):
+        old, new = had.get(slot), has.get(slot)
+        if slot not in _LAYERS and not (old and new):
+            continue
+        if (old.version if old else "") != (new.version if new else ""):
+            reasons = next(pin.why for pin in (new, old) if pin and pin.version)
+            found.append(Bound(_told(old), _told(new), reasons))
+    return tuple(found)
+
+
+def _slot(pin: Pin) -> str:
+    return pin.role if pin.role in _LAYERS else pin.name
+
+
+def _told(pin: Pin | None) -> str | None:
+    return Pin(name=pin.name, version=pin.version).yaml_text() if pin and pin.version else None
 
 
 def key(candidate: Candidate) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuenv.errors import UsageError
 from cuenv.facts import Driver, Gpu
@@ -10,7 +10,7 @@ from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.resolving import Resolution, resolve
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
-from cuenv.what_if import Change, WhatIf, changed, difference
+from cuenv.what_if import Change, WhatIf, bounds, changed, difference
 
 _BRANCH_DIGITS = 4
 """A driver of at most so many digits and no dot is a branch."""
@@ -59,7 +59,10 @@ def what_if(host: HostOptions, options: ChangeOptions, wish: Profile, knowledge:
     except ValueError as error:
         raise UsageError(f"--remove-gpu: {error}", hint="cuenv inspect") from error
     before, after = resolve(facts, wish, knowledge), resolve(then, wish, knowledge)
-    return Asked(answer=difference(before.decision, after.decision), before=before, after=after)
+    answer = difference(before.decision, after.decision)
+    if before.spec and after.spec:
+        answer = replace(answer, bounds=bounds(before.spec, after.spec))
+    return Asked(answer=answer, before=before, after=after)
 
 
 def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from cuenv.explain import chosen_line, minimum_text, served_lines
 from cuenv.formats.decision_json import decision_plain
 from cuenv.host_text import host_line
-from cuenv.what_if import Group, WhatIf
+from cuenv.what_if import Bound, Group, WhatIf
 
 _SHOWN = 8
 
@@ -21,6 +21,7 @@ def plain(answer: WhatIf) -> dict[str, Any]:
         "after": {"host": host_line(answer.after.case.facts), "decision": decision_plain(answer.after)},
         "appear": [_group(item) for item in answer.appear],
         "vanish": [_group(item) for item in answer.vanish],
+        "bounds": [{"before": item.before, "after": item.after, "why": list(item.why)} for item in answer.bounds],
     }
 
 
@@ -43,7 +44,18 @@ def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
         found.append("same    every candidate that fits before fits after, and no other")
     found += _listed("new", answer.appear, verbose=verbose)
     found += _listed("gone", answer.vanish, verbose=verbose)
+    found += [f"bound   {_moved(item)}" for item in answer.bounds]
     return found
+
+
+def _moved(bound: Bound) -> str:
+    """What becomes of a bound, and why there is or was one."""
+    why = "; ".join(bound.why)
+    if bound.before is None:
+        return f"{bound.after} is new: {why}"
+    if bound.after is None:
+        return f"{bound.before} falls away: {why}"
+    return f"{bound.before} becomes {bound.after}: {why}"
 
 
 def _listed(word: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
