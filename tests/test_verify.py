@@ -13,7 +13,7 @@ from cuenv.facts import Driver, FoundToolkit, HostFacts
 from cuenv.installed.packages import installed_findings
 from cuenv.judge import drift_findings
 from cuenv.lock_laws import lock_findings
-from cuenv.lockfile import LockedPackage, PipLocked
+from cuenv.lockfile import WHEEL, LockedPackage, PipLocked
 from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool
 from cuenv.report import Finding, report
@@ -27,6 +27,7 @@ from given import (
     decided,
     drivers,
     machine,
+    options,
     package,
     shipped,
     solution,
@@ -331,7 +332,16 @@ def test_a_bound_on_cudnn_is_proposed_only_where_the_torch_build_admits_it() -> 
     newer = swapped(newer, package("pytorch", "2.12.1", "cuda130_mkl_py312_h1_300"))
     finding = only(on(machine("7.0", driver="580.65.06"), *newer), "CU405")
     assert "9.23.1.3" in finding.message
-    assert finding.fix == "cuenv resolve --prove -o environment.new.yml"
+    assert finding.fix == "cuenv resolve --gpu 7.0 --driver 580.65.06 --glibc 2.35 --prove -o environment.new.yml"
+    assert decided(options("7.0", driver="580.65.06")).chosen, "what the fix asks for can be had"
+
+
+def test_no_bound_on_cudnn_is_proposed_for_a_torch_from_pip() -> None:
+    """Its wheel asks for one cuDNN exactly, and no dependency of conda changes that."""
+    torch = package("pytorch", "2.9.1", "cuda128", channel=WHEEL)
+    found = on(machine("7.0", driver="575.57.08"), torch, package("libcudnn", "9.13.1.26", channel=WHEEL))
+    again = "cuenv resolve --gpu 7.0 --driver 575.57.08 --glibc 2.35 --prove -o environment.new.yml"
+    assert only(found, "CU405").fix == again
 
 
 def test_the_cudnn_of_either_name_is_judged() -> None:

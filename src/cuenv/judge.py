@@ -22,7 +22,7 @@ from cuenv.report import Finding
 from cuenv.rules import Case
 from cuenv.rules.wishes import wish as wished
 from cuenv.urls import short_channel
-from cuenv.verify import as_findings, build_cuda, candidate_of, evidence_of, unknown_build
+from cuenv.verify import as_findings, build_cuda, candidate_of, choose_anew, evidence_of, unknown_build
 from cuenv.versions import Wish, parse_wish, version
 
 _NUMBERS = re.compile(r"\d+\.\d+")
@@ -129,7 +129,7 @@ def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Findi
         severity="error" if known else "warning",
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}" + ("" if known else covered),
-        fix="cuenv resolve --prove -o environment.new.yml" if known else None,
+        fix=choose_anew(facts) if known else None,
     )
 
 

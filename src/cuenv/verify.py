@@ -6,6 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from packaging.version import Version
@@ -13,8 +14,9 @@ from packaging.version import Version
 from cuenv.candidates import Candidate
 from cuenv.environment import NVCC
 from cuenv.facts import HostFacts
+from cuenv.host_text import host_options
 from cuenv.knowledge import Knowledge
-from cuenv.lockfile import LockedPackage, Solution
+from cuenv.lockfile import WHEEL, LockedPackage, Solution
 from cuenv.profile import Profile
 from cuenv.report import Finding, Severity
 from cuenv.rows import Requirement, TorchBuild
@@ -40,7 +42,6 @@ _CODES = {
 }
 """Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
 
-_CHOOSE_ANEW = "cuenv resolve --prove -o environment.new.yml"
 _SHOWN = 3
 _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
@@ -177,7 +178,7 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
                 subject="glibc",
                 message=f"glibc {libc.version} of {machine.label} is below {floor}: what is locked of "
                 f"{', '.join(lacking[:_SHOWN])}{more} needs a later one",
-                fix=_CHOOSE_ANEW,
+                fix=choose_anew(facts),
             )
 
 
@@ -214,17 +215,28 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Case) -> str | None:
     if verdict.outcome != "reject":
         return None
     if verdict.remedy:
-        return f"install {verdict.remedy.text}" if verdict.remedy.driver else f"cuenv resolve {verdict.remedy.option}"
+        return (
+            f"install {verdict.remedy.text}" if verdict.remedy.driver else _resolve(case.facts, verdict.remedy.option)
+        )
     if verdict.rule == "cudnn":
-        return _narrowed(candidate, case) or _CHOOSE_ANEW
-    return _CHOOSE_ANEW if verdict.rule in _CHOSEN else None
+        return _narrowed(candidate, case) or choose_anew(case.facts)
+    return choose_anew(case.facts) if verdict.rule in _CHOSEN else None
+
+
+def choose_anew(facts: HostFacts) -> str:
+    """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
+    return _resolve(facts, "--prove", "-o", "environment.new.yml")
+
+
+def _resolve(facts: HostFacts, *options: str | None) -> str:
+    return shlex.join(["cuenv", "resolve", *host_options(facts), *filter(None, options)])
 
 
 def _narrowed(candidate: Candidate, case: Case) -> str | None:
     """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
     asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
-    if candidate.build.cuda is None or not case.facts.capabilities:
-        return None
+    if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEEL:
+        return None  # a torch from pip asks for one cuDNN exactly
     found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
     return f"add to dependencies: {asked.package}<{found.below}" if found.answer == "below" else None
 

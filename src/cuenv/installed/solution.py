@@ -1,6 +1,6 @@
 """An installed environment as the solution that a lock would hold, so that one law judges both.
 
-What pip brought stands under the name that conda's package has; ``wheel`` is its channel, and no table knows that
+What pip brought stands under the name that conda's package has; `WHEEL` is its channel, and no table knows that
 channel's builds: what they hold for a GPU is read from their files, not from rows.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cuenv.installed.cuda_files import CudaFiles, CudaLibrary, family
 from cuenv.installed.prefix import Prefix
-from cuenv.lockfile import LockedPackage, Solution
+from cuenv.lockfile import WHEEL, LockedPackage, Solution
 
 _LIBRARIES = {"cudnn": "libcudnn", "nccl": "nccl"}
 _CUDNN = ("libcudnn", "cudnn")
@@ -62,5 +62,5 @@ def _of_wheel(library: CudaLibrary) -> bool:
 
 def _by_pip(name: str, number: str, build: str, platform: str) -> LockedPackage:
     return LockedPackage(
-        name=name, version=number, build=build, subdir=platform, channel="wheel", url="", md5=None, sha256=None
+        name=name, version=number, build=build, subdir=platform, channel=WHEEL, url="", md5=None, sha256=None
     )
