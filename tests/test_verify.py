@@ -282,7 +282,7 @@ OLD_FORGE = (
     package("nccl", "2.23.4.1", depends=("__glibc >=2.17,<3.0.a0",)),
 )
 CUDNN = package("libcudnn", "9.10.2.21", depends=("__glibc >=2.28,<3.0.a0",))
-WHEEL = PipLocked(
+TRITON = PipLocked(
     name="triton", version="1", url="https://h/triton-1-cp312-cp312-manylinux_2_28_x86_64.whl", sha256="0"
 )
 
@@ -295,7 +295,7 @@ def test_what_is_locked_may_need_a_later_c_library_than_the_tables_say() -> None
     assert found.severity == "error"
     assert found.message == "glibc 2.17 of box is below 2.28: what is locked of libcudnn needs a later one"
     assert "CU407" not in codes(on(new, *OLD_FORGE, CUDNN))
-    by_pip = replace(solution(*OLD_FORGE), pip=(WHEEL,))
+    by_pip = replace(solution(*OLD_FORGE), pip=(TRITON,))
     assert "triton" in only(list(host_findings(by_pip, old, base())), "CU407").message
     both = pool([replace(old, label="a"), replace(new, label="b")])
     assert "of a is below" in only(on(both, *OLD_FORGE, CUDNN), "CU407").message
