@@ -267,12 +267,8 @@ def test_scripts_of_others_stay(conda: Path, tmp_path: Path) -> None:
 def test_the_active_environment_is_the_one_that_path_asks_first(conda: Path, tmp_path: Path) -> None:
     base = tmp_path / "base"
     (base / "conda-meta").mkdir(parents=True)
-    both = {
-        "CONDA_PREFIX": str(base),
-        "VIRTUAL_ENV": str(conda),
-        "PATH": f"{conda}/bin:{base}/bin:{os.environ['PATH']}",
-    }
-    done = run("hook", "--remove", "--json", folder=tmp_path, **both)
+    path = f"{conda}/bin:{base}/bin:{os.environ['PATH']}"
+    done = run("hook", "--remove", "--json", folder=tmp_path, CONDA_PREFIX=str(base), VIRTUAL_ENV=str(conda), PATH=path)
     assert json.loads(done.stdout)["prefix"] == str(conda)
     assert run("hook", "--remove", folder=tmp_path).returncode == ExitCode.USAGE
 
