@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import inside as run
 from cuenv.checks import Checked, judged
 from cuenv.errors import ExitCode
+from cuenv.facts import HostFacts
 from cuenv.formats import report_github, report_markdown
 from cuenv.report import Finding, report
+from cuenv.world.probe import probe
 from cuenv.world.redact import Private, scrub_report
 from prefixes import make_buildable
 
@@ -71,6 +75,19 @@ def test_a_lock_and_an_environment_are_two_reports(demo: Path) -> None:
     law = {(item["code"], item["subject"]) for item in data["findings"]}
     assert law == {(item["code"], item["subject"]) for item in data["environment"]["findings"]}
     assert ("CU401", "driver-floor") in law
+
+
+def test_two_reports_look_at_the_machine_once(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(environ: Mapping[str, str], **more: Any) -> HostFacts:
+        asked.append(environ["HOME"])
+        return probe(environ, **more)
+
+    monkeypatch.setattr("cuenv.world.probe.probe", counted)
+    done = run("check", "conda-lock.yml", "-p", "env", folder=demo)
+    assert done.stdout.count("env: conda environment, ") == 1, done.stderr
+    assert asked == [str(demo)]
 
 
 def test_an_environment_by_its_name(demo: Path) -> None:

@@ -654,7 +654,7 @@ def test_why_this_machine_shows_no_gpu_is_told_and_decides_nothing(
         driver=Driver(kernel_module="535.129.03"),
         environment=Surroundings(container="docker", device_nodes=()),
     )
-    monkeypatch.setattr("cuenv.flows.checking.host_facts", lambda *_: hidden)
+    monkeypatch.setattr("cuenv.flows.checking.checked_host", lambda *_: hidden)
     checked = looked(folder, options())
     assert checked.report.errors == ()
     told = {item.code: item for item in checked.report.findings if item.severity == "info"}

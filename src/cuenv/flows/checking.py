@@ -12,7 +12,7 @@ from cuenv.coverage import LayerCoverage, coverage
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts, with_disk
+from cuenv.flows.hosts import HostOptions, checked_host
 from cuenv.flows.lock_files import (
     LOCK_NAME,
     environment_files,
@@ -45,20 +45,30 @@ class Checked:
     layers: tuple[LayerCoverage, ...] = ()
 
 
-def check(path: Path, options: HostOptions, knowledge: Knowledge, wish: Profile | None = None) -> Checked:
+def check(
+    path: Path,
+    options: HostOptions,
+    knowledge: Knowledge,
+    wish: Profile | None = None,
+    facts: HostFacts | None = None,
+) -> Checked:
     """Check a lock: its file, or the folder that it lies in.
 
-    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for. ``wish``
-    is the profile whose memory and disk the machine should have.
+    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
+
+    Args:
+        path: the lock.
+        options: the host.
+        knowledge: the tables.
+        wish: the profile whose memory and disk the machine should have.
+        facts: the host of the options, where it was asked already.
 
     Raises:
         InputError: the lock cannot be read.
     """
     path = lock_there(path)
     lock = read_lock(path)
-    facts = host_facts(options, knowledge)
-    if wish and not options.given:
-        facts = with_disk(facts, wish)
+    facts = facts or checked_host(options, knowledge, wish)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
         recorded = recorded_host(lock, facts, knowledge)

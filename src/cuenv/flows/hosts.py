@@ -94,6 +94,17 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
     return apply_overrides(facts, environ)
 
 
+def checked_host(options: HostOptions, knowledge: Knowledge, wish: Profile | None) -> HostFacts:
+    """The host that something is checked for: of a profile the memory and disk count, and none of its GPUs.
+
+    Raises:
+        UsageError: an option names nothing that exists.
+        InputError: a recorded host cannot be read.
+    """
+    facts = host_facts(options, knowledge)
+    return with_disk(facts, wish) if wish and not options.given else facts
+
+
 def with_disk(facts: HostFacts, wish: Profile) -> HostFacts:
     """This machine with what is free in the working folder, where a profile asks for it."""
     if not wish.disk_gb or facts.resources.disk_mib is not None:

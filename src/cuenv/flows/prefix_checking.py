@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.checks import Check
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts, with_disk
+from cuenv.flows.hosts import HostOptions, checked_host
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.flows.prefix_checks import CHECKS, NO_LOCK, Subject
 from cuenv.host_text import host_line
@@ -39,6 +39,7 @@ def check_prefix(
     lock: Path | None = None,
     named: bool = True,
     wish: Profile | None = None,
+    facts: HostFacts | None = None,
 ) -> PrefixChecked:
     """Check an environment for a host, without running anything of it but its compilers.
 
@@ -49,15 +50,14 @@ def check_prefix(
         lock: the lock that it was made from.
         named: whether the user said so; else it is only at hand, and the environment may be another's.
         wish: the profile whose memory and disk the machine should have.
+        facts: the host of the options, where it was asked already.
 
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
     prefix = find_prefix(path)
     made_from = read_lock(lock) if lock else None
-    facts = host_facts(options, knowledge)
-    if wish and not options.given:
-        facts = with_disk(facts, wish)
+    facts = facts or checked_host(options, knowledge, wish)
     other = None if named or made_from is None else _of_another(prefix, made_from, facts)
     if other:
         made_from = None
