@@ -18,7 +18,7 @@ from commands import run
 from cuenv.errors import ExitCode
 from cuenv.flows.lock_files import read_lock
 from cuenv.flows.lock_products import hook_command
-from cuenv.formats import hook_sh
+from cuenv.formats import hook_fish, hook_sh
 from cuenv.jit.hook import VARIABLES, Hook, arch_list
 from cuenv.lockfile import Lock, LockedPackage
 from cuenv.versions import Capability
@@ -32,8 +32,22 @@ SHELLS = {
     "zsh": ("zsh", "-f"),
     "mksh": ("mksh",),
     "busybox": ("busybox", "sh"),
+    "fish": ("fish", "--no-config"),
 }
-SHELLS_OWN = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "HOME", "LOGNAME"}
+SHELLS_OWN = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "HOME", "LOGNAME", "USER"}
+STRICTLY = """\
+set -eu
+while [ "$#" -gt 0 ]; do CONDA_PREFIX="$1"; . "$2"; shift 2; done
+unset CONDA_PREFIX
+set > /dev/null
+exec env -0
+"""
+FISHY = """\
+while count $argv > /dev/null; set CONDA_PREFIX $argv[1]; source $argv[2]; set -e argv[1..2]; end
+set -e CONDA_PREFIX
+set > /dev/null
+exec env -0
+"""
 HERE = [name for name, words in SHELLS.items() if shutil.which(words[0])]
 FULL = Hook(
     home="",
@@ -49,6 +63,8 @@ class Shell:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.words, self.folder = SHELLS[name], folder
+        self.text = hook_fish if name == "fish" else hook_sh
+        self.rest = (FISHY,) if name == "fish" else (STRICTLY, "shell")
         self.files = 0
 
     def file(self, text: str) -> str:
@@ -58,19 +74,17 @@ class Shell:
         return str(path)
 
     def activate(self, prefix: str, hook: Hook = FULL) -> tuple[str, ...]:
-        return (prefix, self.file(hook_sh.activate(hook)))
+        return (prefix, self.file(self.text.activate(hook)))
 
     def deactivate(self, prefix: str) -> tuple[str, ...]:
-        return (prefix, self.file(hook_sh.deactivate()))
+        return (prefix, self.file(self.text.deactivate()))
 
     def run(self, *steps: tuple[str, ...], environ: dict[str, str] | None = None) -> dict[str, str]:
         """Source each file with its CONDA_PREFIX, strictly, and return every variable that there is then."""
-        script = ["set -eu", 'while [ "$#" -gt 0 ]; do CONDA_PREFIX="$1"; . "$2"; shift 2; done']
-        script += ["unset CONDA_PREFIX", "set > /dev/null", "exec env -0"]
         words = [word for step in steps for word in step]
         done = subprocess.run(
-            [*self.words, "-c", "\n".join(script), "shell", *words],
-            env={"PATH": os.environ["PATH"], **(environ or {})},
+            [*self.words, "-c", *self.rest, *words],
+            env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **(environ or {})},
             capture_output=True,
             text=True,
             timeout=20,
@@ -87,7 +101,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     return Shell(request.param, tmp_path)
 
 
-@pytest.fixture(params=[name for name in HERE if name in ("dash", "bash", "zsh")])
+@pytest.fixture(params=[name for name in HERE if name in ("dash", "bash", "zsh", "fish")])
 def some_shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     return Shell(request.param, tmp_path)
 
@@ -152,7 +166,8 @@ def test_a_level_that_is_none_is_taken_for_none(some_shell: Shell, depth: str) -
 
 def test_a_hook_that_was_rewritten_meanwhile_touches_only_what_was_kept(shell: Shell) -> None:
     """The script of an older release kept fewer variables than the one that restores knows."""
-    older = hook_sh.activate(FULL).replace(" CPATH ", " ")
+    fewer = " ".join(name for name in VARIABLES if name != "CPATH")
+    older = shell.text.activate(FULL).replace(" ".join(VARIABLES), fewer)
     found = shell.run(("/env", shell.file(older)), shell.deactivate("/env"), environ={"CPATH": "/mine"})
     assert found["CPATH"].endswith(":/mine")
     assert set(found) == {"CPATH"}
@@ -174,8 +189,21 @@ def test_whatever_is_activated_comes_off_in_turn(
     assert shell.run(*walk, environ={"CPATH": old}) == {"CPATH": old}
 
 
+def test_what_another_shell_activated_comes_off_in_fish_and_the_other_way_round(tmp_path: Path) -> None:
+    if not shutil.which("fish"):
+        pytest.skip("fish is not installed")
+    old = {"CPATH": "/a::/b\n", "CUDA_HOME": ""}
+    sh, fish = Shell("sh", tmp_path / "sh"), Shell("fish", tmp_path / "fish")
+    sh.folder.mkdir()
+    fish.folder.mkdir()
+    for one, other in ((sh, fish), (fish, sh)):
+        on = one.run(one.activate("/one"), one.activate("/t w\no"), environ=old)
+        assert other.run(other.activate("/t w\no"), environ=on) == on
+        assert other.run(other.deactivate("/t w\no"), other.deactivate("/one"), environ=on) == old
+
+
 def test_the_lines_for_a_venv_are_what_a_shell_evaluates(shell: Shell) -> None:
-    text = hook_sh.exports(Hook(home="lib/nvidia", includes=("a", "b"), arch_list="9.0"), "/it's $HOME")
+    text = shell.text.exports(Hook(home="lib/nvidia", includes=("a", "b"), arch_list="9.0"), "/it's $HOME")
     found = shell.run(("", shell.file(text)), environ={"CPATH": "/mine"})
     assert found == {
         "CUDA_HOME": "/it's $HOME/lib/nvidia",
@@ -280,7 +308,11 @@ def test_what_is_printed_is_what_is_written(conda: Path, tmp_path: Path) -> None
     on, off = scripts(conda)
     assert shown.stdout == told["activate"] == on.read_text()
     assert told["deactivate"] == off.read_text()
-    assert told["written"] == [str(off), str(on)]
+    fishy = [path.with_suffix(".fish") for path in (off, on)]
+    assert [told["fish"][what] for what in ("deactivate", "activate")] == [path.read_text() for path in fishy]
+    assert told["written"] == [str(off), str(on), *map(str, fishy)]
+    words = ("hook", "--prefix", conda, "--print", "--shell", "fish", *GPUS)
+    assert run(*words, folder=tmp_path).stdout == fishy[1].read_text()
     assert told["sets"] == list(VARIABLES)
 
 

@@ -190,7 +190,7 @@ def test_a_venv_of_wheels_is_led_by_its_lines(tmp_path: Path) -> None:
     nowhere = {"PATH": str(tools_alone(tmp_path))}
     found = codes(checked(prefix, tmp_path, **nowhere))
     assert f"{site}/nvidia/cu13/bin/nvcc" in found["CU257"]  # whatever of CUDA this machine has of its own
-    lines = make_hook(prefix, HostOptions(gpus=("9.0",), environ={}), base()).activate
+    lines = make_hook(prefix, HostOptions(gpus=("9.0",), environ={}), base()).scripts["sh"].activate
     script = program(tmp_path / "lines.sh", f"{lines}exec env -0")
     done = subprocess.run([script], env=nowhere, capture_output=True, text=True, check=True)
     led = dict(item.split("=", 1) for item in done.stdout.split("\0") if item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cuenv.errors import ExitCode, UsageError
 @click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
 @click.option("--remove", is_flag=True, help="Take the hook away again.")
 @click.option("--print", "show", is_flag=True, help="Only show what would be sourced.")
+@click.option("--shell", type=click.Choice(["sh", "fish"]), default="sh", help="With --print: for which shell (sh).")
 @host_options
 @click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
 @talk_options
@@ -27,8 +29,8 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
 
     conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is one script in
     etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST (for the GPUs of
-    this machine, of --gpu or --host, or of the lock), and its twin that restores what was. A venv sources no scripts:
-    evaluate what --print shows. Without --prefix and --name: the environment that is active.
+    this machine, of --gpu or --host, or of the lock), its twin that restores what was, and both again for fish. A venv
+    sources no scripts: evaluate what --print shows. Without --prefix and --name: the environment that is active.
 
     \b
     Examples:
@@ -36,6 +38,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
       cuenv hook --prefix $CONDA_PREFIX --gpu A100 --gpu 'RTX 4090'
       cuenv hook --prefix $CONDA_PREFIX --remove
       eval "$(cuenv hook --prefix .venv --print)"
+      cuenv hook --prefix .venv --print --shell fish | source
     """
     from cuenv.flows.hooking import install_hook, make_hook, take_away  # noqa: PLC0415 - not needed for --help
 
@@ -53,12 +56,13 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
     made = make_hook(path, host_from(values), knowledge_from(values), lock=values["lock"])
     written = () if values["show"] else install_hook(made)
     if values["as_json"]:
-        texts = {"activate": made.activate, "deactivate": made.deactivate}
-        emit_json(_plain(path, written=written, sets=made.hook.sets, notes=made.notes, **texts))
+        texts = {ending: asdict(both) for ending, both in made.scripts.items()}
+        told = {"sets": made.hook.sets, "notes": made.notes, **texts["sh"], "fish": texts["fish"]}
+        emit_json(_plain(path, written=written, **told))
         return ExitCode.OK
     say([f"note    {note}" for note in made.notes], quiet=quiet)
     if values["show"]:
-        emit(made.activate)
+        emit(made.scripts[values["shell"]].activate)
         return ExitCode.OK
     say([f"wrote   {file}" for file in written] or ["hook    is as it should be; nothing was written"], quiet=quiet)
     if written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,30 +11,29 @@ from cuenv.errors import InputError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import read_lock, recorded_host
-from cuenv.formats import hook_sh
+from cuenv.formats import hook_fish, hook_sh
 from cuenv.installed.prefix import Prefix
 from cuenv.jit.hook import Hook, arch_list
 from cuenv.jit.laws import targets_of
 from cuenv.knowledge import Knowledge
 from cuenv.world.files import is_folder, names_in
-from cuenv.world.hooks import remove_hook, write_hook
+from cuenv.world.hooks import Scripts, remove_hook, write_hook
 from cuenv.world.prefix import find_prefix
 from cuenv.world.workshop import nvcc_at, nvccs_in, target_folders
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hooked:
-    """What a hook of an environment sets, as text for its shell, and what had to be left out.
+    """What a hook of an environment sets, as text for shells, and what had to be left out.
 
     Attributes:
-        activate: the script for conda, or lines to evaluate for an environment that sources none.
-        deactivate: the script that restores; empty for such an environment.
+        scripts: by the ending of their files, ``sh`` and ``fish``: what conda sources; for an environment that sources
+            nothing, lines to evaluate, and no script that restores.
     """
 
     prefix: Prefix
     hook: Hook
-    activate: str
-    deactivate: str
+    scripts: Mapping[str, Scripts]
     notes: tuple[str, ...] = ()
 
 
@@ -71,11 +71,16 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
         libraries=tuple(folder for place in places for folder in _libraries(prefix.path, place)),
         arch_list=archs,
     )
-    if prefix.kind == "conda":
-        return Hooked(
-            prefix=prefix, hook=hook, activate=hook_sh.activate(hook), deactivate=hook_sh.deactivate(), notes=notes
-        )
-    return Hooked(prefix=prefix, hook=hook, activate=hook_sh.exports(hook, prefix.path), deactivate="", notes=notes)
+    scripts = {
+        "sh": Scripts(hook_sh.activate(hook), hook_sh.deactivate()),
+        "fish": Scripts(hook_fish.activate(hook), hook_fish.deactivate()),
+    }
+    if prefix.kind != "conda":
+        scripts = {
+            "sh": Scripts(hook_sh.exports(hook, prefix.path), ""),
+            "fish": Scripts(hook_fish.exports(hook, prefix.path), ""),
+        }
+    return Hooked(prefix=prefix, hook=hook, scripts=scripts, notes=notes)
 
 
 def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> HostFacts:
@@ -119,7 +124,7 @@ def install_hook(made: Hooked) -> tuple[Path, ...]:
             f"{made.prefix.path} is a {made.prefix.kind} environment, which sources no scripts when it is activated",
             hint=f'eval "$(cuenv hook --prefix {shlex.quote(made.prefix.path)} --print)"',
         )
-    return write_hook(Path(made.prefix.path), made.activate, made.deactivate, hook_sh.OWN)
+    return write_hook(Path(made.prefix.path), made.scripts, hook_sh.OWN)
 
 
 def take_away(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

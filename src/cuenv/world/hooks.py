@@ -1,4 +1,4 @@
-"""The two files of a hook in an environment: written together, taken away together, and nobody else's touched."""
+"""The files of a hook in an environment: written together, taken away together, and nobody else's touched."""
 
 from __future__ import annotations
 
@@ -6,25 +6,37 @@ import contextlib
 import errno
 import os
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.errors import InputError, OutsideError
 from cuenv.world.files import is_file, look, shown, why, write_atomically
 
+ENDINGS = ("sh", "fish")
+"""Of the scripts: a shell sources those of its own ending."""
 
-def hook_files(prefix: Path) -> tuple[Path, Path]:
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """What a shell sources: the script that sets, and the one that restores."""
+
+    activate: str
+    deactivate: str
+
+
+def hook_files(prefix: Path, ending: str) -> tuple[Path, Path]:
     """Where the scripts lie: conda sources by name, and ``~cuda-nvcc`` comes before ``~cuenv``."""
     folder = prefix / "etc/conda"
-    return folder / "activate.d/~cuenv_activate.sh", folder / "deactivate.d/~cuenv_deactivate.sh"
+    return folder / f"activate.d/~cuenv_activate.{ending}", folder / f"deactivate.d/~cuenv_deactivate.{ending}"
 
 
-def write_hook(prefix: Path, activate: str, deactivate: str, own: str) -> tuple[Path, ...]:
-    """Write both files, the one that restores first; those that are as they should be stay.
+def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[Path, ...]:
+    """Write the files, of each shell the one that restores first; those that are as they should be stay.
 
     Args:
         prefix: the environment.
-        activate: the text of the script that sets.
-        deactivate: the text of the script that restores.
+        scripts: the texts, by the ending of their files.
         own: how a file of ours begins; any other is not replaced.
 
     Returns:
@@ -34,8 +46,10 @@ def write_hook(prefix: Path, activate: str, deactivate: str, own: str) -> tuple[
         InputError: a file of that name is somebody else's.
         OutsideError: one cannot be written.
     """
-    on, off = hook_files(prefix)
-    texts = {off: deactivate, on: activate}
+    texts: dict[Path, str] = {}
+    for ending, both in scripts.items():
+        on, off = hook_files(prefix, ending)
+        texts |= {off: both.deactivate, on: both.activate}
     have = {path: _text(path) for path in texts}
     for path, text in have.items():
         if path.is_symlink() or (text is not None and not text.startswith(own)):
@@ -65,7 +79,7 @@ def remove_hook(prefix: Path, own: str) -> tuple[tuple[Path, ...], tuple[Path, .
         OutsideError: one cannot be removed.
     """
     removed, kept = [], []
-    for path in hook_files(prefix):
+    for path in (file for ending in ENDINGS for file in hook_files(prefix, ending)):
         if not os.path.lexists(path):
             continue
         text = None if path.is_symlink() else _text(path)
