@@ -26,7 +26,15 @@ from cuenv.formats.host_json import to_plain
 from cuenv.versions import Capability, version
 from cuenv.world.probe import probe
 names = {"Tesla V100-SXM2-32GB": Capability(7, 0)}
-facts = probe(os.environ, Path(sys.argv[1]), level_of=lambda text: version("12.2"), name_to_capability=names.get)
+names["GeForce RTX 4090"] = Capability(8, 9)
+devices = {"0x268410de": "GeForce RTX 4090"}
+facts = probe(
+    os.environ,
+    Path(sys.argv[1]),
+    level_of=lambda text: version("12.2"),
+    name_to_capability=names.get,
+    device_to_name=devices.get,
+)
 log = Path(os.environ["FAKE_NVML"] + ".shutdown")
 shutdowns = len(log.read_text()) if log.exists() else 0  # before py-rattler, which has its own
 from rattler.virtual_package import VirtualPackage
@@ -195,6 +203,23 @@ def test_a_capability_call_that_fails_falls_back_to_the_name(ask: Any, code: int
 def test_a_gpu_of_unknown_name_stays_in_the_set_without_a_capability(ask: Any) -> None:
     answer = ask("driver 535.129.03\ncuda 12020\ncount 1\ngpu 0 8.9|24564|Graphics Device\ncapability_error 0 3\n")
     assert [(gpu.name, gpu.capability) for gpu in answer.facts.gpus] == [("Graphics Device", None)]
+
+
+@pytest.mark.parametrize("trouble", ["", "capability_error 0 3\n", "name_error 0 15\n"])
+def test_a_name_that_says_nothing_gives_way_to_that_of_the_pci_id(ask: Any, trouble: str) -> None:
+    told = "driver 535.129.03\ncuda 12020\ncount 1\ngpu 0 8.9|24564|NVIDIA Graphics Device\npci 0 2684\n"
+    facts = ask(told + trouble).facts
+    assert [(gpu.name, str(gpu.capability)) for gpu in facts.gpus] == [("GeForce RTX 4090", "8.9")]
+    (said,) = [item for item in facts.evidence if item.fact == "gpus[0].name"]
+    assert said.source == "table of PCI ids"
+    assert said.text.startswith("device 0x268410de is GeForce RTX 4090")
+    assert ("'NVIDIA Graphics Device'" in said.text) == ("name_error" not in trouble)
+
+
+@pytest.mark.parametrize(("name", "pci"), [("12.0|24564|Graphics Device", "2684"), ("8.9|24564|Graphics Device", "1")])
+def test_a_pci_id_of_another_capability_or_of_no_product_names_nothing(ask: Any, name: str, pci: str) -> None:
+    facts = ask(f"driver 575.57.08\ncuda 12090\ncount 1\ngpu 0 {name}\npci 0 {pci}\n").facts
+    assert [gpu.name for gpu in facts.gpus] == ["Graphics Device"]
 
 
 def test_name_and_memory_may_fail_alone(ask: Any) -> None:

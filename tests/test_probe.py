@@ -446,12 +446,26 @@ def test_an_idle_gpu_has_the_name_of_its_pci_id(tmp_path: Path) -> None:
     device = "sys/bus/pci/devices/0000:01:00.0"
     files = {f"{device}/vendor": "0x10de\n", f"{device}/class": "0x030200\n", f"{device}/device": "0x2330\n"}
     root = plant(tmp_path, files)
-    facts = probe({}, root, device_to_name={"0x2330": "H100 (9.0)"}.get, outside=outside(never))
+    names, levels = {"0x2330": "H100"}, {"H100": Capability(9, 0)}
+    facts = probe({}, root, device_to_name=names.get, name_to_capability=levels.get, outside=outside(never))
     (gap,) = [gap for gap in facts.gaps if gap.fact == "gpus"]
     assert gap.reason == "GPU seen on the PCI bus: H100 (9.0), but no NVIDIA driver is loaded: it is bound to none"
     plant(root, {f"{device}/driver": "-> ../../../../bus/pci/drivers/nvidia"})
     (gap,) = [gap for gap in look(root, outside=outside(never)).gaps if gap.fact == "gpus"]
     assert gap.reason == "GPU seen on the PCI bus (device '0x2330'), but its driver cannot be reached from here"
+
+
+def test_a_gpu_without_a_model_has_the_name_of_its_pci_id(tmp_path: Path) -> None:
+    files = {
+        "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\n",
+        "proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t Unknown\nIRQ:   \t\t 1\n",
+        "sys/bus/pci/devices/0000:01:00.0/device": "0x2330\n",
+    }
+    names, levels = {"0x2330": "H100"}, {"H100": Capability(9, 0)}
+    root = plant(tmp_path, files)
+    facts = probe({}, root, device_to_name=names.get, name_to_capability=levels.get, outside=outside(silent))
+    assert [(gpu.name, str(gpu.capability)) for gpu in facts.gpus] == [("H100", "9.0")]
+    assert source_of(facts, "gpus[0].name") == "table of PCI ids"
 
 
 def measured(root: Path, **more: str) -> HostFacts:

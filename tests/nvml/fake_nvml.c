@@ -4,7 +4,7 @@
  * "count_error 999", "gpu <index> <capability>|<MiB>|<name>", "handle_error <index> 4", "name_error <index> 15",
  * "capability_error <index> 3", "memory_error <index> 3", "ecc <index> 1 0" (now, pending; without the line: not
  * supported), "ecc_error <index> 15", "mig <index> 1 1", "mig_error <index> 4", "mig_places <index> 7",
- * "mig_instance <index * 10 + place> <MiB>|<name>", "mig_instance_error <index * 10 + place> 4". Every nvmlShutdown appends a byte to <file>.shutdown.
+ * "pci <index> 2684" (the device id), "mig_instance <index * 10 + place> <MiB>|<name>", "mig_instance_error <index * 10 + place> 4". Every nvmlShutdown appends a byte to <file>.shutdown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +111,16 @@ int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {
     unsigned long long mib;
     char name[200];
     return device("capability_error", handle, major, minor, &mib, name);
+}
+
+typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char address[32]; } pci_t;
+
+int nvmlDeviceGetPciInfo_v3(void *handle, pci_t *out) {
+    char value[512];
+    memset(out, 0, sizeof *out);
+    if (!read_line("pci", (int)(size_t)handle - 1, value, sizeof value)) return 3;
+    out->id = (unsigned)strtoul(value, NULL, 16) << 16 | 0x10de;
+    return 0;
 }
 
 int nvmlDeviceGetMemoryInfo(void *handle, memory_t *out) {

@@ -85,10 +85,10 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
         return _capability(name, knowledge)
 
     def device(number: str) -> str | None:
-        from cuenv.gpu_names import by_pci  # noqa: PLC0415 - only for a GPU without a driver
+        from cuenv.gpu_names import by_pci  # noqa: PLC0415 - only for a GPU that no driver names
 
         row = by_pci(number, knowledge.gpus)
-        return f"{row.name} ({row.capability})" if row else None
+        return row.name if row else None
 
     facts = probe(environ, deep=deep, name_to_capability=capability, device_to_name=device, level_of=knowledge.cuda_of)
     return apply_overrides(facts, environ)

@@ -16,7 +16,7 @@ from cuenv.facts import Driver, Evidence, Gap, Gpu
 from cuenv.host_state import Mig, MigInstance, Switch
 from cuenv.reading import describe
 from cuenv.versions import Capability, check_driver
-from cuenv.world.sighting import Sighting, level
+from cuenv.world.sighting import Sighting, level, nameless
 
 T = TypeVar("T")
 
@@ -66,6 +66,7 @@ class _Questions:
         self.nvml = nvml
         self.evidence: list[Evidence] = []
         self.gaps: list[Gap] = []
+        self.devices: dict[int, str] = {}
 
     def all(self) -> Sighting:
         try:
@@ -82,7 +83,8 @@ class _Questions:
         finally:
             with contextlib.suppress(self.nvml.NVMLError):
                 self.nvml.nvmlShutdown()
-        return Sighting(driver=driver, gpus=gpus, evidence=tuple(self.evidence), gaps=tuple(self.gaps))
+        evidence, gaps = tuple(self.evidence), tuple(self.gaps)
+        return Sighting(driver=driver, gpus=gpus, devices=self.devices, evidence=evidence, gaps=gaps)
 
     def ask(self, fact: str, call: str, *arguments: object, read: Callable[[Any], T], absent: str = "") -> T | None:
         """The answer of one call as ``read`` understands it (ValueError when not), else ``None`` and a gap.
@@ -115,9 +117,13 @@ class _Questions:
         except self.nvml.NVMLError as error:
             self.gaps.append(Gap(fact, "nvml:nvmlDeviceGetHandleByIndex", _reason(error)))
             return None if error.value == NO_PERMISSION else Gpu(index=index, name="", capability=None)
+        name = self.ask(f"{fact}.name", "nvmlDeviceGetName", handle, read=str) or ""
+        if nameless(name):
+            device = self.ask(f"{fact}.device", "nvmlDeviceGetPciInfo", handle, read=_read_device)
+            self.devices |= {index: device} if device else {}
         return Gpu(
             index=index,
-            name=self.ask(f"{fact}.name", "nvmlDeviceGetName", handle, read=str) or "",
+            name=name,
             capability=self.ask(
                 f"{fact}.capability", "nvmlDeviceGetCudaComputeCapability", handle, read=_read_capability
             ),
@@ -150,6 +156,10 @@ class _Questions:
 
 def _read_capability(answer: tuple[int, int]) -> Capability:
     return Capability.parse(f"{answer[0]}.{answer[1]}")
+
+
+def _read_device(answer: Any) -> str:
+    return f"0x{int(answer.pciDeviceId):08x}"
 
 
 def _read_memory(answer: Any) -> int:

@@ -13,7 +13,7 @@ from cuenv.facts import THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Su
 from cuenv.versions import Capability
 from cuenv.world import libraries, process, resources, system
 from cuenv.world.process import Completed
-from cuenv.world.sighting import Sighting, merge, name_capabilities
+from cuenv.world.sighting import Sighting, merge, name_capabilities, name_devices
 
 Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]
 SLASH = Path("/")
@@ -61,7 +61,8 @@ def probe(
         root: below it lie ``/proc``, ``/sys``, ``/etc``, ``/usr``.
         level_of: the CUDA release that a driver speaks, by the knowledge base, for a driver that could not be asked.
         name_to_capability: the capability of a GPU by its name, for a source that does not tell it.
-        device_to_name: what a PCI device id is, for a GPU that no driver tells.
+        device_to_name: the product with a PCI device id, for a GPU that no driver tells, or only by a name that says
+            nothing.
         deep: also look for all toolkits, the compilers and the torch that is there, which starts programs, and for
             free disk; without it only for the nvcc on PATH.
         outside: what else is asked.
@@ -71,7 +72,11 @@ def probe(
     """
     ask = outside or Outside()
     facts = surroundings(root, ask)
-    seen = name_capabilities(_driver(environ, root, ask, level_of, device_to_name), name_to_capability)
+    found = _driver(environ, root, ask, level_of)
+    if found.driver is None and not found.gpus:
+        idle = system.idle_devices(root, device_to_name, name_to_capability)
+        found = replace(found, gaps=(*found.gaps, *idle))
+    seen = name_capabilities(name_devices(found, device_to_name, name_to_capability), name_to_capability)
     around, noted = _around(environ, root, facts.kernel)
     measured = _measured(root, ask, deep=deep)
     facts = replace(
@@ -117,7 +122,6 @@ def _driver(
     root: Path,
     ask: Outside,
     level_of: Callable[[str], Version | None],
-    device_to_name: Callable[[str], str | None],
 ) -> Sighting:
     """Driver and GPUs: NVML, then nvidia-smi, then the kernel's side."""
     kernel_side = system.see(root)
@@ -132,7 +136,7 @@ def _driver(
         seen.append(smi.see(environ, root, ask.run))
     found = merge((*seen, kernel_side))
     if found.driver is None and not found.gpus:
-        return replace(found, gaps=(*found.gaps, *system.idle_devices(root, device_to_name)))
+        return found
     return _completed(found, libraries.library_version(environ, root), level_of)
 
 

@@ -6,8 +6,8 @@ its evidence. The gaps of the earlier ones stay: they say why a later one was be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
@@ -24,10 +24,12 @@ class Sighting:
     Attributes:
         driver: what it knows of the driver; ``None`` when nothing.
         gpus: the GPUs it counts, perhaps none; ``None`` when it cannot count them.
+        devices: PCI device ids, by index, of GPUs whose name says nothing.
     """
 
     driver: Driver | None = None
     gpus: tuple[Gpu, ...] | None = None
+    devices: Mapping[int, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -42,6 +44,7 @@ def merge(sightings: Iterable[Sighting]) -> Sighting:
     """One answer from several sources: each fact from the first that has it, with the evidence of that one."""
     driver = Driver()
     gpus: tuple[Gpu, ...] | None = None
+    devices: Mapping[int, str] = {}
     evidence: list[Evidence] = []
     gaps: list[Gap] = []
     for seen in sightings:
@@ -51,11 +54,11 @@ def merge(sightings: Iterable[Sighting]) -> Sighting:
                 driver = replace(driver, **{name: value})
                 evidence.extend(item for item in seen.evidence if item.fact == f"driver.{name}")
         if gpus is None and seen.gpus is not None:
-            gpus = seen.gpus
+            gpus, devices = seen.gpus, seen.devices
             evidence.extend(item for item in seen.evidence if item.fact.startswith("gpus"))
         gaps.extend(seen.gaps)
     known = None if driver == Driver() else driver
-    return Sighting(driver=known, gpus=gpus, evidence=tuple(evidence), gaps=tuple(gaps))
+    return Sighting(driver=known, gpus=gpus, devices=devices, evidence=tuple(evidence), gaps=tuple(gaps))
 
 
 def level(number: int) -> Version:
@@ -67,6 +70,34 @@ def level(number: int) -> Version:
     if not 1000 <= number < 100_000:
         raise ValueError(f"{number} is no CUDA release")
     return version(f"{number // 1000}.{number % 1000 // 10}")
+
+
+def nameless(name: str) -> bool:
+    """Whether a GPU's name says nothing: there is none, or the driver is older than the product."""
+    return name.removeprefix("NVIDIA ").strip().lower() in ("", "graphics device")
+
+
+def name_devices(
+    seen: Sighting,
+    device_to_name: Callable[[str], str | None],
+    name_to_capability: Callable[[str], Capability | None],
+) -> Sighting:
+    """Give GPUs whose name says nothing that of their PCI device id, unless the driver tells another capability."""
+    evidence = list(seen.evidence)
+    gpus: list[Gpu] = []
+    for gpu in seen.gpus or ():
+        device = seen.devices.get(gpu.index)
+        name = device_to_name(device) if device else None
+        if name and gpu.capability in (None, name_to_capability(name)):
+            fact = f"gpus[{gpu.index}].name"
+            told = (
+                f"device {device} is {name}; the driver says {gpu.name!r}" if gpu.name else f"device {device} is {name}"
+            )
+            evidence = [item for item in evidence if item.fact != fact] + [Evidence(fact, "table of PCI ids", told)]
+            gpus.append(replace(gpu, name=name))
+        else:
+            gpus.append(gpu)
+    return seen if not seen.devices else replace(seen, gpus=tuple(gpus), evidence=tuple(evidence))
 
 
 def name_capabilities(seen: Sighting, name_to_capability: Callable[[str], Capability | None]) -> Sighting:

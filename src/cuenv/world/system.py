@@ -14,9 +14,9 @@ from pathlib import Path
 from cuenv.errors import UsageError
 from cuenv.facts import Driver, Evidence, Gap, Gpu, Libc
 from cuenv.reading import describe
-from cuenv.versions import check_driver, version
+from cuenv.versions import Capability, check_driver, version
 from cuenv.world.files import is_file, is_folder, names_in
-from cuenv.world.sighting import Sighting
+from cuenv.world.sighting import Sighting, nameless
 
 PROC_VERSION = "proc/driver/nvidia/version"
 SYS_VERSION = "sys/module/nvidia/version"
@@ -61,8 +61,9 @@ def see(root: Path) -> Sighting:
     evidence: list[Evidence] = []
     gaps: list[Gap] = []
     module = _module(root, evidence, gaps)
-    gpus = _gpus(root, evidence, gaps) if module else None
-    return Sighting(driver=module, gpus=gpus, evidence=tuple(evidence), gaps=tuple(gaps))
+    devices: dict[int, str] = {}
+    gpus = _gpus(root, evidence, gaps, devices) if module else None
+    return Sighting(driver=module, gpus=gpus, devices=devices, evidence=tuple(evidence), gaps=tuple(gaps))
 
 
 def has_driver(root: Path) -> bool:
@@ -90,10 +91,14 @@ def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | N
     return Driver(kernel_module=number)
 
 
-def idle_devices(root: Path, device_to_name: Callable[[str], str | None]) -> tuple[Gap, ...]:
+def idle_devices(
+    root: Path,
+    device_to_name: Callable[[str], str | None],
+    name_to_capability: Callable[[str], Capability | None] = lambda _: None,
+) -> tuple[Gap, ...]:
     """What says that a GPU is there, on a machine whose driver did not answer: the PCI bus, or a Jetson's system.
 
-    ``device_to_name`` says what a PCI device id is, such as ``H100 (9.0)``.
+    ``device_to_name`` says what a PCI device id is, such as ``H100``.
     """
     found = []
     if is_file(root / TEGRA):
@@ -108,6 +113,8 @@ def idle_devices(root: Path, device_to_name: Callable[[str], str | None]) -> tup
         holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to none"
         why = "its driver cannot be reached from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
         name = device_to_name(device)
+        capability = name_to_capability(name) if name else None
+        name = f"{name} ({capability})" if capability else name
         what = f"GPU seen on the PCI bus: {name}" if name else f"GPU seen on the PCI bus (device {describe(device)})"
         found.append(Gap("gpus", f"/{PCI}/{entry}", f"{what}, but {why}"))
     return tuple(found[:_MAX_GPUS])
@@ -122,7 +129,7 @@ def parse_module(text: str) -> Driver | None:
     return Driver(kernel_module=found[2], module_kind=flavour)
 
 
-def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> tuple[Gpu, ...] | None:
+def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap], devices: dict[int, str]) -> tuple[Gpu, ...] | None:
     if not is_folder(root / PROC_GPUS):
         gaps.append(Gap("gpus", f"/{PROC_GPUS}", "no such folder"))
         return None
@@ -139,6 +146,8 @@ def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> tuple[Gpu, .
             evidence.append(Evidence(f"{fact}.name", f"/{source}", name))
         else:
             gaps.append(Gap(f"{fact}.name", f"/{source}", answer.reason or "it names no model"))
+        if nameless(name or ""):
+            devices[len(found)] = read(root, f"{PCI}/{entry}/device").text.strip()
         found.append(Gpu(index=len(found), name=name or "", capability=None))
     evidence.append(Evidence("gpus", f"/{PROC_GPUS}", f"{len(found)} folders"))
     return tuple(found)
