@@ -276,6 +276,16 @@ def test_a_lock_is_linted_by_the_laws_of_locks(tmp_path: Path, request: pytest.F
     assert "pytorch" in lines[line - 1]
 
 
+def test_what_a_lock_allows_is_a_warning_to_lint_as_to_check(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """An edit by hand can never be allowed, and what is only worth knowing is not made worse."""
+    text = (request.config.rootpath / "locks/universal-dev/conda-lock.yml").read_text(encoding="utf-8")
+    lenient = text.replace("custom_metadata:\n", 'custom_metadata:\n    cuenv_allowed: "CU103 CU108"\n')
+    twin = linted(tmp_path, lenient.replace("cuda129_mkl", "cpu_mkl"), name="conda-lock.yml")
+    told = {item.finding.code: item.finding for item in twin.lints}
+    assert (told["CU103"].severity, told["CU103"].fix) == ("warning", None)
+    assert told["CU108"].severity == "error"
+
+
 def test_the_command_says_where_and_exits_by_severity(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(RECIPE, encoding="utf-8")
     done = run("lint", folder=tmp_path)

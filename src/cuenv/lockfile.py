@@ -175,6 +175,11 @@ class Lock:
         """``name==version`` of what pip adds on any platform, sorted."""
         return tuple(sorted({f"{item.name}=={item.version}" for one in self.solutions for item in one.pip}))
 
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The codes of findings that ``--allow`` allowed when it was made."""
+        return frozenset(self.metadata.get("cuenv_allowed", "").split())
+
     def solution(self, platform: str) -> Solution | None:
         """The solution for a platform."""
         return next((item for item in self.solutions if item.platform == platform), None)

@@ -91,7 +91,7 @@ def check(
     by_pip = sum(len(item.pip) for item in lock.solutions)
     also = f" and {by_pip} for pip" if by_pip else ""
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
-    lenient = allowed(found, lock.metadata.get("cuenv_allowed", "").split())
+    lenient = allowed(found, lock.allowed)
     return Checked(report=report(str(path), lenient, looked), facts=facts, layers=layers)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.errors import InputError, UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended
-from cuenv.report import Finding
+from cuenv.report import Finding, allowed
 from cuenv.world.files import is_file, names_in, read_text, write_atomically
 
 LIMIT = 16 * 1024 * 1024
@@ -177,12 +177,10 @@ def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[
     found = [*edited(lock)]
     for solution in lock.solutions:
         found += [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution)]
-    allowed = lock.metadata.get("cuenv_allowed", "").split()
-    for finding in found:
+    for finding in allowed(found, lock.allowed):
         name = re.escape(finding.subject.split(", ")[0])
         entry = re.search(rf"(?m)^\s*(?:- )?['\"]?name['\"]?: ['\"]?{name}['\"]?\s*$", text)
-        kept = replace(finding, severity="warning") if finding.code in allowed else finding
-        yield Lint(finding=kept, at=entry.start() if entry else 0)
+        yield Lint(finding=finding, at=entry.start() if entry else 0)
 
 
 def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:

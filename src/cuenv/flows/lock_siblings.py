@@ -109,7 +109,7 @@ def _exact(solution: Solution, lock: Lock, folder: Path, text: str) -> Iterator[
         yield from _requirements(set(spec.pip), solution.pip)
     elif asked:  # left out of the lock (CU501), or by its markers: it stands there as it was asked for
         yield from (ascii(item)[1:60] for item in set(spec.pip) ^ set(map(redact, asked.pip)))
-    elif UNLOCKED not in lock.metadata.get("cuenv_allowed", "").split():
+    elif UNLOCKED not in lock.allowed:
         yield from (ascii(item)[1:60] for item in spec.pip)
     if asked and asked.variables != spec.variables:
         yield "variables"
