@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,27 @@ def test_this_machine_can_be_asked() -> None:
 def test_every_public_name_is_there() -> None:
     for name in cuenv.__all__:
         assert getattr(cuenv, name)
+
+
+def test_what_the_pages_call_is_public(request: pytest.FixtureRequest) -> None:
+    """A function that a page shows as ``cuenv.resolve(`` is offered by the package."""
+    root = request.config.rootpath
+    pages = [root / "README.md", root / "CHANGELOG.md", *(root / "docs").glob("*.md")]
+    shown = {name for page in pages for name in re.findall(r"\bcuenv\.([a-z_]+)\(", page.read_text(encoding="utf-8"))}
+    assert {"resolve", "choices", "diagnose"} <= shown <= set(cuenv.__all__)
+
+
+def test_the_choices_of_many_hosts_are_those_of_each() -> None:
+    hosts = [cuenv.read_host(name) for name in ("a800-470", "no-gpu", "rtx4090-535")]
+    hosts.append(replace(hosts[1], driver=hosts[0].driver))  # a driver without a GPU decides nothing
+    wished, tables = cuenv.wishes(pytorch="2.5"), cuenv.load_knowledge()
+    chosen = [cuenv.resolve(host, wished, tables=tables).decision.chosen for host in hosts]
+    expected = [str(one.candidate if one else None) for one in chosen]
+    assert list(map(str, cuenv.choices(hosts, wished, tables=tables))) == expected
+    assert "None" in expected
+    assert [str(one) for one in cuenv.choices(iter(hosts[2:3]))] == [
+        str(cuenv.resolve(hosts[2]).decision.fitting[0].candidate)
+    ]
 
 
 def test_one_text_is_not_taken_for_its_letters() -> None:

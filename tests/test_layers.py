@@ -20,7 +20,7 @@ SOURCE = Path(cuenv.__file__).parent
 LAYERS = ("tools", "stations", "formats", "world", "flows", "cli")
 TOOLS = {"cuenv.errors", "cuenv.reading", "cuenv.urls", "cuenv.versions"}
 FOLDERS = {"formats", "world", "flows", "cli"}
-FRONT = {"cuenv", "cuenv.__main__", "cuenv.ask", "cuenv.runtime"}
+FRONT = {"cuenv", "cuenv.__main__", "cuenv.arguments", "cuenv.ask", "cuenv.runtime"}
 """The public API, also that for users' own code, and the entry point stand beside the commands: nothing below may ask
 for them."""
 

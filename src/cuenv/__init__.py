@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # types only: `import cuenv` stays light
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cuenv.ask import check_prefix, diagnose, scan, why, why_not
+    from cuenv.ask import check_prefix, choices, diagnose, scan, why, why_not
     from cuenv.environment import EnvironmentSpec
     from cuenv.facts import HostFacts
     from cuenv.flows.checking import Checked
@@ -38,6 +38,7 @@ __all__ = [
     "channels",
     "check",
     "check_prefix",
+    "choices",
     "diagnose",
     "inspect_host",
     "load_knowledge",
@@ -52,11 +53,6 @@ __all__ = [
     "why_not",
     "wishes",
 ]
-
-
-def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
-    """One text, or several: a text is never taken for its letters."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def load_knowledge(extra: Path | None = None) -> Knowledge:
@@ -146,7 +142,8 @@ def wishes(
     Raises:
         UsageError: a wish that is no version wish.
     """
-    from cuenv.errors import UsageError  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import several  # noqa: PLC0415 - see the module docstring
+    from cuenv.errors import UsageError  # noqa: PLC0415 - as above
     from cuenv.profile import PREFER, STACKS  # noqa: PLC0415 - as above
     from cuenv.profile import Profile as Wishes  # noqa: PLC0415 - as above
     from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
@@ -164,8 +161,8 @@ def wishes(
         pytorch=parse_wish(pytorch, what="pytorch") if pytorch else None,
         cuda=parse_wish(cuda, what="cuda") if cuda else None,
         python=parse_wish(python, what="python") if python else None,
-        packages=_several(packages),
-        pip=_several(pip),
+        packages=several(packages),
+        pip=several(pip),
         dev=dev,
         cpu=cpu,
         prefer=prefer,
@@ -208,11 +205,12 @@ def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sou
     """
     import os  # noqa: PLC0415 - see the module docstring
 
+    from cuenv.arguments import several  # noqa: PLC0415 - as above
     from cuenv.world.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
     from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
 
     settings = read_condarc(condarc_files(os.environ), os.environ)
-    return sources_from(settings, parse_mirrors(_several(mirrors)), offline=offline)
+    return sources_from(settings, parse_mirrors(several(mirrors)), offline=offline)
 
 
 def lock(
@@ -244,12 +242,12 @@ def lock(
         InputError: the file or a channel cannot be read.
         OutsideError: the solver failed, or a file cannot be written.
     """
-    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import host_options, several  # noqa: PLC0415 - see the module docstring
     from cuenv.flows.locking import LockRequest  # noqa: PLC0415 - as above
     from cuenv.flows.locking import lock as freeze  # noqa: PLC0415 - as above
 
-    options = HostOptions(hosts=_several(host), gpus=_several(gpus), driver=driver, glibc=glibc, platform=platform)
-    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=_several(allow))
+    options = host_options(host, gpus, driver, glibc, platform)
+    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=several(allow))
     return freeze(request, load_knowledge(), progress=progress)
 
 
@@ -275,16 +273,15 @@ def check(
     Raises:
         InputError: the lock cannot be read.
     """
-    from cuenv.flows.checking import check as look  # noqa: PLC0415 - see the module docstring
-    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - as above
+    from cuenv.arguments import host_options  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.checking import check as look  # noqa: PLC0415 - as above
 
-    options = HostOptions(hosts=_several(host), gpus=_several(gpus), driver=driver, glibc=glibc, platform=platform)
-    return look(Path(path), options, load_knowledge())
+    return look(Path(path), host_options(host, gpus, driver, glibc, platform), load_knowledge())
 
 
 def __getattr__(name: str) -> Any:
     """The questions lie in a module of their own, which is loaded when one is asked."""
-    if name not in ("check_prefix", "diagnose", "scan", "why", "why_not"):
+    if name not in ("check_prefix", "choices", "diagnose", "scan", "why", "why_not"):
         raise AttributeError(f"module 'cuenv' has no attribute {name!r}")
     from cuenv import ask  # noqa: PLC0415 - see the module docstring
 

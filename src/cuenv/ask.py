@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: `import cuenv` stays light
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from cuenv.binary.scanned import Scanned
+    from cuenv.candidates import Candidate
     from cuenv.decision import Decision
     from cuenv.diagnosis.diagnose import Diagnosis
     from cuenv.facts import HostFacts
-    from cuenv.flows.hosts import HostOptions
     from cuenv.flows.prefix_checking import PrefixChecked
+    from cuenv.knowledge import Knowledge
+    from cuenv.profile import Profile
     from cuenv.questions import Answer
 
 
@@ -40,6 +42,27 @@ def why_not(decision: Decision, question: str) -> Answer:
     from cuenv.questions import why_not as answer  # noqa: PLC0415 - see the module docstring
 
     return answer(decision, question)
+
+
+def choices(
+    hosts: Iterable[HostFacts], asked: Profile | None = None, *, tables: Knowledge | None = None
+) -> tuple[Candidate | None, ...]:
+    """What `cuenv.resolve` would choose for each of many hosts, without the reasons: ten thousand take seconds.
+
+    Args:
+        hosts: as for `cuenv.resolve`.
+        asked: from `cuenv.wishes`; none by default.
+        tables: from `cuenv.load_knowledge`; the bundled ones by default.
+
+    Returns:
+        In the order of the hosts, ``None`` where nothing fits.
+    """
+    from cuenv.choosing import choices as choose  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.resolving import decidable  # noqa: PLC0415 - as above
+    from cuenv.profile import Profile  # noqa: PLC0415 - as above
+    from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
+
+    return choose(map(decidable, hosts), asked or Profile(), tables or load(None))
 
 
 def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | str | None = None) -> Diagnosis:
@@ -86,10 +109,11 @@ def check_prefix(
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
-    from cuenv.flows.prefix_checking import check_prefix as look  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import host_options  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.prefix_checking import check_prefix as look  # noqa: PLC0415 - as above
     from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
 
-    return look(Path(prefix), _options(host, gpus, driver, glibc), load(None), lock=Path(lock) if lock else None)
+    return look(Path(prefix), host_options(host, gpus, driver, glibc), load(None), lock=Path(lock) if lock else None)
 
 
 def scan(
@@ -109,19 +133,9 @@ def scan(
         driver: see ``host``.
         deep: look for device code outside of its own sections too.
     """
-    from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import host_options  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - as above
     from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
 
     several = [paths] if isinstance(paths, (str, Path)) else paths
-    return scan_paths([str(path) for path in several], _options(host, gpus, driver, None), load(None), deep=deep)
-
-
-def _options(
-    host: str | Sequence[str], gpus: str | Sequence[str], driver: str | None, glibc: str | None
-) -> HostOptions:
-    from cuenv.flows.hosts import HostOptions  # noqa: PLC0415 - see the module docstring
-
-    def several(texts: str | Sequence[str]) -> tuple[str, ...]:
-        return (texts,) if isinstance(texts, str) else tuple(texts)
-
-    return HostOptions(hosts=several(host), gpus=several(gpus), driver=driver, glibc=glibc)
+    return scan_paths([str(path) for path in several], host_options(host, gpus, driver), load(None), deep=deep)
