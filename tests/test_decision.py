@@ -353,6 +353,22 @@ def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
     assert drivers_hinted
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pool([machine("3.7", driver="470.129.06", label="old"), machine("9.0", driver="470.129.06", label="new")]),
+        machine("3.7", "9.0", driver="525.60.13"),
+    ],
+    ids=["pool", "box"],
+)
+def test_no_driver_is_hinted_that_drops_another_gpu(facts: HostFacts) -> None:
+    """Branch 520 is the first that drives an H100, and 470 the last for a K80: either opens nothing for both."""
+    decision = decided(facts, dev=False)
+    assert decision.chosen is None
+    assert [miss for miss in decision.near_misses if miss.remedy.driver] == []
+    assert not any("driver" in hint.text for hint in hints(decision))
+
+
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = decided(shipped(name))

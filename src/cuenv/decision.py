@@ -93,7 +93,7 @@ class Decision:
             then = _remedied(self.case, remedy)
             ranking = Ranking(then)
             # An option changes what every rule asks for: what it opens is what a whole decision with it would choose.
-            best = decide(then).chosen if remedy.option else min(items, key=ranking.key)
+            best = decide(then).chosen if remedy.option else _first_fitting(sorted(items, key=ranking.key), then)
             if best is None:
                 continue
             if self.chosen is None or ranking.key(best) < ranking.key(self.chosen):
@@ -141,8 +141,14 @@ def grouped(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
     return tuple(sorted(found, key=lambda group: (-group.count, order[group.rule], group.because)))
 
 
+def _first_fitting(items: Iterable[Assessment], then: Case) -> Assessment | None:
+    """The first that fits indeed: the driver that one GPU needs may be one that has dropped another."""
+    judge = Judge(then)
+    return next((item for item in items if _assess(item.candidate, judge).fits), None)
+
+
 def _remedied(case: Case, remedy: Remedy) -> Case:
-    """The case as it would be with the remedy's driver."""
+    """The case as it would be with the remedy's driver, on every machine of a pool."""
     if remedy.option == "--no-dev":
         return replace(case, wish=replace(case.wish, dev=False))
     if remedy.option == "--dev":
@@ -150,7 +156,8 @@ def _remedied(case: Case, remedy: Remedy) -> Case:
     if remedy.driver is None:
         return case
     driver = Driver(version=remedy.driver, cuda=case.knowledge.cuda_of(remedy.driver))
-    return replace(case, facts=replace(case.facts, driver=driver))
+    machines = tuple(replace(machine, driver=driver) for machine in case.facts.members)
+    return replace(case, facts=replace(case.facts, driver=driver, members=machines))
 
 
 def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
