@@ -13,7 +13,7 @@ import pytest
 
 from cuenv.knowledge import Knowledge
 from cuenv.tables import TABLES, rows_of
-from cuenv.versions import Capability, driver_key, minor, version
+from cuenv.versions import Capability, Jit, driver_key, minor, serve, version
 from cuenv.world.knowledge import load
 
 
@@ -225,6 +225,28 @@ def test_ptx_is_written_in_the_isa_of_the_own_cuda() -> None:
     for row in base().torch:
         assert row.code is not None
         assert row.code.isa == (row.cuda if row.code.ptx else None)
+
+
+def test_the_release_of_ptx_stands_for_its_isa() -> None:
+    """A driver compiles PTX up to the ISA of its own release, and 12.6 writes that of 12.5: a driver of 12.5 would do.
+
+    The rules compare releases all the same. That decides nothing as long as each GPU that such PTX is compiled for asks
+    for a driver that speaks the later release anyway, or no row says from which on it is driven.
+    """
+    shared = defaultdict(list)
+    for row in base().cudas:
+        shared[row.isa].append(row.version)
+    later = {release for releases in shared.values() for release in releases if release > min(releases)}
+    assert later == {version("12.6")}
+    levels = {row.number: row.cuda for row in base().branches}
+    judged = 0
+    for build in base().torch:
+        for generation in base().generations:
+            service = serve(build.code, generation.capability) if build.code else None
+            if isinstance(service, Jit) and service.needs in later and generation.first_branch:
+                judged += 1
+                assert levels[generation.first_branch] >= service.needs, (build.build, generation.capability)
+    assert judged
 
 
 def test_build_globs_name_their_cuda() -> None:
