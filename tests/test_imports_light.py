@@ -86,6 +86,14 @@ def test_quick_commands_import_nothing_heavy(demo: Path, words: tuple[str, ...])
     assert found & HEAVY == set()
 
 
+def test_nothing_is_imported_before_an_interrupt_is_no_traceback(tmp_path: Path) -> None:
+    """What catches Ctrl-C is `cuenv.__main__.main`: until it runs, only what Python itself loads can be interrupted."""
+    bare, ours = (
+        modules(run(folder=tmp_path, python=("-X", "importtime", "-c", code))) for code in ("", "import cuenv.__main__")
+    )
+    assert ours - bare - {"__future__", "gc"} == {"cuenv", "cuenv.__main__"}
+
+
 @pytest.fixture(scope="module")
 def floor(demo: Path) -> set[str]:
     """What the least that could be imported imports."""

@@ -14,11 +14,12 @@ Importing this package loads nothing else; each function loads what it needs. Wh
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False
+"""As in typing, which would be loaded for it: until `cuenv.__main__` runs, Ctrl-C is a traceback of Python's own."""
 
 if TYPE_CHECKING:  # types only: `import cuenv` stays light
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from typing import Any
 
     from cuenv.ask import check_prefix, choices, diagnose, scan, why, why_not
@@ -242,7 +243,9 @@ def lock(
         InputError: the file or a channel cannot be read.
         OutsideError: the solver failed, or a file cannot be written.
     """
-    from cuenv.arguments import host_options, several  # noqa: PLC0415 - see the module docstring
+    from pathlib import Path  # noqa: PLC0415 - see the module docstring
+
+    from cuenv.arguments import host_options, several  # noqa: PLC0415 - as above
     from cuenv.flows.locking import LockRequest  # noqa: PLC0415 - as above
     from cuenv.flows.locking import lock as freeze  # noqa: PLC0415 - as above
 
@@ -273,7 +276,9 @@ def check(
     Raises:
         InputError: the lock cannot be read.
     """
-    from cuenv.arguments import host_options  # noqa: PLC0415 - see the module docstring
+    from pathlib import Path  # noqa: PLC0415 - see the module docstring
+
+    from cuenv.arguments import host_options  # noqa: PLC0415 - as above
     from cuenv.flows.checking import check as look  # noqa: PLC0415 - as above
 
     return look(Path(path), host_options(host, gpus, driver, glibc, platform), load_knowledge())
