@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-
-from rattler import MatchSpec
-from rattler.exceptions import InvalidMatchSpecError
 
 from cuenv.environment import Pin
 from cuenv.facts import VirtualPackage
 from cuenv.lockfile import LockedPackage, Solution
 from cuenv.specs import split_name
 from cuenv.urls import short_channel, strip_credentials
-from cuenv.world.solve import matches
+from cuenv.world.solve import matches, readable
 from cuenv.world.sources import Sources
 
 _NOWHERE = "https://virtual.invalid"
@@ -49,21 +45,12 @@ def _of_package(package: LockedPackage, there: Mapping[str, LockedPackage]) -> I
     """What the requirements of one package do not get."""
     for text in package.depends:
         other = there.get(split_name(text)[0])
-        if _readable(text) and (other is None or not matches(text, other)):
+        if readable(text) and (other is None or not matches(text, other)):
             yield f"{package.name} needs {text}: {_found(other)}"
     for text in package.constrains:
         other = there.get(split_name(text)[0])
-        if other and _readable(text) and not matches(text, other):
+        if other and readable(text) and not matches(text, other):
             yield f"{package.name} allows {text}: {_found(other)}"
-
-
-@lru_cache(maxsize=4096)
-def _readable(text: str) -> bool:
-    try:
-        MatchSpec(text)
-    except (InvalidMatchSpecError, ValueError):
-        return False
-    return True
 
 
 def _without_channel(pin: Pin) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 from cuenv.jit.workshop import HostCompiler
 from cuenv.world.files import is_file, is_folder
 from cuenv.world.process import run, which
+from cuenv.world.toolkits import parse_compiler
 
 _SECONDS = 20.0
 _CACHES = frozenset({"ccache", "sccache", "distcc", "icecc"})
 _CCBIN = re.compile(r"--?(?:ccbin|compiler-bindir)(?:=(.*))?", re.DOTALL)
-_VERSION = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){0,2}")
 
 
 def find_host_compilers(environ: Mapping[str, str]) -> tuple[HostCompiler, ...]:
@@ -73,9 +73,9 @@ def _compiler(does: str, asked: str, via: str, environ: Mapping[str, str]) -> Ho
     # clang knows -dumpversion alone, gcc answers with its major to that.
     for kind, question in (("gcc", ("-dumpfullversion", "-dumpversion")), ("clang", ("-dumpversion",))):
         done = run([path, *question], _SECONDS, environ)
-        lines = done.out.split()
-        if done.reason is None and lines and _VERSION.fullmatch(lines[0]):
-            return HostCompiler(does=does, asked=asked, via=via, path=path, kind=kind, version=lines[0])
+        number = parse_compiler(done.out)
+        if done.reason is None and number:
+            return HostCompiler(does=does, asked=asked, via=via, path=path, kind=kind, version=number)
     return HostCompiler(does=does, asked=asked, via=via, path=path)
 
 

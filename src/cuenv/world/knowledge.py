@@ -10,7 +10,7 @@ from cuenv.errors import KnowledgeError, OutsideError
 from cuenv.knowledge import Knowledge
 from cuenv.reading import once
 from cuenv.tables import TABLES, merge, parse
-from cuenv.world.files import look, shown, write_atomically
+from cuenv.world.files import look, shown, write_together
 
 DATA = Path(__file__).parent.parent / "data"
 """The tables that come with the package."""
@@ -29,9 +29,7 @@ def load(extra: Path | None = None) -> Knowledge:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
     base = parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
-    if extra is None:
-        return base
-    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(extra)}, shown(extra))
+    return base if extra is None else _merged(base, extra)
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
@@ -42,6 +40,10 @@ def lay_over(base: Knowledge, folder: Path) -> Knowledge:
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return base
+    return _merged(base, folder)
+
+
+def _merged(base: Knowledge, folder: Path) -> Knowledge:
     return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, shown(folder))
 
 
@@ -57,10 +59,9 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
         raise OutsideError(
             f"cannot make the folder {shown(folder)}: {error.strerror}", hint=look(folder, error)
         ) from error
-    paths = tuple(folder / f"{name}.json" for name in texts)
-    for path, text in zip(paths, texts.values(), strict=True):
-        write_atomically(path, text)
-    return paths
+    files = [(folder / f"{name}.json", text) for name, text in texts.items()]
+    write_together(files)
+    return tuple(path for path, _ in files)
 
 
 def _tables_in(folder: Path) -> list[Path]:

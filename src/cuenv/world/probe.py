@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,10 +12,8 @@ from packaging.version import Version
 from cuenv.facts import THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
 from cuenv.versions import Capability
 from cuenv.world import libraries, process, resources, system
-from cuenv.world.process import Completed
 from cuenv.world.sighting import Sighting, merge, name_capabilities, name_devices
 
-Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]
 SLASH = Path("/")
 
 
@@ -37,7 +35,7 @@ class Outside:
         space: asks a file system for all and free bytes.
     """
 
-    run: Run = process.run
+    run: process.Run = process.run
     nvml: Callable[[Path | None], Sighting] = _nvml
     uname: tuple[str, str] = field(default_factory=lambda: (os.uname().sysname, os.uname().machine))
     confstr: Callable[[str], str | None] = os.confstr

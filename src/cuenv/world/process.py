@@ -43,6 +43,10 @@ class Completed:
     late: bool = False
 
 
+Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]
+"""What starts a program: its words, its time limit, the variables. Tests put another in the place of `run`."""
+
+
 def run(
     argv: Sequence[str],
     timeout: float | None,

@@ -14,7 +14,7 @@ from cuenv.errors import CuenvError, InputError, OutsideError
 from cuenv.facts import HostFacts
 from cuenv.formats import host_json
 from cuenv.world import redact, smi, system
-from cuenv.world.files import is_file, look, names_in, read_text, shown, why, write_atomically
+from cuenv.world.files import is_file, look, names_in, read_text, shown, why, write_together
 from cuenv.world.probe import SLASH, Outside
 from cuenv.world.record import HOST_FILE, LIMIT
 
@@ -51,9 +51,9 @@ def record(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
-    for name, text in sorted(texts.items()):
-        write_atomically(folder / name, text)
-    return tuple(folder / name for name in sorted(texts))
+    files = [(folder / name, text) for name, text in sorted(texts.items())]
+    write_together(files)
+    return tuple(path for path, _ in files)
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.version import Version
@@ -11,7 +11,7 @@ from packaging.version import Version
 from cuenv.facts import Driver, Evidence, Gap, Gpu
 from cuenv.reading import describe
 from cuenv.versions import Capability, check_driver, version
-from cuenv.world.process import Completed, run, which
+from cuenv.world.process import Completed, Run, run, which
 from cuenv.world.sighting import Sighting
 
 FIELDS = ("name", "compute_cap", "memory.total", "driver_version")
@@ -23,8 +23,6 @@ _BANNER = re.compile(r"CUDA (?:UMD )?Version\s*:\s*([0-9]{1,2}\.[0-9]{1,2})\b")
 _UNKNOWN_FIELD = re.compile(r'Field "([a-z_.]{1,40})" is not a valid field to query')
 _WSL = "usr/lib/wsl/lib/nvidia-smi"
 _MAX_LINES = 4096
-
-Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]
 
 
 def find_smi(environ: Mapping[str, str], root: Path) -> str | None:

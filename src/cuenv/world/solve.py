@@ -120,6 +120,11 @@ def matches(match_spec: str, package: LockedPackage) -> bool:
         return False
 
 
+def readable(match_spec: str) -> bool:
+    """Whether rattler reads a match spec at all."""
+    return _lenient(match_spec) is not None
+
+
 def recorded(
     packages: Sequence[LockedPackage], channels: Sequence[str], platform: str, sources: Sources
 ) -> dict[str, LockedPackage]:

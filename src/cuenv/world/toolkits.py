@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.facts import Compiler, Evidence, FoundToolkit, Gap
 from cuenv.reading import describe
 from cuenv.world.files import is_file, is_folder, names_in
-from cuenv.world.process import Completed, which
+from cuenv.world.process import Run, which
 from cuenv.world.system import read
-
-Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]
 
 TIMEOUT = 10.0
 _NUMBER = r"[0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,4})?"
@@ -183,5 +181,5 @@ def find_compilers(environ: Mapping[str, str], run: Run) -> Tools:
 
 def parse_compiler(text: str) -> str | None:
     """The version that ``gcc -dumpfullversion`` or ``clang -dumpversion`` prints."""
-    lines = text.split()
-    return lines[0] if lines and _COMPILER.fullmatch(lines[0]) else None
+    words = text.split()
+    return words[0] if words and _COMPILER.fullmatch(words[0]) else None

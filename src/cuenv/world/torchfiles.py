@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.facts import Evidence, FoundTorch, Gap
 from cuenv.world.files import is_file, names_in
-from cuenv.world.process import Completed, which
+from cuenv.world.process import Run, which
 from cuenv.world.system import read
-
-Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]
 
 ACTIVE = "active environment"
 ON_PATH = "python on PATH"
