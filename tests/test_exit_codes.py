@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -154,3 +155,12 @@ def refused(folder: Path, words: tuple[str, ...], code: ExitCode, kinds: set[str
 def files(folder: Path) -> dict[str, bytes]:
     """What stands in the folder, caches aside."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def test_a_path_that_cannot_be_looked_at_is_said_in_json_too(folder: Path) -> None:
+    name = "x" * 300
+    done = run("lock", f"{name}/environment.yml", "--json", folder=folder)
+    assert (done.returncode, done.stderr) == (ExitCode.OUTSIDE, "")
+    error = json.loads(done.stdout)["error"]
+    assert error == {"code": "outside", "message": f"{name}/environment.yml: the name is too long", "hint": ANY}
+    assert error["hint"].startswith("ls -ld ")

@@ -120,6 +120,19 @@ def probed(root: Path, environ: dict[str, str]) -> tuple[HostFacts, Outside]:
     return probe(environ, root, deep=True, outside=outside), outside
 
 
+def test_a_record_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    plant(tmp_path, {"etc/os-release": 'NAME="Debian"\n'})
+    facts, outside = probed(tmp_path, {})
+    folder = tmp_path / "node"
+    record(folder, facts, {}, tmp_path, outside)
+    before = (folder / "host.json").read_bytes()
+    (folder / "os-release.txt").unlink()
+    (folder / "os-release.txt").mkdir()
+    with pytest.raises(OutsideError, match=r"os-release\.txt: "):
+        record(folder, replace(facts, kernel="6.0"), {}, tmp_path, outside)
+    assert (folder / "host.json").read_bytes() == before
+
+
 def test_a_record_names_neither_machine_nor_person(tmp_path: Path) -> None:
     host = os.uname().nodename
     uuid = "GPU-8f6d2ba1-39ac-4d1f-b2de-0123456789ab"

@@ -171,6 +171,13 @@ def run(argv: Sequence[str]) -> int:
     except CuenvError as error:
         _fail(error.code, error.message, error.hint, wants_json=wants_json)
         return error.exit
+    except OSError as error:
+        if not isinstance(error.filename, str):
+            raise  # a stream of this process: whoever ends it knows what that means
+        from cuenv.world.files import look, shown, why  # noqa: PLC0415 - only when something is wrong
+
+        _fail("outside", f"{shown(error.filename)}: {why(error)}", look(error.filename, error), wants_json=wants_json)
+        return ExitCode.OUTSIDE
     return code if isinstance(code, int) else ExitCode.OK
 
 
