@@ -53,7 +53,8 @@ def slow(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style and format; `nox -s lint -- --fix` repairs what can be repaired."""
-    session.install("ruff>=0.9")
+    pinned = nox.project.load_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"]["dev"]
+    session.install(*(item for item in pinned if item.startswith("ruff")))
     session.run("ruff", "check", *session.posargs)
     session.run("ruff", "format", *([] if "--fix" in session.posargs else ["--check"]))
 
