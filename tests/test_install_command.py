@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
 
-from channel_builder import pkg, serve
+from channel_builder import pkg, self_signed, serve
 from cuenv.world.sources import Sources
 from deliveries import HERE, TOOLS, cuenv, make_lock, mirrors, python, tree, wheel_of
 from pip_index import index, wheel
@@ -259,6 +261,39 @@ def test_wheels_come_from_an_index_with_a_login(tmp_path: Path) -> None:
         code, out, err = cuenv(tmp_path, *words, sources=sources, NO_PROXY="*", **login)
         assert code == 0, err
     assert "hunter2" not in out + err + "".join(map(str, tree(tmp_path / "env")))
+
+
+BACKEND = """
+from zipfile import ZipFile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    with ZipFile(f"{folder}/built-1.0-py3-none-any.whl", "w") as made:
+        made.writestr("built-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: built\\nVersion: 1.0\\n")
+        made.writestr("built-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        made.writestr("built-1.0.dist-info/RECORD", "")
+    return "built-1.0-py3-none-any.whl"
+"""
+
+
+def test_what_a_source_is_built_with_comes_by_the_authorities_of_condarc(tmp_path: Path) -> None:
+    pem, files = self_signed(tmp_path), tmp_path / "made" / "wheels"
+    wheel(files, "helper", "1.0")
+    text = '[build-system]\nrequires = ["helper"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    with tarfile.open(files / "built-1.0.tar.gz", "w:gz") as archive:
+        for name, content in {"PKG-INFO": "Name: built\n", "pyproject.toml": text, "backend.py": BACKEND}.items():
+            entry = tarfile.TarInfo(f"built-1.0/{name}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content.encode()))
+    pip = (wheel_of(files / "built-1.0.tar.gz"),)
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": [python()]}, "python", pip=pip)
+    words = ("install", path, "--prefix", "env")
+    with index(files, certificate=pem) as server:
+        where = {"UV_DEFAULT_INDEX": f"{server.url}/simple", "NO_PROXY": "*"}
+        assert cuenv(tmp_path, *words, sources=sources, **where)[0] == 4
+        (tmp_path / ".condarc").write_text(f"ssl_verify: {tmp_path / 'cert'}\n")
+        code, _, err = cuenv(tmp_path, *words, sources=sources, **where)
+    assert code == 0, err
+    assert any("/simple/helper/" in asked for asked, _ in server.asked)
 
 
 def test_another_platform_without_its_python(tmp_path: Path, with_pip: tuple[Path, Sources]) -> None:

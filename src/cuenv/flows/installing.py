@@ -190,5 +190,12 @@ def _pip(
         return
     from cuenv.world.pip_install import install_pip  # noqa: PLC0415 - only with a pip part
 
-    offline = offline or request.sources.offline
-    install_pip(solution.pip, prefix, files, request.environ, offline=offline, progress=progress)
+    install_pip(
+        solution.pip,
+        prefix,
+        files,
+        request.environ,
+        certificates=request.sources.certificates,
+        offline=offline or request.sources.offline,
+        progress=progress,
+    )

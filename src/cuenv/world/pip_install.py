@@ -30,6 +30,7 @@ def install_pip(
     files: Mapping[str, Path],
     environ: Mapping[str, str],
     *,
+    certificates: str | None = None,
     offline: bool,
     progress: Progress | None = None,
 ) -> None:
@@ -43,6 +44,7 @@ def install_pip(
         prefix: of the environment; its own Python says where packages go.
         files: the file of each package, by URL.
         environ: the user's variables: indexes and proxies, for what a source needs to be built.
+        certificates: authorities of a settings file, for when the variables name none.
         offline: use no network.
         progress: told what is being done.
 
@@ -67,7 +69,7 @@ def install_pip(
         command += ["--offline", "--no-index", "--no-build"]
     elif offline:
         command += ["--offline", "--no-index", "--no-build-isolation"]
-    variables = index_variables(environ) if sources and not offline else {}
+    variables = index_variables(environ, certificates) if sources and not offline else {}
     more = {**variables, "UV_CACHE_DIR": str(scratch / "cache"), "UV_PYTHON_DOWNLOADS": "never"}
     done = run(command, _TIMEOUT, environ, more=more, folder=str(scratch), limit=_LIMIT)
     if done.reason:
