@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.ld_cache import CacheEntry, chosen, parse_ld_cache
-from cuenv.world.loader_facts import read_cache
+from cuenv.world.loader_facts import loader_facts, read_cache
 from linkage_trees import Linker, needs_gcc
 
 LDCONFIG = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
@@ -67,6 +67,15 @@ def test_the_best_entry_that_the_processor_can_use_is_chosen(old: bool) -> None:
     assert chosen(entries, "x86_64", ("x86-64-v2",))["liba.so.1"] == "/lib/glibc-hwcaps/x86-64-v2/liba.so.1"
     assert chosen(entries, "x86_64", ())["liba.so.1"] == "/lib/liba.so.1"
     assert chosen(entries, "aarch64", ()) == {"libc.so.6": "/aarch/libc.so.6"}
+
+
+def test_a_pipe_in_the_place_of_a_loader_holds_nothing_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "loader")
+    (tmp_path / "etc").mkdir()
+    os.mkfifo(tmp_path / "etc/ld.so.cache")
+    _, notes = loader_facts({}, "x86_64", interpreter="/loader", root=tmp_path)
+    assert notes == ("/loader: it is no regular file", "/etc/ld.so.cache: it is no regular file")
+    assert loader_facts({}, "x86_64", interpreter="/gone", root=tmp_path)[1][0] == "/gone: no such file"
 
 
 def test_what_is_no_cache_is_refused() -> None:

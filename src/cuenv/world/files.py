@@ -45,12 +45,12 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
     return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
 
 
-def look(path: str | os.PathLike[str], error: OSError | ValueError | None = None) -> str:
+def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
     """The command that shows why something cannot be read or written: for the hint of an error."""
     folder = os.path.dirname(os.fspath(path)) or "."  # noqa: PTH120 - what was typed, not what it resolves to
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return f"df -h {shlex.quote(shown(folder))}"
-    return f"ls -ld {shlex.quote(shown(folder if isinstance(error, FileNotFoundError) else path))}"
+    return f"ls -ld {shlex.quote(shown(path if os.path.lexists(path) else folder))}"
 
 
 def at_home(path: str | Path) -> Path:
@@ -233,7 +233,7 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
-        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else None
+        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else look(path, error)
         raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
     finally:
         for _, beside, _, handle in ready:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cuenv.binary.data import BinaryError
 from cuenv.binary.ld_cache import CacheEntry, chosen, parse_ld_cache
 from cuenv.binary.loader import System
-from cuenv.world.files import why
+from cuenv.world.files import is_file, why
 
 _LIMIT = 64 * 1024 * 1024
 _LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
@@ -61,8 +61,12 @@ def loader_facts(
 def _bytes(root: Path, path: str, notes: list[str]) -> bytes:
     if not path:
         return b""
+    place = root / path.lstrip("/")
+    if os.path.exists(place) and not is_file(place):  # noqa: PTH110 - never an error
+        notes.append(f"{path}: it is no regular file")  # a pipe would never end
+        return b""
     try:
-        with (root / path.lstrip("/")).open("rb") as stream:
+        with place.open("rb") as stream:
             return stream.read(_LIMIT)
     except (OSError, ValueError) as error:
         notes.append(f"{path}: {why(error)}")
