@@ -9,61 +9,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
-from cuenv.binary.elf import Elf, symbols
-from cuenv.binary.elf_dynamic import Layout, defined_versions, needed_versions, strings_of
+from cuenv.binary.elf_dynamic import Layout, defined_versions, strings_of
+from cuenv.binary.elf_symbols import HASH_HEADER, SYMBOL, symbols
+from cuenv.binary.elf_values import Elf, Symbol
 
-_SYMBOL = struct.Struct("<IBBHQQ")
-_HEADER = struct.Struct("<IIII")
-_WEAK, _LOCAL = 2, 0
 _HIDDEN = 0x8000
-_MOST = 1 << 22
-_LARGEST_STRINGS = 256 << 20
 _BUDGET = 4 << 20
 _LONGEST_CHAIN = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A symbol that must come from another library; ``file`` is the one that its version is looked for in."""
-
-    name: str
-    version: str | None
-    file: str | None
-
-
-def wanted(data: Data, elf: Elf) -> Iterator[Wanted]:
-    """The symbols that somebody has to define: weak ones are left out.
+def wanted(data: Data, elf: Elf) -> Iterator[Symbol]:
+    """The symbols that somebody else has to define: weak ones are left out.
 
     Raises:
         BinaryError: a table is damaged.
     """
     table = None if elf.kind == "executable" else _Hashed.of(data, elf)
-    if table is None:
-        for symbol in symbols(data, elf):
-            if not symbol.defined and not symbol.weak:
-                yield Wanted(symbol.name, symbol.version, symbol.file)
-        return
-    layout, tables = table.layout, table.tables
-    strings = strings_of(data, layout, tables, _BUDGET)
-    versions = {item.index: item for item in needed_versions(data, layout, tables, strings)}
-    names = table.names()
-    left = 8 * len(names) + (1 << 20)
-    rows = _SYMBOL.iter_unpack(take(data, table.symbols, table.first * _SYMBOL.size, "the symbol table"))
-    bound: tuple[int, ...] = (0,) * table.first
-    if table.versions is not None:
-        bound = struct.unpack(f"<{table.first}H", take(data, table.versions, table.first * 2, "the symbol versions"))
-    for (name, info, _, section, _, _), index in zip(rows, bound, strict=True):
-        if name and section == 0 and info >> 4 not in (_WEAK, _LOCAL):
-            known = versions.get(index & 0x7FFF)
-            end = names.find(b"\0", name)
-            left -= end - name + 1
-            if end < 0 or left < 0:
-                raise BinaryError("damaged: a symbol name has no end, or the names overlap beyond reason")
-            text = names[name:end].decode("utf-8", "surrogateescape")
-            yield Wanted(text, known.name if known else None, known.file if known else None)
+    every = symbols(data, elf, most=table.first if table else None)
+    return (symbol for symbol in every if not symbol.defined and not symbol.weak)
 
 
 class Exports:
@@ -110,15 +75,15 @@ class _Hashed:
         assert elf.dynamic is not None  # noqa: S101 - `of` has looked
         self.data, self.layout, self.tables = data, layout, elf.dynamic.tables
         at, room = layout.offset(address, "the hash table")
-        self._buckets, self.first, blooms, self._shift = numbers(data, at, _HEADER, "the hash table")
-        skip = _HEADER.size + blooms * 8
-        if not self._buckets or not blooms or skip + self._buckets * 4 > room or self.first > _MOST:
+        self._buckets, self.first, blooms, self._shift = numbers(data, at, HASH_HEADER, "the hash table")
+        skip = HASH_HEADER.size + blooms * 8
+        if not self._buckets or not blooms or skip + self._buckets * 4 > room:
             raise BinaryError(f"damaged: a hash table with {self._buckets} buckets in {room} bytes")
-        self._bloom = struct.unpack(f"<{blooms}Q", take(data, at + _HEADER.size, blooms * 8, "the hash table"))
+        self._bloom = struct.unpack(f"<{blooms}Q", take(data, at + HASH_HEADER.size, blooms * 8, "the hash table"))
         self._heads = struct.unpack(f"<{self._buckets}I", take(data, at + skip, self._buckets * 4, "the hash table"))
         self._chains = at + skip + self._buckets * 4
         self.symbols = layout.offset(self.tables.symbols or 0, "the symbol table")[0]
-        self._strings, self._strings_room = layout.offset(self.tables.strings or 0, "the dynamic string table")
+        self._strings = layout.offset(self.tables.strings or 0, "the dynamic string table")[0]
         indexes = self.tables.versions
         self.versions = layout.offset(indexes, "the symbol versions")[0] if indexes is not None else None
         self._known: dict[int, str] | None = None
@@ -131,12 +96,6 @@ class _Hashed:
             return None
         found = cls(data, elf, Layout(elf.sections, elf.segments), tables.gnu_hash)
         return found if any(found._heads) else None
-
-    def names(self) -> bytes:
-        size = min(self.tables.strings_size, self._strings_room)
-        if size > _LARGEST_STRINGS:
-            raise BinaryError(f"hostile: a dynamic string table of {size} bytes")
-        return take(self.data, self._strings, size, "the dynamic string table")
 
     def defines(self, name: bytes, version: str | None, hashed: int) -> bool:
         word = self._bloom[(hashed >> 6) % len(self._bloom)]
@@ -156,8 +115,8 @@ class _Hashed:
         raise BinaryError("damaged: a chain of the hash table has no end")
 
     def _is(self, index: int, name: bytes) -> bool:
-        where = self.symbols + index * _SYMBOL.size
-        text, _, _, section, _, _ = _SYMBOL.unpack(take(self.data, where, _SYMBOL.size, "the symbol table"))
+        where = self.symbols + index * SYMBOL.size
+        text, _, _, section, _, _ = SYMBOL.unpack(take(self.data, where, SYMBOL.size, "the symbol table"))
         at = self._strings + text
         return section != 0 and bytes(self.data[at : at + len(name) + 1]) == name + b"\0"
 

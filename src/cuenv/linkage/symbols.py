@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cuenv.binary.data import BinaryError, Data
-from cuenv.binary.elf import Elf
-from cuenv.binary.exports import Exports, Wanted, gnu_hash, wanted
+from cuenv.binary.elf import Elf, Symbol
+from cuenv.binary.exports import Exports, gnu_hash, wanted
 from cuenv.binary.loader import Loaded
 from cuenv.linkage.opening import Ground, Opening, Root
 
@@ -44,7 +44,7 @@ class NoSymbol:
 
     asker: Loaded
     root: Root
-    symbol: Wanted
+    symbol: Symbol
     winner: Loaded | None
 
 
@@ -130,7 +130,7 @@ class SymbolCheck:
             else:
                 last[key] = definer
 
-    def _defines(self, item: Loaded, want: Wanted, hashed: int) -> bool:
+    def _defines(self, item: Loaded, want: Symbol, hashed: int) -> bool:
         if item.path not in self._exports:
             try:
                 self._exports[item.path] = Exports(*self._contents(item))
