@@ -10,24 +10,9 @@ import struct
 from cuenv.binary.data import BinaryError, Data, Strings, numbers, take
 from cuenv.binary.elf_dynamic import Layout, read_dynamic
 from cuenv.binary.elf_symbols import symbols
-from cuenv.binary.elf_values import Dynamic, Elf, Kind, Section, Segment, Symbol, Tables, VersionNeed, file_offset
+from cuenv.binary.elf_values import Dynamic, Elf, Kind, Section, Segment, Symbol, Tables
 
-__all__ = [
-    "BinaryError",
-    "Data",
-    "Dynamic",
-    "Elf",
-    "Kind",
-    "Section",
-    "Segment",
-    "Symbol",
-    "Tables",
-    "VersionNeed",
-    "file_offset",
-    "is_elf",
-    "read_elf",
-    "symbols",
-]
+__all__ = ["BinaryError", "Dynamic", "Elf", "Symbol", "Tables", "read_elf", "symbols"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -44,11 +29,6 @@ _UNSUPPORTED = {
 _INTERP, _DF_1_PIE = 3, 0x08000000
 _MOST_SECTIONS, _MOST_SEGMENTS = 1 << 18, 1 << 16
 _EXTENDED_SEGMENTS, _EXTENDED_NAMES = 0xFFFF, 0xFFFF
-
-
-def is_elf(start: bytes) -> bool:
-    """Whether bytes are the beginning of an ELF file of any class."""
-    return start[:4] == b"\x7fELF"
 
 
 def read_elf(data: Data) -> Elf:
@@ -89,7 +69,7 @@ def read_elf(data: Data) -> Elf:
 
 
 def _check_ident(ident: bytes) -> None:
-    if not is_elf(ident):
+    if not ident.startswith(b"\x7fELF"):
         known = next((what for start, what in _UNSUPPORTED.items() if ident.startswith(start)), None)
         if known:
             raise BinaryError(f"{known}: only ELF files are read", fault="unsupported")
@@ -124,9 +104,8 @@ def _sections(data: Data, offset: int, count: int, size: int, names_index: int) 
             address=address,
             offset=at,
             size=length,
-            link=link,
         )
-        for name, kind, flags, address, at, length, link, _, _, _ in rows
+        for name, kind, flags, address, at, length, *_ in rows
     )
 
 
@@ -138,8 +117,8 @@ def _segments(data: Data, offset: int, count: int, size: int) -> tuple[Segment, 
     _check_size(size, _SEGMENT, "segment")
     raw = take(data, offset, count * size, "the segment headers")
     return tuple(
-        Segment(kind=kind, flags=flags, offset=at, address=address, file_size=file_size, memory_size=memory_size)
-        for kind, flags, at, address, _, file_size, memory_size, _ in _SEGMENT.iter_unpack(raw)
+        Segment(kind=kind, offset=at, address=address, file_size=file_size)
+        for kind, _, at, address, _, file_size, _, _ in _SEGMENT.iter_unpack(raw)
     )
 
 

@@ -16,7 +16,7 @@ _DEFINE = struct.Struct("<HHHHIII")
 _DEFINE_AUX = struct.Struct("<II")
 
 _PT_DYNAMIC, _SHT_DYNAMIC = 2, 6
-_NEEDED, _SONAME, _RPATH, _RUNPATH, _FLAGS, _FLAGS_1 = 1, 14, 15, 29, 30, 0x6FFFFFFB
+_NEEDED, _SONAME, _RPATH, _RUNPATH, _FLAGS_1 = 1, 14, 15, 29, 0x6FFFFFFB
 _STRTAB, _STRSZ, _SYMTAB, _HASH, _GNU_HASH = 5, 10, 6, 4, 0x6FFFFEF5
 _VERSYM, _VERNEED, _VERNEEDNUM, _VERDEF, _VERDEFNUM = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF, 0x6FFFFFFC, 0x6FFFFFFD
 
@@ -85,7 +85,6 @@ def read_dynamic(data: Data, layout: Layout) -> Dynamic | None:
         runpath=tuple(texts[_RUNPATH].split(":")) if _RUNPATH in texts else None,
         needs=tuple(VersionNeed(file=file, versions=tuple(versions)) for file, versions in needs.items()),
         defines=tuple(item.name for item in defined_versions(data, layout, tables, strings)),
-        flags=last.get(_FLAGS, 0),
         flags_1=last.get(_FLAGS_1, 0),
         tables=tables,
     )

@@ -15,7 +15,7 @@ LOAD = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section header: kind is ``sh_type``, offset and size are bytes in the file, link the index of another."""
+    """A section header: kind is ``sh_type``, offset and size are bytes in the file."""
 
     name: str
     kind: int
@@ -23,7 +23,6 @@ class Section:
     address: int
     offset: int
     size: int
-    link: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +30,9 @@ class Segment:
     """A program header: kind is ``p_type``; ``file_size`` bytes at ``offset`` are mapped at ``address``."""
 
     kind: int
-    flags: int
     offset: int
     address: int
     file_size: int
-    memory_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +75,6 @@ class Dynamic:
         runpath: DT_RUNPATH likewise. Where both are there, the loader ignores DT_RPATH.
         needs: the versions needed, library by library (DT_VERNEED).
         defines: the versions defined here (DT_VERDEF), without the base one, which is the file's own name.
-        flags: DT_FLAGS.
         flags_1: DT_FLAGS_1.
         tables: where the symbol tables are.
     """
@@ -89,7 +85,6 @@ class Dynamic:
     runpath: tuple[str, ...] | None
     needs: tuple[VersionNeed, ...]
     defines: tuple[str, ...]
-    flags: int
     flags_1: int
     tables: Tables
 
