@@ -234,6 +234,9 @@ def test_a_wish_and_a_cap_both_hold() -> None:
     assert made["libcudnn"].split(",") == ["<9.11", ">=9.8"]
     assert made["gxx_linux-64"].split(",") == ["<15", "13.*"]
     assert made["ninja"] == ">=1.11"
+    other = environment("v100-rtx5090-575", packages=("gxx_linux-64=11|>=13",)).pin("gxx_linux-64")
+    assert other
+    assert other.condition() == "<15,11.*|<15,>=13"  # the cap holds in each of the alternatives
     assert len({pin.name for pin in spec.pins}) == len(spec.pins)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cuenv.candidates import Candidate, admits_all
 from cuenv.decision import Decision
-from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.environment import EnvironmentSpec, Pin, together
 from cuenv.explain import lock_command, minimum_text, served_lines
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
@@ -109,7 +109,7 @@ def _agreed(pin: Pin, wish: Pin) -> Pin:
 def _both(pin: Pin, wish: Pin) -> Pin:
     build = wish.build or pin.build
     if pin.version and wish.version:
-        version = ",".join(dict.fromkeys((pin.condition(), wish.condition())))
+        version = together((pin.condition(), wish.condition()))
     else:
         one = wish if wish.version else pin
         version = one.version if one.build == build else one.condition()  # a bare release is exact beside a build

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from packaging.version import Version
 
 from cuenv.candidates import Candidate
-from cuenv.environment import NVCC, EnvironmentSpec, Pin
+from cuenv.environment import NVCC, EnvironmentSpec, Pin, together
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Solution
@@ -184,10 +184,9 @@ def narrowed(spec: EnvironmentSpec, pins: tuple[Pin, ...]) -> EnvironmentSpec:
 
 
 def _both(pin: Pin, wanted: Pin) -> Pin:
-    bounds = ",".join(dict.fromkeys(part for part in (pin.condition(), wanted.version) if part))
     return replace(
         pin,
-        version=bounds,
+        version=together((pin.condition(), wanted.version)),
         build=pin.build or wanted.build,
         why=(*pin.why, *wanted.why),
         role=pin.role or wanted.role,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
@@ -14,6 +15,15 @@ ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
 
 NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""
+
+
+def together(conditions: Iterable[str]) -> str:
+    """One condition on the version that demands all of several; empty ones demand nothing.
+
+    ``|`` binds weaker than ``,``: what is demanded besides must hold in each of the alternatives.
+    """
+    alternatives = [condition.split("|") for condition in dict.fromkeys(conditions) if condition]
+    return "|".join(",".join(dict.fromkeys(terms)) for terms in product(*alternatives))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from cuenv.environment import NVCC, EnvironmentSpec, Pin
+from cuenv.environment import NVCC, EnvironmentSpec, Pin, together
 from cuenv.extensions.rows import Extension, Regression
 from cuenv.knowledge import Knowledge
 from cuenv.pip_part import normalise
@@ -199,8 +199,7 @@ def pin_without_broken(pin: Pin, when: tuple[str, ...], knowledge: Knowledge) ->
     parts, reasons = _excluded(broken(demand, knowledge), when) if demand else ([], ())
     if not parts:
         return pin
-    condition = ",".join(part for part in (pin.condition(), *parts) if part)
-    return replace(pin, version=condition, why=(*pin.why, *reasons))
+    return replace(pin, version=together((pin.condition(), *parts)), why=(*pin.why, *reasons))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import product
 
-from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.environment import EnvironmentSpec, Pin, together
 from cuenv.facts import VirtualPackage
 
 
@@ -54,11 +53,9 @@ def joined(pins: Iterable[Pin]) -> tuple[Pin, ...]:
 
 
 def _join(pins: list[Pin]) -> Pin:
-    alternatives = [pin.condition().split("|") for pin in pins if pin.condition()]
-    version = "|".join(",".join(dict.fromkeys(terms)) for terms in product(*alternatives))
     return Pin(
         name=pins[0].name,
-        version=version,
+        version=together(pin.condition() for pin in pins),
         build=max((pin.build for pin in pins), key=len),
         channel=next((pin.channel for pin in pins if pin.channel), ""),
     )

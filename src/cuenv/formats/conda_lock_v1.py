@@ -7,9 +7,8 @@ the solver was told of, and the solver. A requirement keeps its build (``2.5.1 c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import product
 
-from cuenv.environment import EnvironmentSpec
+from cuenv.environment import EnvironmentSpec, together
 from cuenv.errors import InputError
 from cuenv.formats.conda_lock_hash import content_hash
 from cuenv.formats.conda_lock_v1_read import SOLVER, VIRTUAL, parse
@@ -144,7 +143,6 @@ def _join(name: str, constraints: list[str]) -> str:
         pins = [parse_spec(f"{name} {text}") for text in constraints]
     except ValueError:
         return constraints[-1]  # a record that conda itself cannot read; conda-lock keeps the last one
-    alternatives = [pin.condition().split("|") for pin in pins if pin.version]
-    version = "|".join(",".join(dict.fromkeys(terms)) for terms in product(*alternatives)) or "*"
+    version = together(pin.condition() for pin in pins) or "*"
     builds = [pin.build for pin in pins if pin.build]
     return f"{version} {builds[-1]}" if builds else version
