@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import trees
 from channel_builder import pkg, request, write
 from commands import run
 from cuenv.environment import Pin
@@ -84,11 +84,7 @@ def cuenv(folder: Path, *words: str | Path, sources: Sources | None = None, **en
 
 def program(folder: Path, name: str, text: str) -> Path:
     """A shell script on a PATH of its own."""
-    folder.mkdir(exist_ok=True)
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return folder
+    return trees.program(folder / name, text).parent
 
 
 def script(bundle: Path, *words: str | Path, path: Path, home: Path) -> subprocess.CompletedProcess[str]:

@@ -173,6 +173,14 @@ def test_the_three_forms_hold_the_same() -> None:
     assert table.index("CUDA core") < table.index("Other packages")
 
 
+def test_names_and_hosts_mean_nothing_but_themselves_in_a_table() -> None:
+    host = replace(shipped("rtx4090-535"), label="@team *a* <b> _c_")
+    hostile = package("x<img|src=x>", "*1*", "py_0")
+    table = markdown(diff(lock(*OLD), lock(*OLD, hostile), [host], base()), "a", "b")
+    assert "| x\\<img\\|src=x\\> |  | \\*1\\* py_0 |" in table
+    assert "\\@team \\*a\\* \\<b\\> \\_c\\_" in table
+
+
 @pytest.mark.parametrize("name", ["python", "pytorch", "libtorch", "libcudnn", "nccl", "cuda-nvcc", "pytorch-cuda"])
 def test_the_core_is_what_the_one_channel_law_binds_with_torch_and_python(name: str) -> None:
     assert is_core(package(name), base())

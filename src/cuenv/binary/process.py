@@ -106,17 +106,15 @@ class Process:
             everybody: its symbols are for all that is loaded later (RTLD_GLOBAL).
             mended: as if what it misses were there: all that was found stays.
         """
-        known = self._names.get(path)
         seen = self.look(path)
-        known = known or self._files.get(seen.identity)
-        if known is None and seen.elf is None:
-            return Opened(root=None, seen=seen)
+        root = self._names.get(path) or self._files.get(seen.identity)
         names, files = dict(self._names), dict(self._files)
-        root = known
-        if root is None and seen.elf is not None:
+        if root is None:
+            if seen.elf is None:
+                return Opened(root=None, seen=seen)
             root = Loaded(path=path, elf=seen.elf, via="path")
             self._enter(root, seen, path)
-        queue = [root] if root is not None else []
+        queue = [root]
         missing = self._map(queue)
         new = tuple(self._files.values())[len(files) :]
         if missing and not mended:

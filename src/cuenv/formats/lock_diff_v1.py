@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from cuenv.formats.report_markdown import cell
 from cuenv.host_text import host_line
 from cuenv.lock_diff import HostEffect, LockDiff, PackageChange
 from cuenv.lockfile import LockedPackage
@@ -105,25 +106,21 @@ def markdown(diff: LockDiff, old: str, new: str) -> str:
             "| package | before | after |",
             "| --- | --- | --- |",
         ]
-        found += [f"| {_cell(item.name)} | {_side(item, item.old)} | {_side(item, item.new)} |" for item in changes]
+        found += [f"| {cell(item.name)} | {_side(item, item.old)} | {_side(item, item.new)} |" for item in changes]
         found.append("")
     rows = [("platform", name, "") for name in diff.platforms_removed]
     rows += [("platform", "", name) for name in diff.platforms_added]
     rows += [("pip", text, "") for text in diff.pip_removed] + [("pip", "", text) for text in diff.pip_added]
     if rows:
         found += ["| | before | after |", "| --- | --- | --- |"]
-        found += [f"| {kind} | {_cell(before)} | {_cell(after)} |" for kind, before, after in rows] + [""]
+        found += [f"| {kind} | {cell(before)} | {cell(after)} |" for kind, before, after in rows] + [""]
     meaning = _meaning(diff)
-    found += [f"- {_cell(line.strip())}" for line in meaning]
+    found += [f"- {cell(line.strip())}" for line in meaning]
     return "\n".join(found).rstrip() + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def _side(change: PackageChange, package: LockedPackage | None) -> str:
-    return _cell(_shown(package, change.what)) if package else ""
+    return cell(_shown(package, change.what)) if package else ""
 
 
 def _counts(diff: LockDiff) -> str:

@@ -9,7 +9,8 @@ from cuenv.checks import Checked
 from cuenv.report import Finding
 from cuenv.urls import printable
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~@!$])")
+# Inside a word, as in py312_0, an underscore means nothing.
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>|#~@!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 _AUTOLINK = re.compile(r"(?i)\b(https?|www)([:.])")
 
 
@@ -26,23 +27,23 @@ def text(reports: Iterable[Checked], *, strict: bool = False, verbose: bool = Fa
 
 def _section(told: Checked, *, strict: bool, verbose: bool) -> Iterator[str]:
     verdict = "not fine" if told.negative(strict=strict) else "fine"
-    yield f"### {_cell(told.report.title)}: {verdict}"
+    yield f"### {cell(told.report.title)}: {verdict}"
     yield ""
-    yield _cell(", ".join(told.report.looked_at))
+    yield cell(", ".join(told.report.looked_at))
     if told.checks:
         yield from ("", "| check | result | what was looked at |", "| --- | --- | --- |")
-        yield from (f"| {_cell(one.name)} | {one.status} | {_cell(one.says)} |" for one in told.checks)
+        yield from (f"| {cell(one.name)} | {one.status} | {cell(one.says)} |" for one in told.checks)
     if told.report.findings:
         yield from ("", "| finding | severity | what | fix |", "| --- | --- | --- | --- |")
         yield from (_row(finding, verbose=verbose) for finding in told.report.findings)
 
 
 def _row(finding: Finding, *, verbose: bool) -> str:
-    what = [_cell(finding.message), *(f"- {_cell(item)}" for item in finding.evidence if verbose)]
+    what = [cell(finding.message), *(f"- {cell(item)}" for item in finding.evidence if verbose)]
     return f"| {finding.code} | {finding.severity} | {'<br>'.join(what)} | {_code(finding.fix or '')} |"
 
 
-def _cell(foreign: str) -> str:
+def cell(foreign: str) -> str:
     """Text that means nothing but itself in a cell: no markup, no link, no mention, no line end."""
     plain = printable(" ".join(foreign.split()))
     return _AUTOLINK.sub(r"\1&#8203;\2", _SPECIAL.sub(r"\\\1", plain))

@@ -15,7 +15,7 @@ from cuenv.linkage.search import copies, elsewhere, forbidden, looked, other_rel
 from cuenv.linkage.text import again, install, more, short, unset
 from cuenv.report import Finding, Severity
 
-_GLIBC = re.compile(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
+GLIBC = re.compile(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
 _SHOWN = 3
 
 
@@ -143,7 +143,7 @@ def glibc_findings(openings: Iterable[Opening], ground: Ground) -> Iterator[Find
             Version(found[1])
             for need in (item.elf.dynamic.needs if item.elf.dynamic else ())
             for name, weak in need.versions
-            if not weak and (found := _GLIBC.fullmatch(name))
+            if not weak and (found := GLIBC.fullmatch(name))
         ]
         if versions and max(versions) > ground.glibc:
             lowest[item.path] = max(versions)

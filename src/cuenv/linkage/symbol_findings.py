@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from cuenv.linkage.findings import GLIBC
 from cuenv.linkage.opening import Ground
 from cuenv.linkage.symbols import Failure, NoSymbol, NoVersion, Unreadable, is_torch, readable
 from cuenv.linkage.text import again, count, install, more, replace, short
 from cuenv.report import Finding
 
-_GLIBC = re.compile(r"GLIBC_[0-9]{1,3}(?:\.[0-9]{1,5}){1,2}")
 _CPP = re.compile(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
 _SHOWN = 3
 
@@ -24,7 +24,7 @@ def symbol_findings(failures: Iterable[Failure], ground: Ground) -> Iterator[Fin
             text = f"{short(failure.item.path, ground)} could not be read whole: {failure.reason}"
             yield Finding(code="CU237", severity="warning", subject=short(failure.item.path, ground), message=text)
         elif isinstance(failure, NoVersion):
-            if not (_GLIBC.fullmatch(failure.version) and ground.glibc):
+            if not (GLIBC.fullmatch(failure.version) and ground.glibc):
                 versions.setdefault((failure.winner.path, _kind(failure.version)), []).append(failure)
         elif is_torch(failure.symbol.name) and failure.winner is None:
             symbols.setdefault((failure.asker.path, "torch"), []).append(failure)
