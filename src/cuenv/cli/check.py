@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from cuenv.cli.completions import completes
-from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.options import (
+    environment_options,
+    host_from,
+    host_options,
+    knowledge_from,
+    knowledge_option,
+    talk_options,
+)
 from cuenv.cli.output import progress, progress_done
 from cuenv.errors import UsageError
 from cuenv.profile import Profile
@@ -19,15 +26,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 
 @click.command("check")
 @click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
-@click.option(
-    "-p",
-    "--prefix",
-    type=click.Path(path_type=Path, readable=False),
-    metavar="DIR",
-    help="An environment, by its folder.",
-)
-@click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
-@click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
+@environment_options
 @click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
 @click.option("--timeout", type=click.IntRange(1, 86400), metavar="SECONDS", help="With --run: for each probe (300).")
 @host_options
@@ -35,7 +34,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
 @click.option("--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Wishes from a profile.")
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 @talk_options
 def command(path: Path | None, **values: Any) -> int:
     """Check a lock, or an installed environment, against a host and against the laws.

@@ -18,16 +18,16 @@ _COLOURS = {"cause": "error", "unknown": "error", "effect": "warning", "do": "ok
 
 @click.command("diagnose")
 @click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
-@click.option("--prefix", type=click.Path(path_type=Path), metavar="DIR", help="The environment that the log is from.")
+@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
 @host_options
 @knowledge_option
 @talk_options
 def command(log: str | None, prefix: Path | None, **values: Any) -> int:
     """What an error means, why it happens on this host, and the one command that cures it.
 
-    LOG is a traceback, a build log or a log of many ranks, of any size; - is standard input. The first cause leads,
-    what follows from it is folded. Without a log: what will fail here, and what is fine. Exit code 1 when something
-    fails, whether it is known or not.
+    LOG is a traceback, a build log or a log of many ranks, of any size; - is standard input. --prefix and the host
+    options say where it is from. The first cause leads, what follows from it is folded. Without a log: what will fail
+    here, and what is fine. Exit code 1 when something fails, whether it is known or not.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import ExitCode
 
@@ -17,7 +17,7 @@ from cuenv.errors import ExitCode
 @click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
 @host_options
 @click.option("--format", "form", type=click.Choice(["text", "markdown", "json"]), default="text", help="How to print.")
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 @talk_options
 def command(old: Path, new: Path, **values: Any) -> int:
     """Compare two locks: what changed, the CUDA core first, and what it means for hosts.

@@ -15,6 +15,7 @@ from cuenv.cli.options import (
     host_options,
     knowledge_from,
     knowledge_option,
+    output_option,
     talk_options,
     wish_from,
     wish_options,
@@ -93,7 +94,7 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
 
 @command.command("github-action", short_help="a workflow that holds the lock to what it promises")
 @click.argument("lock", type=click.Path(path_type=Path), default=_LOCK, metavar="[LOCK]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@output_option
 @host_options
 @knowledge_option
 @talk_options
@@ -119,7 +120,7 @@ def _github_action(lock: Path, **values: Any) -> int:
 @click.argument("lock", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
 @click.option("--release", metavar="X.Y", help="The CUDA release that it has to be.")
 @click.option("--off", is_flag=True, help="Lines that restore what was before.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@output_option
 @host_options
 @knowledge_option
 @talk_options

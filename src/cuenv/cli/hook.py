@@ -9,20 +9,25 @@ from typing import Any
 
 import click
 
-from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options
+from cuenv.cli.options import (
+    environment_options,
+    host_from,
+    host_options,
+    knowledge_from,
+    knowledge_option,
+    talk_options,
+)
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.errors import ExitCode, UsageError
 
 
 @click.command("hook")
-@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
-@click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name.")
-@click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from.")
+@environment_options
 @click.option("--remove", is_flag=True, help="Take the hook away again.")
 @click.option("--print", "show", is_flag=True, help="Only show what would be sourced.")
 @click.option("--shell", type=click.Choice(["sh", "fish"]), default="sh", help="With --print: for which shell (sh).")
 @host_options
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 @talk_options
 def command(prefix: Path | None, name: str | None, **values: Any) -> int:
     """Let builds of CUDA extensions find an environment's CUDA once it is activated.

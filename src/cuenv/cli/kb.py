@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import Defaults
 from cuenv.cli.knowledge import SUBCOMMANDS
-from cuenv.cli.options import knowledge_from, talk_options
+from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
@@ -38,7 +37,7 @@ class Topics(click.Command):
 @click.command("kb", cls=Topics)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("kb"))
 @click.argument("subject", required=False, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
     """The knowledge base: list the tables, or explain one thing, each row with its source.

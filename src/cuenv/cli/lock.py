@@ -14,6 +14,8 @@ from cuenv.cli.options import (
     channel_sources,
     host_from,
     knowledge_from,
+    knowledge_option,
+    output_option,
     several_host_options,
     several_platforms,
     talk_options,
@@ -41,11 +43,11 @@ if TYPE_CHECKING:
     "--update", multiple=True, metavar="PACKAGE", help="Move this package of the existing lock; all else stays."
 )
 @click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@output_option
 @engine_options
 @channel_options
 @talk_options
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 def command(path: Path, **values: Any) -> int:
     """Solve environment.yml and write its lock files beside it.
 

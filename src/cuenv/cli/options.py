@@ -89,6 +89,30 @@ platforms_option = click.option(
 )
 """The platforms of a command that serves several."""
 
+knowledge_option = click.option(
+    "--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables."
+)
+
+environment_options = _all(
+    click.option(
+        "-p",
+        "--prefix",
+        type=click.Path(path_type=Path, readable=False),
+        metavar="DIR",
+        help="An environment, by its folder.",
+    ),
+    click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name."),
+    click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from."),
+)
+"""An environment that is there, and its lock."""
+
+output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout."
+)
+prove_option = click.option(
+    "--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close."
+)
+
 jobs_option = click.option(
     "--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time."
 )
@@ -116,6 +140,18 @@ channel_options = _all(
     click.option("--offline", is_flag=True, help="Use only what the cache holds."),
     click.option("--no-progress", is_flag=True, help="Show no progress."),
 )
+
+one_channel_options = _all(
+    click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch."),
+    click.option(
+        "--platform",
+        default="linux-64",
+        metavar="PLATFORM",
+        shell_complete=completes("platform"),
+        help="linux-64 or linux-aarch64.",
+    ),
+)
+"""What the tables are compared with."""
 
 wish_options = _all(
     click.option(
@@ -145,9 +181,7 @@ wish_options = _all(
     click.option(
         "--prefer", type=click.Choice(PREFER), help="Newest torch first (default), or the driver's CUDA level."
     ),
-    knowledge_option := click.option(
-        "--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables."
-    ),
+    knowledge_option,
 )
 
 

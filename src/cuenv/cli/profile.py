@@ -12,7 +12,7 @@ import click
 
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.errors import ExitCode, UsageError
 from cuenv.urls import printable
@@ -82,7 +82,7 @@ def _show(name: str, **values: Any) -> None:
 
 @command.command("new", short_help="a template with every key explained")
 @click.argument("name")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@output_option
 @talk_options
 def _new(name: str, output: Path | None, **values: Any) -> None:
     """Begin a profile: a template with every key explained, valid as it stands. No file is ever replaced."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,8 @@ from cuenv.cli.options import (
     channel_sources,
     host_from,
     knowledge_from,
+    output_option,
+    prove_option,
     several_host_options,
     several_platforms,
     talk_options,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 @click.command("resolve")
 @several_host_options
 @wish_options
-@click.option("--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close.")
+@prove_option
 @click.option("--name", metavar="NAME", help="Of the environment; the profile's name by default.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout.")
+@output_option
 @channel_options
 @talk_options
 def command(**values: Any) -> int:

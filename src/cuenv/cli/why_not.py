@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cuenv.cli.completions import completes
-from cuenv.cli.options import channel_options, host_options, talk_options, wish_options
+from cuenv.cli.options import channel_options, host_options, prove_option, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
@@ -16,7 +16,7 @@ from cuenv.errors import ExitCode
 @click.argument("question", metavar="KEY=VALUE", shell_complete=completes("why-not"))
 @host_options
 @wish_options
-@click.option("--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close.")
+@prove_option
 @channel_options
 @talk_options
 def command(question: str, **values: Any) -> int:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from cuenv.cli.completions import completes
-from cuenv.cli.options import channel_options, channel_sources, knowledge_from, talk_options
+from cuenv.cli.options import (
+    channel_options,
+    channel_sources,
+    knowledge_from,
+    knowledge_option,
+    one_channel_options,
+    talk_options,
+)
 from cuenv.cli.output import emit, emit_json, report_json, report_lines
 
 
 @click.command("audit")
-@click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch.")
-@click.option(
-    "--platform",
-    default="linux-64",
-    metavar="PLATFORM",
-    shell_complete=completes("platform"),
-    help="linux-64 or linux-aarch64.",
-)
+@one_channel_options
 @channel_options
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 @talk_options
 def command(channel: str, platform: str, **values: Any) -> int:
     """Compare the tables with the records of a channel.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.completions import completes
-from cuenv.cli.options import channel_options, channel_sources, talk_options
+from cuenv.cli.options import channel_options, channel_sources, knowledge_option, one_channel_options, talk_options
 from cuenv.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
@@ -17,18 +16,11 @@ if TYPE_CHECKING:
 
 
 @click.command("learn")
-@click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch.")
-@click.option(
-    "--platform",
-    default="linux-64",
-    metavar="PLATFORM",
-    shell_complete=completes("platform"),
-    help="linux-64 or linux-aarch64.",
-)
+@one_channel_options
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the rows there, for --knowledge.")
 @click.option("--read-on", default="", metavar="DAY", help="Day of the source rows; the newest record's by default.")
 @channel_options
-@click.option("--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables.")
+@knowledge_option
 @talk_options
 def command(channel: str, platform: str, save: Path | None, read_on: str, **values: Any) -> None:
     """Print the rows that a channel's records add to the tables, or save them for --knowledge.
