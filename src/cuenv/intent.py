@@ -195,7 +195,7 @@ def changes(
         lost: packages that had to go, and why.
         knowledge: the tables.
     """
-    found = [_channels(spec, made)]
+    found = [_channels(spec, made), _platforms(spec, made)]
     for pin in spec.pins:
         found.append(_change(pin, made, lost, knowledge))
     return (*(item for item in found if item), *intent.pip_changes)
@@ -210,6 +210,15 @@ def _channels(spec: EnvironmentSpec, made: EnvironmentSpec) -> Change | None:
         became=", ".join(made.channels),
         why="every CUDA component comes from one channel",
     )
+
+
+def _platforms(spec: EnvironmentSpec, made: EnvironmentSpec) -> Change | None:
+    lost = [item for item in spec.platforms if item not in made.platforms]
+    if not lost:
+        return None
+    here = ", ".join(made.platforms)
+    why = f"a repair is for one platform, here {here}; cuenv resolve --platform, given for each, chooses for several"
+    return Change(entry=f"platforms {', '.join(lost)}", fate="dropped", why=why)
 
 
 def _change(pin: Pin, made: EnvironmentSpec, lost: Mapping[str, str], knowledge: Knowledge) -> Change:

@@ -72,8 +72,9 @@ def command(path: Path, **values: Any) -> int:
     knowledge = knowledge_from(values)
     engine = engine_from(values)
     if values["check"]:
-        if values["update"]:
-            raise UsageError("--check changes nothing, and --update does", hint="cuenv lock --check")
+        other = next((name for name in ("update", "repair", "output") if values[name]), None)
+        if other:
+            raise UsageError(f"--check changes nothing, and --{other} does", hint="cuenv lock --check")
         return _check(path, values, knowledge)
     if values["repair"] or values["output"]:
         from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then

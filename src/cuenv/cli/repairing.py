@@ -6,10 +6,11 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuenv.cli.options import channel_sources, host_from
+from cuenv.cli.options import channel_sources, host_from, several_platforms
 from cuenv.cli.output import emit, emit_json, layer_plain, progress, progress_done, report_json, report_lines, say
 from cuenv.environment import WRITTEN_BY
 from cuenv.errors import ExitCode, UsageError
+from cuenv.facts import PLATFORMS
 from cuenv.knowledge import Knowledge
 from cuenv.report import PIP
 
@@ -24,7 +25,7 @@ def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int
     """Repair an environment file, and write the new one to ``-o`` or stdout; the old one stays as it is.
 
     Raises:
-        UsageError: the output is the input, or ``-o`` stands without ``--repair``.
+        UsageError: the output is the input, ``-o`` stands without ``--repair``, or several platforms are named.
     """
     from cuenv.flows.locking import LockRequest  # noqa: PLC0415 - not needed for --help
     from cuenv.flows.repairing import repair  # noqa: PLC0415 - as above
@@ -40,6 +41,8 @@ def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int
             f"--repair never replaces the file that it repairs: {path}",
             hint=shlex.join(["cuenv", "lock", str(path), "--repair", "-o", str(path.with_suffix(".new.yml"))]),
         )
+    if several_platforms(values):
+        raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
     show = progress(quiet=values["quiet"])
     request = LockRequest(path=path, host=host_from(values), sources=channel_sources(values))
     answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show)
