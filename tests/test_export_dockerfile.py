@@ -259,6 +259,17 @@ def test_the_entry_activates_and_becomes_the_command(tmp_path: Path) -> None:
     assert done.stdout == "yes\n"
 
 
+def test_a_lock_is_copied_from_inside_and_refused_from_outside(tmp_path: Path) -> None:
+    inside = tmp_path / "..data"  # what a mounted ConfigMap calls its folder
+    shutil.copytree(LOCKS / "universal-dev", inside)
+    text, _ = export(tmp_path, "..data/conda-lock.yml", "-o", ".")
+    assert 'COPY ["..data/conda-lock.yml", ' in (tmp_path / "Dockerfile").read_text()
+    assert text == ""
+    done = run("export", "dockerfile", "conda-lock.yml", "-o", "../other", folder=inside)
+    assert done.returncode == ExitCode.USAGE
+    assert "lies outside of ../other" in done.stderr
+
+
 def both_platforms(folder: Path) -> Path:
     """A lock for both platforms: that of one, and the same again."""
     path = folder / "conda-lock.yml"

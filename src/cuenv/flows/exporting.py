@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -239,13 +238,13 @@ def _inside(path: Path, folder: Path) -> str:
     Raises:
         UsageError: it lies outside.
     """
-    inner = os.path.relpath(path.resolve(), folder.resolve())
-    if inner.startswith(".."):
+    place, root = path.resolve(), folder.resolve()
+    if not place.is_relative_to(root):
         raise UsageError(
             f"{shown(path)} lies outside of {shown(folder)}, and a build copies nothing from outside",
             hint=f"cuenv export dockerfile {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
         )
-    return inner
+    return str(place.relative_to(root))
 
 
 def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:

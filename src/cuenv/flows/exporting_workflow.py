@@ -51,13 +51,13 @@ def export_workflow(path: Path, options: HostOptions, knowledge: Knowledge, targ
     root = _root(path.resolve().parent)
     delivery = load_delivery()
     checkout, micromamba = (delivery.action(name) for name in ("actions/checkout", "mamba-org/setup-micromamba"))
-    own = os.path.relpath((target or root / _PLACE).resolve(), root)
+    own = target.resolve() if target else root / _PLACE
     flow = Workflow(
         version=__version__,
         origin=f"{LOCK_NAME}, content {content_digest(lock.solutions)[:16]}",
         lock=os.path.relpath(path.resolve(), root),
         environment=os.path.relpath(file.resolve(), root),
-        own=_PLACE if own.startswith("..") else own,
+        own=str(own.relative_to(root)) if own.is_relative_to(root) else _PLACE,
         platforms=tuple(item.platform for item in lock.solutions),
         nvcc=any(solution.package(name) for solution in lock.solutions for name in NVCC),
         host=host_words(facts) if options.given else (),
