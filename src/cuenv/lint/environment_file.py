@@ -61,9 +61,10 @@ def environment_lints(
     yield from _variables(tree)
     if spec is None:
         return
-    yield from _laws(text, tree, entries, spec, knowledge)
+    laws = tuple(spec_findings(spec, knowledge))
+    yield from _laws(text, tree, entries, laws)
     yield from _frozen(tree, spec, knowledge)
-    yield from _post_link(entries, spec, knowledge)
+    yield from _post_link(entries, laws, knowledge)
     variables = tree.get("variables")
     if variables is not None and variables.kind == "map":
         cuda = named_cuda(spec)
@@ -115,12 +116,10 @@ def _finding(code: str, severity: Severity, subject: str, message: str, fix: str
     return Finding(code=code, severity=severity, subject=subject, message=message, fix=fix)
 
 
-def _laws(
-    text: str, tree: Node, entries: tuple[_Entry, ...], spec: EnvironmentSpec, knowledge: Knowledge
-) -> Iterator[Lint]:
+def _laws(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Finding, ...]) -> Iterator[Lint]:
     """The laws that ``cuenv lock`` judges by, each at the entry that it is about."""
     pip = tuple(entry for entry in entries if entry.pip)
-    for finding in spec_findings(spec, knowledge):
+    for finding in found:
         subject = finding.subject.split(", ")[0]
         meant = [item for item in entries if item.name == subject and _meant(item, finding)]
         entry = next(
@@ -244,10 +243,10 @@ def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator
         yield Lint(finding=finding, at=node.start)
 
 
-def _post_link(entries: tuple[_Entry, ...], spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Lint]:
+def _post_link(entries: tuple[_Entry, ...], laws: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
     """A cudatoolkit-dev that exists unpacks a download that no lock covers."""
     row = knowledge.ending("cudatoolkit-dev")
-    judged = {finding.subject for finding in spec_findings(spec, knowledge) if finding.code == "CU110"}
+    judged = {finding.subject for finding in laws if finding.code == "CU110"}
     for entry in entries:
         if row and entry.name == row.package and not entry.pip and entry.name not in judged:
             finding = Finding(
