@@ -52,6 +52,11 @@ class Item:
         """The file's own name."""
         return self.place.rpartition("/")[2]
 
+    @property
+    def stored(self) -> str:
+        """Its place in the store of archives, where each has a folder of its hash."""
+        return f"{(self.sha256 or self.md5 or '')[:16]}/{self.name}"
+
 
 def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
     """Every file of some solutions, each once, by place.

@@ -116,7 +116,7 @@ def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Pa
     store = request.sources.archive_folder()
     files = []
     for item in wanted:
-        seeds = [store / (item.sha256 or item.md5 or "")[:16] / item.name]
+        seeds = [store / item.stored]
         seeds += [] if is_tar(out) else [out / item.place]
         files.append(
             Wanted(url=item.url, path=folder / item.place, sha256=item.sha256, md5=item.md5, seeds=tuple(seeds))

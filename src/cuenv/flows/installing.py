@@ -147,7 +147,7 @@ def _files(
     store = request.sources.archive_folder()
     for item in wanted:
         local = place_of(item.url, request.sources).path
-        path = local or store / (item.sha256 or item.md5 or "")[:16] / item.name
+        path = local or store / item.stored
         found[item.url] = path
         if local is None or item.pip:
             missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
