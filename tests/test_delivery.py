@@ -84,7 +84,7 @@ def test_the_same_distribution_has_the_same_c_library() -> None:
         ("images", {"role": "devel"}, "role: expected one of"),
         ("images", {"tag": "a b"}, "expected a tag"),
         ("images", {"image": "UPPER"}, "expected an image"),
-        ("images", {"src": ["nobody"]}, "no source has the id nobody"),
+        ("images", {"src": ["nobody"]}, "no source has the id 'nobody'"),
         ("images", {"platforms": ["win-64"]}, "expected one of"),
         ("actions", {"sha": "v3"}, "expected a commit of 40 hex digits"),
         ("actions", {"more": 1}, "unknown key 'more'"),

@@ -76,7 +76,7 @@ def test_the_commands_that_errata_give_are_commands(tmp_path: Path) -> None:
     ("table", "change", "says"),
     [
         ("errata", {"verdict": "true"}, "verdict: expected one of"),
-        ("errata", {"src": ["nobody"]}, "no source has the id nobody"),
+        ("errata", {"src": ["nobody"]}, "no source has the id 'nobody'"),
         ("errata", {"src": []}, "src: expected"),
         ("errata", {"id": "X1"}, "expected an id such as E03"),
         ("errata", {"true": "a\x1b[31m"}, "expected printable text"),

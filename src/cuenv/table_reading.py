@@ -103,11 +103,19 @@ def read_all(
             if of.key(row) in seen:
                 faults.add(f"{name}[{index}]", f"a second row has the key {describe(of.key(row))}")
             seen.add(of.key(row))
-            lost = set(getattr(row, "sources", ())) - ids  # sources themselves, and codes, cite none
-            if lost:
-                faults.add(f"{name}[{index}].src", f"no source has the id {', '.join(sorted(lost))}")
+    check_sources(rows, ids, faults)
     faults.check()
     return {name: tuple(found) for name, found in rows.items()}
+
+
+def check_sources(rows: Mapping[str, Iterable[Any]], ids: frozenset[str], faults: Faults) -> None:
+    """Note the rows that cite a source which is none of these."""
+    for name, found in rows.items():
+        for index, row in enumerate(found):
+            cited = getattr(row, "sources", ())  # sources themselves, and codes, cite none
+            if not ids.issuperset(cited):
+                lost = ", ".join(repr(source) for source in cited if source not in ids)
+                faults.add(f"{name}[{index}].src", f"no source has the id {lost}")
 
 
 def _row(where: str, of: Table, cells: object, faults: Faults) -> Any:

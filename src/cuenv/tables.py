@@ -35,7 +35,7 @@ from cuenv.rows import (
     Twin,
 )
 from cuenv.state_rows import Feature, State
-from cuenv.table_reading import Table, facts_table, plain_table, rows_in, text_of
+from cuenv.table_reading import Table, check_sources, facts_table, plain_table, rows_in, text_of
 from cuenv.versions import Capability, DeviceCode, minor, version
 
 Rows: TypeAlias = dict[str, list[Any]]
@@ -152,11 +152,7 @@ def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -
             faults.add("", f"no such table {describe(name)}; there are {', '.join(TABLES)}")
     rows = {name: list(rows_in(name, TABLES[name], tables[name], faults)) for name in TABLES if name in tables}
     ids = known | {row.id for row in rows.get("sources", ()) if row}
-    for name, found in rows.items():
-        for index, row in enumerate(found):
-            if row and name != "sources" and not ids.issuperset(row.sources):
-                lost = ", ".join(repr(source) for source in row.sources if source not in ids)
-                faults.add(f"{name}[{index}].src", f"no source has the id {lost}")
+    check_sources(rows, ids, faults)
     return rows, _edition(tables.get("sources"), faults)
 
 
