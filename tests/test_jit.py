@@ -200,6 +200,8 @@ def test_fixes_for_a_venv_name_wheels() -> None:
     assert fixes["cuda_runtime.h"] == "/env/bin/python -m pip install nvidia-cuda-runtime-cu12"
     assert fixes["ninja"] == "/env/bin/python -m pip install ninja"
     assert said(shop(nvcc=None, inside=()), venv)[0].fix == "install a CUDA 12 toolkit and export CUDA_HOME=DIR"
+    old = prefix("venv", wheels=(Wheel(name="nvidia-cuda-runtime-cu11", version="11.8.89", folder="/s"),))
+    assert said(shop(nvcc=None, inside=()), old)[0].fix == "install a CUDA 11 toolkit and export CUDA_HOME=DIR"
     newer = said(shop(nvcc=None, inside=()), prefix("venv"))[0].fix
     assert (newer or "").startswith(
         "/env/bin/python -m pip install 'nvidia-cuda-nvcc>=13', or install a CUDA toolkit and"

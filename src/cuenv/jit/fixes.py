@@ -42,7 +42,7 @@ def _wheels_cuda(prefix: Prefix) -> int | None:
     runtime = prefix.wheel("nvidia-cuda-runtime")
     if runtime:
         return version(runtime.version).major
-    return 12 if prefix.wheel("nvidia-cuda-runtime-cu12") else None
+    return next((major for major in (12, 11) if prefix.wheel(f"nvidia-cuda-runtime-cu{major}")), None)
 
 
 def install(prefix: Prefix, *specs: str) -> str:
