@@ -139,6 +139,14 @@ def test_the_options_of_a_host_make_a_host_that_decides_alike(name: str) -> None
     assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
 
 
+def test_a_pool_that_holds_more_than_recorded_machines_is_not_named_by_them() -> None:
+    there, added = shipped("a800-470"), replace(machine("9.0", driver="535.129.03", label="added"), detected=False)
+    assert "--host" in host_options(pool([there, shipped("h800-525")]))
+    words = list(host_options(pool([there, added])))
+    assert "--host" not in words
+    assert {"8.0", "9.0", "470.129.06"} <= set(words)
+
+
 def test_a_c_library_that_is_no_glibc_is_no_option() -> None:
     musl = replace(machine("8.9"), libc=Libc(family="musl", version=version("1.2.4")))
     assert "--glibc" not in host_options(musl)

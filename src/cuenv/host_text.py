@@ -7,11 +7,9 @@ from cuenv.facts import HostFacts
 
 def host_options(facts: HostFacts) -> tuple[str, ...]:
     """The options that describe a host on any other machine; a pool, whose drivers may differ, by its hosts."""
-    options = [
-        part for member in facts.members if member.detected for part in ("--host", member.asked_as or member.label)
-    ]
-    if options:
-        return tuple(options)
+    if facts.members and all(member.detected for member in facts.members):
+        return tuple(part for member in facts.members for part in ("--host", member.asked_as or member.label))
+    options: list[str] = []
     for capability in facts.capabilities:
         options += ["--gpu", str(capability)]
     if facts.driver and facts.driver.version and facts.gpus:
