@@ -149,6 +149,12 @@ def test_components_of_another_release_without_cuda_version() -> None:
     assert "11.8" in finding.message
 
 
+def test_a_major_that_nobody_has_seen_yet_is_a_release() -> None:
+    newer = swapped(FORGE, package("cuda-version", "14.0"), package("cuda-nvcc", "14.1.20"))
+    newer = without(newer, "cuda-cudart")
+    assert "cuda-nvcc are of CUDA 14.1, the rest is of 14.0" in only(law(*newer), "CU102").message
+
+
 def test_numbers_of_their_own_are_no_release() -> None:
     assert (
         law(*FORGE, package("cuda-pathfinder", "1.3.2"), package("cuda-python", "13.0.1"), package("nccl", "2.1")) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -10,7 +11,8 @@ from cuenv.laws import two_channels
 from cuenv.lockfile import Lock, LockedPackage, content_digest
 from cuenv.report import Finding
 
-_MAJORS = ("10", "11", "12", "13")
+_RELEASE = re.compile(r"[1-9][0-9]\.[0-9]+")
+"""How a version of the toolkit's own number begins; others count years, or from 0."""
 _LEADS = ("pytorch-cuda", "cuda-version")
 
 
@@ -58,9 +60,9 @@ def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
     numbered = [package for package in cuda if package.name.startswith("cuda-") and package.name != "cuda-version"]
     releases: dict[str, list[str]] = {}
     for package in numbered:
-        release = ".".join(package.version.split(".")[:2])
-        if package.version.split(".")[0] in _MAJORS:
-            releases.setdefault(release, []).append(package.name)
+        found = _RELEASE.match(package.version)
+        if found:
+            releases.setdefault(found[0], []).append(package.name)
     wanted = (
         ".".join(pin.version.split(".")[:2])
         if pin
