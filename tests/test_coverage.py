@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,19 @@ def test_each_layer_is_judged_for_each_gpu() -> None:
     assert found["cudnn"].package == "libcudnn 9.13.1.26"
     assert str(found["cudnn"]) == "cuDNN (libcudnn 9.13.1.26): 7.0 not served, 12.0 native"
     assert found["cudnn"].evidence
+
+
+def test_an_nvcc_is_mended_from_either_side() -> None:
+    def mended(number: str, gpu: str) -> str:
+        have = locked(package("cuda-nvcc", f"{number}.20"), torch=package("pytorch", "2.10.0", "cuda130_py312_h0"))
+        have = replace(have, packages=(*have.packages[:1], package("cuda-version", number), *have.packages[2:]))
+        layer = layers(have, gpu, driver="580.65.06")["nvcc"]
+        (pin,) = [pin for pin in repairs(have, (layer,), base()) if pin.name == "cuda-version"]
+        return pin.version
+
+    assert mended("13.0", "7.0") == "<13"
+    assert mended("12.4", "12.0") == ">=12.8"
+    assert mended("12.4", "10.1") == ">=12.8,<13"
 
 
 def test_a_cudnn_below_9_11_serves_them_all() -> None:

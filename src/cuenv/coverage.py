@@ -151,10 +151,12 @@ def _repair(layer: LayerCoverage, solution: Solution, knowledge: Knowledge) -> P
         return Pin(name=package.name, version=f"<{cap}", channel=package.channel_name, role=layer.rule, why=why)
     if layer.rule == "nvcc":
         generation = knowledge.generation(layer.cut[0])
-        last = generation.last_cuda if generation else None
-        first = generation.first_cuda if generation else None
-        bound = f"<{last.major + 1}" if last else f">={first}" if first else ""
-        return Pin(name="cuda-version", version=bound, why=why) if bound else None
+        first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)
+        candidate = candidate_of(solution, knowledge)
+        too_old = first and candidate and candidate.cuda and candidate.cuda < first
+        bounds = (f">={first}" if too_old else "", f"<{last.major + 1}" if last else "")
+        version = ",".join(filter(None, bounds))
+        return Pin(name="cuda-version", version=version, why=why) if version else None
     builds = _serving(layer.cut, solution, knowledge)
     return Pin(name="pytorch", build=builds, why=why) if builds else None
 
