@@ -148,7 +148,7 @@ def _first_fitting(items: Iterable[Assessment], then: Case) -> Assessment | None
 
 
 def _remedied(case: Case, remedy: Remedy) -> Case:
-    """The case as it would be with the remedy's driver, on every machine of a pool."""
+    """The case as it would be with the option, or with the driver on every machine, of the remedy."""
     if remedy.option == "--no-dev":
         return replace(case, wish=replace(case.wish, dev=False))
     if remedy.option == "--dev":

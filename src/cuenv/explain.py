@@ -13,7 +13,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Case, Ground, Verdict
-from cuenv.versions import Jit, Native, serve
+from cuenv.versions import Jit, Native, Service, serve
 
 _SHOWN = 6
 
@@ -56,7 +56,7 @@ def minimum_text(decision: Decision) -> str:
     return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
 
 
-def services(decision: Decision) -> list[tuple[str, object]]:
+def services(decision: Decision) -> list[tuple[str, Service]]:
     """Each capability of the host with how the chosen build serves it."""
     code = decision.chosen.candidate.build.code if decision.chosen else None
     return [(str(item), serve(code, item)) for item in decision.case.facts.capabilities] if code else []
