@@ -89,6 +89,8 @@ def test_the_file_that_everybody_copies_is_refused_with_the_true_reasons() -> No
         (("pytorch", "conda-forge", "nvidia"), ("pytorch=2.5.1=*cuda12.4*", "pytorch-cuda=12.4")),
         ((LABEL, "nvidia/label/cuda-12.4.0", "conda-forge"), ("cuda-toolkit",)),
         (("https://conda.anaconda.org/nvidia/", "conda-forge"), ("cuda-version=12.9",)),
+        (("conda-forge", "nvidia"), ("pytorch=2.4.0=cuda120*", "nvidia::cuda-toolkit=12.4.1")),
+        (("conda-forge", LABEL), ("pytorch=*=cuda118*", f"{LABEL}::cuda-toolkit=11.8.0")),
     ],
 )
 def test_two_cuda_channels_are_an_error(channels: tuple[str, ...], dependencies: tuple[str, ...]) -> None:
@@ -104,6 +106,7 @@ def test_two_cuda_channels_are_an_error(channels: tuple[str, ...], dependencies:
             ("pytorch", LABEL, "conda-forge"),
             ("pytorch::pytorch=2.3.1=*cuda11.8*", "pytorch::pytorch-cuda=11.8", f"{LABEL}::cuda-toolkit=11.8.0"),
         ),
+        (("pytorch", LABEL, "conda-forge"), ("pytorch=2.3.1=*cuda11.8*", f"{LABEL}::cuda-toolkit=11.8.0")),
         (("conda-forge", "nvidia"), ("numpy", "python=3.12")),
         (("nvidia",), ("numpy",)),
     ],

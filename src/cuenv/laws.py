@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.knowledge import Knowledge
+from cuenv.profile import STACKS
 from cuenv.report import Finding
 from cuenv.urls import short_channel
 
@@ -109,7 +110,8 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         yield two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}")
         return
     torch = spec.pin("pytorch")
-    if torch and torch.channel == "conda-forge" and "cuda" in torch.build and holding not in ([], ["conda-forge"]):
+    home = torch and (torch.channel or next((channel for channel in channels if channel in STACKS), ""))
+    if torch and home == "conda-forge" and "cuda" in torch.build and holding not in ([], ["conda-forge"]):
         parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
         yield two_channels(f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge")
         return
