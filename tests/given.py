@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -89,6 +89,12 @@ def case(facts: HostFacts, **wishes: Any) -> Case:
 
 def decided(facts: HostFacts, **wishes: Any) -> Decision:
     return decide(case(facts, **wishes))
+
+
+@cache
+def settled(name: str, **wishes: Any) -> Decision:
+    """What is decided for a recorded host, made once: a decision does not change."""
+    return decided(shipped(name), **wishes)
 
 
 def choice(decision: Decision) -> Candidate:

@@ -41,6 +41,7 @@ from given import (
     fitting,
     machine,
     options,
+    settled,
     shipped,
     wishing,
 )
@@ -217,11 +218,11 @@ def test_rtx_4090_with_560_torch_2_5_and_an_old_nvcc_on_path() -> None:
 
 
 def test_without_a_gpu_nothing_fits_and_it_says_what_to_do() -> None:
-    decision = decided(shipped("no-gpu"))
+    decision = settled("no-gpu")
     assert decision.chosen is None
     commands = " ".join(hint.command for hint in hints(decision))
     assert all(option in commands for option in ("--gpu", "--host", "--cpu"))
-    cpu = decided(shipped("no-gpu"), cpu=True, dev=False)
+    cpu = settled("no-gpu", cpu=True, dev=False)
     assert choice(cpu).cuda is None
     assert cpu.minimum_driver is None
 
@@ -236,7 +237,7 @@ def test_a_gpu_without_driver_gets_a_choice_and_its_minimum_driver() -> None:
 
 def test_a_cpu_build_is_never_chosen_unasked() -> None:
     for name in HOSTS:
-        assert all(item.candidate.cuda for item in decided(shipped(name)).fitting)
+        assert all(item.candidate.cuda for item in settled(name).fitting)
 
 
 # every host with every profile
@@ -328,7 +329,7 @@ def followed(command: str) -> tuple[HostFacts, Profile]:
 )
 @pytest.mark.parametrize("name", ["a800-470", "gh200-570", "rtx5090-560", "rtx3090-535"])
 def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: dict[str, Any]) -> None:
-    decision = decided(shipped(name), **wishes)
+    decision = settled(name, **wishes)
     for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
         facts, wish = followed(hint.command)
         assert facts.platform == shipped(name).platform
@@ -371,7 +372,7 @@ def test_no_driver_is_hinted_that_drops_another_gpu(facts: HostFacts) -> None:
 
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_a_hint_is_better_than_the_choice(name: str) -> None:
-    decision = decided(shipped(name))
+    decision = settled(name)
     for miss in decision.near_misses:
         if miss.remedy.option:
             case = replace(decision.case, wish=replace(decision.case.wish, dev=False))
@@ -388,10 +389,10 @@ def test_a_wrong_gpu_has_no_remedy_and_so_no_hint() -> None:
 
 
 def test_a_wish_that_nothing_meets_says_what_would_fit_without_it() -> None:
-    decision = decided(shipped("rtx4090-535"), pytorch="99")
+    decision = settled("rtx4090-535", pytorch="99")
     assert decision.chosen is None
     assert decision.without_wish
-    assert decision.without_wish.candidate.build.version == choice(decided(shipped("rtx4090-535"))).build.version
+    assert decision.without_wish.candidate.build.version == choice(settled("rtx4090-535")).build.version
     assert any("99" in hint.text and "2.13.0" in hint.text for hint in hints(decision))
 
 
@@ -400,7 +401,7 @@ def test_a_wish_that_nothing_meets_says_what_would_fit_without_it() -> None:
 
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -> None:
-    decision = decided(shipped(name))
+    decision = settled(name)
     lowest = decision.minimum_driver
     if decision.chosen is None:
         assert lowest is None

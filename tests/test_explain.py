@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 from hypothesis import given, settings
@@ -42,6 +43,7 @@ from given import (
     decided,
     drivers,
     machine,
+    settled,
     shipped,
     wishing,
 )
@@ -53,7 +55,8 @@ def numbers_of(*things: object) -> set[str]:
     return {found for thing in things for found in NUMBER.findall(str(thing))}
 
 
-def tables() -> set[str]:
+@lru_cache(maxsize=1)
+def known() -> set[str]:
     """Every dotted number that stands in the tables."""
     rows = (row for name in TABLES for row in rows_of(base(), name))
     return {found for row in rows for found in NUMBER.findall(_texts(row))}
@@ -72,8 +75,6 @@ def _plain(value: object) -> str:
     return " ".join(map(str, code)) if code else str(value)
 
 
-KNOWN = tables()
-DECISIONS = {name: decided(shipped(name)) for name in HOSTS}
 everyone = pytest.mark.parametrize("name", HOSTS)
 
 
@@ -135,7 +136,7 @@ def test_the_options_of_a_host_make_a_host_that_decides_alike(name: str) -> None
         base(),
     )
     assert again.capabilities == facts.capabilities
-    one, other = decided(facts), decided(again)
+    one, other = settled(name), decided(again)
     assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
 
 
@@ -158,7 +159,7 @@ def test_a_c_library_that_is_no_glibc_is_no_option() -> None:
 
 @everyone
 def test_the_choice_in_one_line(name: str) -> None:
-    decision = DECISIONS[name]
+    decision = settled(name)
     line = chosen_line(decision)
     if decision.chosen is None:
         assert line == "nothing fits"
@@ -170,7 +171,7 @@ def test_the_choice_in_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_how_each_gpu_is_served(name: str) -> None:
-    decision = DECISIONS[name]
+    decision = settled(name)
     found = services(decision)
     if decision.chosen is None:
         assert found == []
@@ -193,8 +194,8 @@ def test_jit_is_said_to_be_jit() -> None:
 
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_every_number_of_a_summary_is_known(name: str) -> None:
-    decision = DECISIONS[name]
-    allowed = facts_of(shipped(name)) | KNOWN
+    decision = settled(name)
+    allowed = facts_of(shipped(name)) | known()
     for line in summary(decision):
         assert line.isprintable()
         assert "None" not in line
@@ -204,7 +205,7 @@ def test_every_number_of_a_summary_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_GPU)
 def test_a_summary_says_host_choice_and_lowest_driver(name: str) -> None:
-    decision = DECISIONS[name]
+    decision = settled(name)
     text = "\n".join(summary(decision))
     assert host_line(shipped(name)) in text
     assert chosen_line(decision) in text
@@ -241,7 +242,7 @@ def test_what_the_channels_lack_is_said_once_for_all_pythons() -> None:
 
 @everyone
 def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
-    decision = DECISIONS[name]
+    decision = settled(name)
     for item in [*decision.fitting[:1], *decision.assessments[::40]]:
         for verdict in item.verdicts:
             lines = verdict_lines(verdict, base())
@@ -281,7 +282,7 @@ def all_hints(decision: Decision) -> Iterable[tuple[str, list[str]]]:
 
 @everyone
 def test_every_hint_is_one_command_that_can_be_typed(name: str) -> None:
-    for text, words in all_hints(DECISIONS[name]):
+    for text, words in all_hints(settled(name)):
         assert text
         assert words[:2] == ["cuenv", "resolve"]
         assert "" not in words

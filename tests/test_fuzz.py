@@ -249,34 +249,33 @@ def test_the_good_inputs_are_good(name: str) -> None:
             assert fed(name, data), name
 
 
-def bombs() -> dict[str, bytes]:
-    """Inputs that are small and ask for much, or large and ask for more."""
-    laughs = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
-        b"%c: &%c [%s]\n" % (at, at, b",".join([b"*%c" % (at - 1)] * 9)) for at in range(ord("b"), ord("k"))
-    )
-    size = 10 * 1024 * 1024
-    return {
-        "a billion laughs": laughs,
-        "10 MB of opening brackets": b"[" * size,
-        "10 MB of opening braces": b"{a: " * (size // 4),
-        "10 MB of opening quotes of JSON": b'{"a":' * (size // 5),
-        "10 MB of nested lists by dashes": b"- " * (size // 2),
-        "10 MB of indentation": b"".join(b" " * at + b"a:\n" for at in range(4400)),
-        "10 MB of one key": b"a" * size + b": 1",
-        "10 MB of one number": b"1" * size,
-        "10 MB of base 60": b"a: 1" + b":1" * (size // 2),
-        "10 MB of aliases": b"a: &a x\nb: [" + b"*a," * (size // 3) + b"]",
-        "10 MB of line ends": b"\n" * size,
-        "10 MB of backslashes": b"FROM " + b"\\\n" * (size // 2),
-    }
+TEN_MEGABYTES = 10 * 1024 * 1024
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "a billion laughs": lambda: (
+        b"a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(b"%c: &%c [%s]\n" % (at, at, b",".join([b"*%c" % (at - 1)] * 9)) for at in range(ord("b"), ord("k")))
+    ),
+    "10 MB of opening brackets": lambda: b"[" * TEN_MEGABYTES,
+    "10 MB of opening braces": lambda: b"{a: " * (TEN_MEGABYTES // 4),
+    "10 MB of opening quotes of JSON": lambda: b'{"a":' * (TEN_MEGABYTES // 5),
+    "10 MB of nested lists by dashes": lambda: b"- " * (TEN_MEGABYTES // 2),
+    "10 MB of indentation": lambda: b"".join(b" " * at + b"a:\n" for at in range(4400)),
+    "10 MB of one key": lambda: b"a" * TEN_MEGABYTES + b": 1",
+    "10 MB of one number": lambda: b"1" * TEN_MEGABYTES,
+    "10 MB of base 60": lambda: b"a: 1" + b":1" * (TEN_MEGABYTES // 2),
+    "10 MB of aliases": lambda: b"a: &a x\nb: [" + b"*a," * (TEN_MEGABYTES // 3) + b"]",
+    "10 MB of line ends": lambda: b"\n" * TEN_MEGABYTES,
+    "10 MB of backslashes": lambda: b"FROM " + b"\\\n" * (TEN_MEGABYTES // 2),
+}
+"""Inputs that are small and ask for much, or large and ask for more; each is made where it is fed."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in {"ELF", "fatbin", "ld.so.cache"}])
-@pytest.mark.parametrize("bomb", bombs())
+@pytest.mark.parametrize("bomb", BOMBS)
 def test_bombs_are_refused_in_time(name: str, bomb: str) -> None:
     began = time.monotonic()
-    fed(name, bombs()[bomb])
+    fed(name, BOMBS[bomb]())
     assert time.monotonic() - began < 60
 
 
@@ -284,9 +283,9 @@ SMALL = 300 * 1024
 """Bytes of each bomb in the fast suite."""
 
 
-@pytest.mark.parametrize("bomb", bombs())
+@pytest.mark.parametrize("bomb", BOMBS)
 def test_the_beginnings_of_bombs_are_refused(bomb: str) -> None:
-    data = bombs()[bomb][:SMALL]
+    data = BOMBS[bomb]()[:SMALL]
     for name in ("host JSON", "environment.yml", "conda-lock.yml", "ds_config", "Dockerfile"):
         fed(name, data)
 
