@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
+
+import forking
 
 HOST = ("--host", "rtx4090-535")
 """A recorded host that ships: the answer does not depend on this machine."""
 
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+_AT_THE_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "COVERAGE_")
+"""What an interpreter, or what it is linked with, reads when it starts."""
 
 
 def run(
@@ -25,6 +36,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m cuenv WORDS`` in a folder, which is its home as well.
 
+    Where nothing is asked of the interpreter's start, the process is forked from one that has loaded cuenv.
+
     Args:
         words: what is typed after ``cuenv``.
         folder: the working folder.
@@ -35,10 +48,13 @@ def run(
     """
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1"}
+    typed, variables = [str(word) for word in words], {**kept, **home, **environ}
+    if not python and _of_the_start(variables) == forks_with():
+        return _forked(typed, folder, variables, stdout, text)
     return subprocess.run(
-        [sys.executable, *python, "-m", "cuenv", *map(str, words)],
+        [sys.executable, *python, "-m", "cuenv", *typed],
         cwd=folder,
-        env={**kept, **home, **environ},
+        env=variables,
         stdout=stdout,
         stderr=subprocess.PIPE,
         input=text,
@@ -46,6 +62,63 @@ def run(
         timeout=60,
         check=False,
     )
+
+
+def in_shell() -> str:
+    """A command for shell scripts that does what ``python -m cuenv`` does, as one line without its words."""
+    return shlex.join([sys.executable, "-I", "-S", str(Path(forking.__file__)), forks(), "cuenv"])
+
+
+def _of_the_start(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name.startswith(_AT_THE_START)}
+
+
+@cache
+def forks_with() -> Mapping[str, str]:
+    """The variables of a start with which the process that forks was started."""
+    return _of_the_start({name: os.environ[name] for name in _KEPT if name in os.environ})
+
+
+@cache
+def forks() -> str:
+    """The socket of the process that forks; it ends with this one."""
+    folder = tempfile.mkdtemp(dir="/tmp")  # the name of a socket must be short
+    place = f"{folder}/socket"
+    words = [sys.executable, forking.__file__, place]
+    process = subprocess.Popen(
+        words, cwd="/", env={**forks_with()}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin
+    assert process.stdout
+
+    @atexit.register
+    def end() -> None:
+        process.communicate()
+        shutil.rmtree(folder)
+
+    assert process.stdout.readline() == b"ready\n"
+    return place
+
+
+def _forked(
+    words: list[str], folder: Path, environ: dict[str, str], stdout: int | None, text: str
+) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(text.encode())
+        given.seek(0)
+        streams = given.fileno(), out.fileno() if stdout == subprocess.PIPE or stdout is None else stdout, err.fileno()
+        with forking.ask(forks(), words, str(folder), environ, streams) as connection:
+            process = forking.answer(connection)
+            connection.settimeout(60)
+            try:
+                code = forking.answer(connection)
+            except TimeoutError:
+                os.kill(process, signal.SIGKILL)
+                raise
+        out.seek(0)
+        err.seek(0)
+        printed = [stream.read().decode().replace("\r\n", "\n").replace("\r", "\n") for stream in (out, err)]
+    return subprocess.CompletedProcess(words, code, *printed)
 
 
 class _Typed(io.StringIO):

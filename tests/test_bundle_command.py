@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from channel_builder import pkg, serve
+from commands import in_shell
 from cuenv.environment import Pin
 from cuenv.world.sources import Sources
 from deliveries import HERE, NVIDIA, TOOLS, cuenv, make_lock, mirrors, program, python, script, tree, wheel_of
@@ -125,7 +126,7 @@ while [ $# -gt 0 ]; do
   case $1 in --prefix) prefix=$2; shift ;; --file) file=$2; shift ;; --offline) offline=--offline ;; esac
   shift
 done
-exec {sys.executable} -m cuenv install "$file" --prefix "$prefix" $offline
+exec {in_shell()} install "$file" --prefix "$prefix" $offline
 """
     return program(folder / "bin", name, text)
 
@@ -144,7 +145,7 @@ def test_the_script_installs_with_what_is_there(made: Path, tmp_path: Path, name
 
 
 def test_the_script_installs_with_cuenv(made: Path, tmp_path: Path) -> None:
-    path = program(tmp_path / "bin", "cuenv", f'exec {sys.executable} -m cuenv "$@"')
+    path = program(tmp_path / "bin", "cuenv", f'exec {in_shell()} "$@"')
     done = script(made / "b", "env", path=path, home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"installed 5 packages and 1 for pip: {tmp_path / 'env'}")

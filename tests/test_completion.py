@@ -8,13 +8,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import click
 import pytest
 
+from commands import in_shell
 from commands import inside as run
 from commands import run as process
 from cuenv.cli import completion
@@ -222,7 +222,7 @@ def test_a_real_shell_inserts_whole_words(tmp_path: Path, shell: str, typed: str
         pytest.skip(f"{shell} is not installed")
     program = tmp_path / "bin" / "cuenv"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m cuenv "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {in_shell()} "$@"\n')
     program.chmod(0o755)
     (tmp_path / "my hosts").mkdir()
     (tmp_path / "my hosts" / "node.json").write_text("{}")

@@ -8,12 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 
+from commands import in_shell
 from cuenv.cli.main import COMMANDS
 from cuenv.world.record import SHIPPED
 from cuenv.world.sample import write_sample
@@ -37,7 +37,7 @@ def shell(tmp_path: Path, mirrors: str) -> dict[str, str]:
     """The variables of a shell in which ``cuenv`` is this one, and channels are the sample."""
     program = tmp_path / "bin" / "cuenv"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m cuenv "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {in_shell()} "$@"\n')
     program.chmod(0o755)
     kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
     home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache"), "NO_COLOR": "1", "CONDARC": os.devnull}

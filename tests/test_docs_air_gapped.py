@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-from commands import run
+from commands import in_shell, run
 from deliveries import program
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "air-gapped.md"
@@ -21,7 +20,7 @@ def commands() -> list[str]:
 def test_the_page_is_true(tmp_path: Path) -> None:
     assert run("demo", "--dir", "made", folder=tmp_path).returncode == 0
     folder = tmp_path / "made"
-    path = program(tmp_path / "bin", "cuenv", f'exec {sys.executable} -m cuenv "$@"')
+    path = program(tmp_path / "bin", "cuenv", f'exec {in_shell()} "$@"')
     environ = {
         "PATH": f"{path}:/usr/bin:/bin",
         "HOME": str(tmp_path),

@@ -1,0 +1,149 @@
+"""Commands as processes that are forked from one which has loaded cuenv: a fifth of the cost of starting each.
+
+Each is a process of its own, with its own folder, environment, streams and exit code, and it leaves by
+``cuenv.__main__.main`` as one that was typed does. What it does not show is how an interpreter starts: tests of that
+start one. Run as a script, this is the process that forks (``SOCKET``), or a stand-in for ``cuenv`` in shell scripts
+(``SOCKET cuenv WORDS``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from select import select
+from socket import AF_UNIX, SHUT_WR, recv_fds, send_fds, socket
+from typing import NoReturn
+
+# What cuenv imports late, and the tests' commands then would one by one.
+_LATE = ("rattler", "requests", "yaml", "pynvml", "multiprocessing.pool", "concurrent.futures.thread", "zipfile")
+
+
+def ask(place: str, words: list[str], folder: str, environ: dict[str, str], streams: tuple[int, int, int]) -> socket:
+    """Have a command begun; what comes back is the connection that `answer` reads."""
+    connection = socket(AF_UNIX)
+    connection.connect(place)
+    send_fds(connection, [b"."], streams)
+    connection.sendall(json.dumps([words, folder, environ]).encode())
+    connection.shutdown(SHUT_WR)
+    return connection
+
+
+def answer(connection: socket) -> int:
+    """Wait for a number: the process first, then its exit code, negative for a signal.
+
+    Raises:
+        ValueError: the process that forks is gone.
+    """
+    found = b""
+    while (more := connection.recv(1)) not in (b"\n", b""):
+        found += more
+    return int(found)
+
+
+def serve(place: str) -> None:
+    """Fork a command for everyone who asks, until standard input ends."""
+    _load()
+    with socket(AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen(64)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        both: list[int] = [0, listener.fileno()]
+        while 0 not in select(both, [], [])[0]:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                _keep(connection)
+            connection.close()
+            _reap(os.WNOHANG)
+    _reap(0)
+
+
+def _load() -> None:
+    import gc
+    from importlib import import_module
+    from pkgutil import walk_packages
+
+    import cuenv
+
+    for found in walk_packages(cuenv.__path__, "cuenv."):
+        if not found.name.startswith(("cuenv.data", "cuenv.__main__")):
+            import_module(found.name)
+    for name in _LATE:
+        import_module(name)
+    if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - as short as it gets
+        raise AssertionError("an import has started a thread: a fork would lose it")
+    gc.collect()
+    gc.freeze()
+
+
+def _reap(options: int) -> None:
+    try:
+        while os.waitpid(-1, options)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _keep(connection: socket) -> NoReturn:
+    """Fork the command, and tell its number and its end."""
+    _, streams, *_ = recv_fds(connection, 1, 3)
+    text = b""
+    while more := connection.recv(1 << 16):
+        text += more
+    words, folder, environ = json.loads(text)
+    process = os.fork()
+    if process == 0:
+        connection.close()
+        _become(words, folder, environ, streams)
+    for number in streams:
+        os.close(number)
+    connection.sendall(f"{process}\n".encode())
+    status = os.waitpid(process, 0)[1]
+    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _become(words: list[str], folder: str, environ: dict[str, str], streams: list[int]) -> NoReturn:
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, max(streams) + 1)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environ)
+        _open_streams()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        from cuenv import __main__
+
+        sys.argv = [str(__main__.__file__), *words]
+        __main__.main()
+    finally:
+        os._exit(70)  # `main` does not return
+
+
+def _open_streams() -> None:
+    """The standard streams as an interpreter opens them."""
+    old = sys.stdin, sys.stdout, sys.stderr
+    for number, (name, stream) in enumerate(zip(("stdin", "stdout", "stderr"), old, strict=True)):
+        new = open(number, "w" if number else "r", encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115 - for life
+        if number == 2:
+            new.reconfigure(line_buffering=True)
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+
+
+def stand_in(place: str, words: list[str]) -> int:
+    """What ``cuenv WORDS`` does in a shell script that has this in its place."""
+    connection = ask(place, words, str(Path.cwd()), dict(os.environ), (0, 1, 2))
+    answer(connection)
+    return answer(connection)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        sys.exit(stand_in(sys.argv[1], sys.argv[3:]))
+    serve(sys.argv[1])
