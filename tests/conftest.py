@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,8 @@ def pytest_configure() -> None:
         raise pytest.UsageError(f"CUENV_REQUIRE_RECORDS is set, and the channel records are not at {RECORDS}")
 
 
-@pytest.fixture(autouse=True)
-def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _loopback_only() -> Iterator[None]:
     """No test reaches a network by accident: Python's sockets connect to this machine or not at all."""
     connect = socket.socket.connect
 
@@ -70,4 +71,6 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
             raise AssertionError(f"a test wanted to reach {address[0]}")
         connect(self, address)  # type: ignore[arg-type]  # whatever form it has, the real one judges it
 
-    monkeypatch.setattr(socket.socket, "connect", guarded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        yield

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate, candidates
@@ -19,6 +19,7 @@ from cuenv.profile import Profile
 from cuenv.rules import RULES, Case
 from cuenv.versions import version
 from given import DRIVERS, HOSTS, base, machine, shipped, wishing
+from thorough import examples
 
 CAPABILITIES = tuple(str(row.capability) for row in base().generations)
 LIBRARIES = (None, "2.12", "2.17", "2.28", "2.35", "2.40")
@@ -69,14 +70,14 @@ def test_shipped_hosts_get_what_is_decided_for_each(wish: Profile) -> None:
     assert [said(item) for item in choices(every, wish, base())] == [decided(facts, wish) for facts in every]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(hosts, min_size=1, max_size=4), st.sampled_from(WISHES))
 @example([machine("12.0", "5.0", driver="580.65.06")], Profile(dev=False))
 def test_any_hosts_get_what_is_decided_for_each(every: list[HostFacts], wish: Profile) -> None:
     assert [said(item) for item in choices(every, wish, base())] == [decided(facts, wish) for facts in every]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts, hosts, st.sampled_from(WISHES))
 def test_what_looks_alike_is_judged_alike(one: HostFacts, other: HostFacts, wish: Profile) -> None:
     """A view may leave out words, never what an outcome or a key rests on."""

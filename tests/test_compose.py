@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from channel_builder import pkg, write
@@ -23,6 +23,7 @@ from cuenv.profile import STACKS
 from cuenv.versions import Capability, Target, version
 from cuenv.world.solve import solve
 from given import HOSTS, WITH_GPU, base, candidate, capabilities, case, choice, decided, machine, settled, shipped
+from thorough import examples
 
 COMBINATIONS = [*product(WITH_GPU, STACKS, (True, False))]
 NOTHING_FITS = {
@@ -344,7 +345,7 @@ def test_the_arch_list_is_exactly_the_gpus(decision: Decision) -> None:
     assert listed == [str(gpu) for gpu in decision.case.facts.capabilities]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(capabilities, min_size=1, max_size=3))
 def test_what_is_compiled_runs_on_every_gpu_and_needs_nothing_more(gpus: list[Capability]) -> None:
     facts = machine(*map(str, gpus))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from cuenv.environment import EnvironmentSpec, Pin
@@ -25,6 +25,7 @@ from cuenv.formats.conda_lock_hash import content_hash
 from cuenv.formats.conda_lock_v1 import parse, render
 from cuenv.formats.package_url import parse_package_url
 from cuenv.lockfile import Lock, LockedPackage, Solution
+from thorough import examples
 
 BASE = "https://conda.anaconda.org/conda-forge"
 MD5 = "0123456789abcdef0123456789abcdef"
@@ -260,7 +261,7 @@ versions = st.one_of(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.builds(
@@ -563,7 +564,7 @@ def test_what_is_written_is_read_again(lock: Lock) -> None:
     assert yaml.load(text, Loader=yaml.SafeLoader)["metadata"]["sources"] == list(lock.sources)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(locks)
 def test_conda_lock_reads_what_is_written(conda_lock: SimpleNamespace, tmp_path: Path, lock: Lock) -> None:
     lockfile = read_by(conda_lock, render(lock, SPEC), tmp_path)
@@ -580,7 +581,7 @@ def test_bytes_of_any_kind(data: bytes) -> None:
             parse(text, "l")
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.integers(0, len(TEXT) - 1), st.characters(exclude_categories=["Cs"]))
 def test_one_wrong_character(place: int, char: str) -> None:
     text = TEXT[:place] + char + TEXT[place + 1 :]

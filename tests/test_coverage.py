@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given as examples
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from channel_builder import pkg, write
@@ -23,6 +22,7 @@ from cuenv.pools import pool
 from cuenv.verify import host_findings
 from cuenv.world.sources import Mirror, Sources
 from given import base, capabilities, drivers, machine, package, solution, spec
+from thorough import examples as so_many
 
 TORCH = package("pytorch", "2.12.0", "cuda129_mkl_py313_h0_300")
 
@@ -97,7 +97,7 @@ def test_in_a_pool_each_gpu_is_judged_with_its_own_driver() -> None:
     assert served(found[0]) == {"8.9": "native", "9.0": "native"}
 
 
-@settings(max_examples=50, deadline=None)
+@so_many(50)
 @examples(
     st.lists(capabilities, min_size=1, max_size=3, unique=True), drivers, st.sampled_from(["9.10.2.21", "9.13.1.26"])
 )

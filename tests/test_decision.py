@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate, admits, admits_all, candidates, distance, pythons
@@ -45,6 +45,7 @@ from given import (
     shipped,
     wishing,
 )
+from thorough import examples
 
 
 def chosen(decision: Decision) -> tuple[str, str, str, str]:
@@ -557,7 +558,7 @@ def test_a_wish_admits_some_or_all_releases_of_a_minor(wish: str, minor: str, so
 many = st.lists(capabilities, min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(many, capabilities, st.none() | drivers, st.booleans())
 def test_another_gpu_never_opens_a_candidate(
     have: list[Capability], more: Capability, driver: str | None, dev: bool
@@ -568,7 +569,7 @@ def test_another_gpu_never_opens_a_candidate(
     assert after.keys() <= before.keys()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(many, drivers, drivers, st.booleans())
 def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
     gpus: list[Capability], one: str, other: str, dev: bool
@@ -586,7 +587,7 @@ def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
             assert any(row and row.last_branch and driver_key(newer)[0] > row.last_branch for row in rows)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(many, st.none() | drivers)
 def test_an_unknown_driver_fits_wherever_a_known_one_of_any_age_does(
     gpus: list[Capability], driver: str | None
@@ -595,7 +596,7 @@ def test_an_unknown_driver_fits_wherever_a_known_one_of_any_age_does(
     assert fitting(machine(*texts, driver=driver)).keys() <= fitting(machine(*texts)).keys()
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(many, many, drivers, drivers)
 def test_a_pool_fits_nothing_that_one_of_its_machines_refuses(
     one: list[Capability], other: list[Capability], first: str, second: str
@@ -607,7 +608,7 @@ def test_a_pool_fits_nothing_that_one_of_its_machines_refuses(
     assert together.keys() <= fitting(right).keys()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(many, st.none() | drivers, st.booleans())
 def test_every_rejected_candidate_has_a_leading_objection(
     gpus: list[Capability], driver: str | None, dev: bool
@@ -625,7 +626,7 @@ def test_every_rejected_candidate_has_a_leading_objection(
         assert (example.objections[0].rule, example.objections[0].because) == (group.rule, group.because)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(many, st.none() | drivers, st.sampled_from(["newest", "native"]))
 def test_every_loser_loses_on_a_criterion_where_the_choice_is_better(
     gpus: list[Capability], driver: str | None, prefer: str
@@ -648,7 +649,7 @@ QUESTIONS = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(many, st.none() | drivers, st.sampled_from(QUESTIONS))
 def test_why_not_agrees_with_the_decision(gpus: list[Capability], driver: str | None, question: str) -> None:
     decision = decided(machine(*map(str, gpus), driver=driver))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
@@ -25,6 +25,7 @@ from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.lockfile import LockedPackage
 from cuenv.world.record import read_host
 from test_symptoms import CASES, LOGS, read, tables
+from thorough import examples
 
 CUSPARSE = (LOGS / "cusparse-header/fused-adam.log").read_bytes()
 OOM = (LOGS / "cuda-out-of-memory/torch25.log").read_bytes()
@@ -135,7 +136,7 @@ def test_lines_that_show_a_symptom_again_are_counted() -> None:
 
 
 @given(st.lists(st.sampled_from(CASES), min_size=1, max_size=6))
-@settings(max_examples=60)
+@examples(60)
 def test_nothing_is_lost_by_folding(cases: list[Path]) -> None:
     _, guidance = tables()
     found = scan([b"".join(case.read_bytes() for case in cases)], guidance.symptoms).sightings
@@ -334,7 +335,7 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 
 
 @given(st.binary(max_size=3000), st.integers(1, 700))
-@settings(max_examples=150)
+@examples(60)
 def test_any_bytes_are_read_and_what_is_shown_is_printable(data: bytes, size: int) -> None:
     knowledge, guidance = tables()
     mixed = data + b"\x1b[31mCUDA out of memory\x1b[0m " + data + b"\nKeyError: " + data
@@ -345,7 +346,7 @@ def test_any_bytes_are_read_and_what_is_shown_is_printable(data: bytes, size: in
 
 
 @given(st.lists(st.sampled_from([case.read_bytes() for case in CASES]), max_size=4), st.integers(1, 4000))
-@settings(max_examples=80)
+@examples(60)
 def test_how_the_log_arrives_changes_nothing(logs: list[bytes], size: int) -> None:
     _, guidance = tables()
     data = b"".join(logs)

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.environment import EnvironmentSpec, Pin
@@ -16,6 +16,7 @@ from cuenv.errors import InputError
 from cuenv.formats.environment_yml import parse, render
 from cuenv.formats.yaml_read import load
 from cuenv.formats.yaml_write import quote, scalar
+from thorough import examples
 
 SPEC = EnvironmentSpec(
     name="universal-dev",
@@ -365,7 +366,7 @@ def test_what_is_written_is_read_again(spec: EnvironmentSpec) -> None:
     assert all(len(line) <= 120 or " " not in line for line in text.splitlines() if line.startswith("#"))
 
 
-@settings(max_examples=300)
+@examples(60)
 @given(st.binary(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>#'\"\n\t ,.?%@01", max_size=60).map(str.encode))
 def test_bytes_of_any_kind(data: bytes) -> None:
     for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape"), data.decode("utf-8", "replace")):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.decision import Decision, decide
@@ -47,6 +47,7 @@ from given import (
     shipped,
     wishing,
 )
+from thorough import examples
 
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
@@ -259,7 +260,7 @@ def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
             assert len(list(evidence_of(verdict, base()))) == len(verdict.grounds)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.lists(capabilities, min_size=1, max_size=3), st.none() | drivers)
 def test_objections_are_grouped_without_loss(gpus: list[Capability], driver: str | None) -> None:
     decision = decided(machine(*map(str, gpus), driver=driver))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from commands import inside as run
@@ -26,6 +26,7 @@ from cuenv.versions import Capability, version
 from cuenv.world.knowledge import load
 from given import base, machine
 from oracles import program
+from thorough import examples
 
 LOCKS = Path(__file__).resolve().parents[1] / "locks"
 SHELLS = [shell for shell in ("sh", "dash", "bash", "ksh", "zsh") if shutil.which(shell)]
@@ -165,7 +166,7 @@ def test_switching_between_two_and_back_restores_what_was(shell: str) -> None:
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0:"), min_size=1, max_size=20)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(name=NAMES, other=NAMES)
 @example(name='it\'s $(id) `y` "z"', other="a b")
 @example(name="line\nend\n", other="*")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.elf import read_elf, symbols
 from cuenv.binary.exports import Exports, gnu_hash, wanted
 from linkage_trees import compile_library, needs_gcc
+from thorough import examples
 
 SOURCE = """
 int first(void) { return 1; }
@@ -93,7 +94,7 @@ def test_the_hash_table_tells_what_the_whole_symbol_table_tells(name: str) -> No
 
 
 @needs_gcc
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_library_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "libv.so"

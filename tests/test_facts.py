@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.facts import PLATFORMS, Driver, Gap, Gpu, HostFacts, Libc, glibc, virtual_packages
 from cuenv.pools import pool
 from cuenv.versions import Capability, driver_key, version
 from given import CAPABILITIES, DRIVERS, base, machine, shipped
+from thorough import examples
 
 drivers = st.one_of(
     st.none(),
@@ -54,14 +55,14 @@ def told(facts: HostFacts) -> dict[str, str]:
 # several machines as one
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts)
 def test_merging_is_commutative(found: tuple[HostFacts, ...]) -> None:
     first, *others = permutations(found)
     assert all(pool(other) == pool(first) for other in others)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts, st.data())
 def test_merging_is_associative(found: tuple[HostFacts, ...], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(found)))
@@ -69,14 +70,14 @@ def test_merging_is_associative(found: tuple[HostFacts, ...], data: st.DataObjec
     assert pool(parts) == pool(found)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts)
 def test_merging_is_idempotent(found: tuple[HostFacts, ...]) -> None:
     assert pool([*found, *found]) == pool(found)
     assert pool([pool(found)]) == pool(found)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts)
 def test_a_pool_has_the_lowest_driver_and_c_library_and_every_gpu(found: tuple[HostFacts, ...]) -> None:
     together = pool(found)
@@ -95,7 +96,7 @@ def test_a_pool_has_the_lowest_driver_and_c_library_and_every_gpu(found: tuple[H
     assert set(together.machines) == set(found)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts)
 def test_the_host_that_cuts_is_named(found: tuple[HostFacts, ...]) -> None:
     together = pool(found)
@@ -161,7 +162,7 @@ def test_one_host_twice_is_that_host() -> None:
 # what the solver is told
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(named("x"))
 def test_arch_is_the_lowest_and_never_without_cuda(facts: HostFacts) -> None:
     words = told(facts)
@@ -174,7 +175,7 @@ def test_arch_is_the_lowest_and_never_without_cuda(facts: HostFacts) -> None:
     assert len(set(names)) == len(names)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(hosts)
 def test_a_pool_promises_no_more_than_each_member(found: tuple[HostFacts, ...]) -> None:
     together = told(pool(found))

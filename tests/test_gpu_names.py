@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.gpu_names import by_pci, find_gpu, near_gpus
 from cuenv.rows import GpuModel
 from cuenv.versions import Capability
 from cuenv.world.knowledge import load
+from thorough import examples
 
 
 @lru_cache(maxsize=1)
@@ -205,7 +206,7 @@ words = st.sampled_from(["RTX", "A100", "4090", "Ti", "-8Q", "MIG", "Ada", "PRO"
 odd = st.text(min_size=1, max_size=20) | st.sampled_from(["NVIDIA", "Quadro", "RTX", "Quadro RTX"])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(60)
 @given(text=st.text(max_size=40) | st.lists(words).map(" ".join))
 def test_no_text_breaks_the_search(text: str) -> None:
     found = find_gpu(text, gpus())
@@ -213,7 +214,7 @@ def test_no_text_breaks_the_search(text: str) -> None:
     assert len(near_gpus(text, gpus())) <= 5
 
 
-@settings(max_examples=100, deadline=None)
+@examples(60)
 @given(names=st.lists(odd, max_size=4))
 def test_no_name_in_the_table_breaks_the_search(names: list[str]) -> None:
     models = tuple(

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import run
@@ -23,6 +23,7 @@ from cuenv.jit.hook import VARIABLES, Hook, arch_list
 from cuenv.lockfile import Lock, LockedPackage
 from cuenv.versions import Capability
 from given import package, solution, spec
+from thorough import examples
 
 SHELLS = {
     "sh": ("sh",),
@@ -177,7 +178,7 @@ def test_without_an_active_environment_nothing_happens(shell: Shell) -> None:
     assert shell.run(shell.activate(""), shell.deactivate("")) == {}
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(steps=st.lists(st.sampled_from(["/one", "/two"]), max_size=6), old=st.text("a:/ '$", max_size=6))
 def test_whatever_is_activated_comes_off_in_turn(
     steps: list[str], old: str, tmp_path_factory: pytest.TempPathFactory

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from channel_builder import PLATFORM, edit, pkg, write
@@ -32,6 +32,7 @@ from cuenv.versions import arch_list, version
 from cuenv.world.knowledge import load, save
 from cuenv.world.sources import Mirror, Sources
 from given import base
+from thorough import examples
 
 KNOWN = {
     "version": "2.12.0",
@@ -182,7 +183,7 @@ def test_a_label_that_does_not_fit_is_caught() -> None:
 words = st.text(st.sampled_from("cudapy_0123456789.*<>=!,-| \x1b"), max_size=30)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(st.builds(Record, name=st.just("pytorch"), version=words, build=words, depends=st.tuples(words, words)))
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.environment import EnvironmentSpec
@@ -14,6 +14,7 @@ from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.specs import parse_spec
 from given import HOSTS, base, machine, shipped, spec
+from thorough import examples
 
 HOST = machine("8.9", driver="535.129.03")
 LABEL = "nvidia/label/cuda-11.8.0"
@@ -407,7 +408,7 @@ numbers = st.sampled_from(["", "=2.5", "=12.1", ">=11", "=3.12.4", "==2.9.1", "<
 places = st.lists(st.sampled_from(["conda-forge", "pytorch", "nvidia", LABEL, "defaults"]), max_size=3, unique=True)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(names, numbers), max_size=4), places, st.sampled_from(HOSTS))
 def test_any_file_is_judged_without_accident(parts: list[tuple[str, str]], channels: list[str], host: str) -> None:
     environment = spec(*(name + number for name, number in parts), channels=channels)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import cuenv
@@ -33,6 +33,7 @@ from cuenv.world.loader_facts import loader_facts
 from cuenv.world.prefix import find_prefix
 from given import base
 from linkage_trees import compile_library, needs_gcc
+from thorough import examples
 
 pytestmark = needs_gcc
 RELEASE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -406,7 +407,7 @@ def test_odd_files_are_said_and_never_waited_for(env: Env) -> None:
     assert env.check().status == "ok"  # a torch without it opens its extension at once
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_libraries_are_judged_and_said_in_printable_words(env: Env, data: st.DataObject) -> None:
     place = env.site / data.draw(st.sampled_from(("torch/lib/libc10.so", "torch/_C.so")))

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import inside as run
@@ -19,6 +19,7 @@ from cuenv.lint import Edit, Lint, Machine, edited, place
 from cuenv.report import Finding
 from cuenv.versions import Capability
 from cuenv.world.knowledge import load
+from thorough import examples
 
 RECIPE = """\
 # our recipe
@@ -232,7 +233,7 @@ def test_a_broken_file_is_one_finding_and_no_crash(tmp_path: Path, text: str) ->
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_text_is_linted(text: str) -> None:
     from cuenv.flows.linting import _rules
     from cuenv.lint import mended

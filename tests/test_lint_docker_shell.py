@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import inside as run
@@ -16,6 +16,7 @@ from cuenv.formats.dockerfile import parse
 from cuenv.lint import Machine, place
 from cuenv.versions import Capability
 from cuenv.world.knowledge import load
+from thorough import examples
 
 DEVEL = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"
 
@@ -137,7 +138,7 @@ def test_what_is_no_dockerfile_is_one_finding(tmp_path: Path, text: str) -> None
 
 
 @given(st.text(alphabet="FROMRUN x:1\\\n#<EOF'\"`=&;", max_size=120))
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_instructions_cover_a_file_in_order(text: str) -> None:
     with contextlib.suppress(InputError):
         found = parse(text, "x")
@@ -184,7 +185,7 @@ def test_a_script_is_known_by_its_first_line_and_profiles_by_their_name(tmp_path
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=100, deadline=None)
+@examples(60)
 def test_any_script_is_linted(text: str) -> None:
     from cuenv.lint.commands import command_lints
 

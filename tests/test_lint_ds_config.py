@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import inside as run
@@ -20,6 +20,7 @@ from cuenv.lint.tree import Node
 from cuenv.versions import Capability
 from cuenv.world.guidance import load_guidance
 from cuenv.world.knowledge import load
+from thorough import examples
 
 MICRO = '"train_micro_batch_size_per_gpu": 4'
 
@@ -187,7 +188,7 @@ def value(node: Node, text: str) -> object:
 
 
 @given(JSON, st.sampled_from([None, 2]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_every_json_is_read_as_json_reads_it(data: object, indent: int | None) -> None:
     text = json.dumps(data, indent=indent)
     found = marked(text, "x")
@@ -197,7 +198,7 @@ def test_every_json_is_read_as_json_reads_it(data: object, indent: int | None) -
 
 
 @given(st.text(alphabet='{}[]",:/*# \n\\a1tf', max_size=60))
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InputError):
         assert marked(text, "x").tree.end <= len(text)

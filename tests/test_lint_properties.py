@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.errors import InputError
@@ -18,6 +18,7 @@ from cuenv.formats.dockerfile import parse as parse_dockerfile
 from cuenv.lint import Lint, Machine, in_order, mended
 from cuenv.versions import Capability
 from given import base
+from thorough import examples
 
 MACHINES = (Machine(), Machine(gpus=(Capability(7, 0), Capability(8, 6)), memory_mib=16 * 1024))
 machines = st.sampled_from(MACHINES)
@@ -114,7 +115,7 @@ def environments(draw: st.DrawFn) -> str:
     return draw(ends).join([*lines, ""])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(environments(), machines)
 def test_an_environment_file_is_mended_once(text: str, machine: Machine) -> None:
     once = fixed("environment.yml", text, machine)
@@ -182,7 +183,7 @@ def dockerfiles(draw: st.DrawFn) -> str:
     return "\n".join([*lines, ""])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(dockerfiles(), machines)
 def test_a_dockerfile_is_mended_once(text: str, machine: Machine) -> None:
     once = fixed("Dockerfile", text, machine)
@@ -191,7 +192,7 @@ def test_a_dockerfile_is_mended_once(text: str, machine: Machine) -> None:
     assert [item.name for item in had] == [item.name for item in has]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(scripts(), machines)
 def test_a_script_is_mended_once(text: str, machine: Machine) -> None:
     once = fixed("shell", f"#!/bin/bash\n{text}\n", machine)
@@ -264,7 +265,7 @@ def configuration_texts(draw: st.DrawFn) -> str:
     return untidy(draw(configurations), draw)
 
 
-@settings(max_examples=80)
+@examples(60)
 @given(configuration_texts(), machines)
 def test_a_deepspeed_configuration_is_mended_once_and_is_json_but_for_its_comments(text: str, machine: Machine) -> None:
     once = fixed("ds_config", text, machine)
@@ -274,7 +275,7 @@ def test_a_deepspeed_configuration_is_mended_once_and_is_json_but_for_its_commen
 
 
 @pytest.mark.parametrize("kind", ["environment.yml", "Dockerfile", "ds_config", "shell"])
-@settings(max_examples=40)
+@examples(40)
 @given(text=st.text(alphabet="abcFROMRUN :=-\"'{}[],#\\\n\t3.10", max_size=60), machine=machines)
 def test_any_text_is_mended_once(kind: str, text: str, machine: Machine) -> None:
     fixed(kind, text, machine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.errors import CuenvError, ExitCode, UsageError
@@ -13,6 +13,7 @@ from cuenv.lookup import TOPICS, Page, cuda, driver, gpu, overview, package, pyt
 from cuenv.tables import TABLES, rows_of
 from cuenv.versions import Capability, Target, driver_key
 from given import DRIVERS, base
+from thorough import examples
 
 
 def text(page: Page) -> str:
@@ -204,7 +205,7 @@ def test_a_package_that_no_row_names(wrong: str) -> None:
     assert caught.value.message.isprintable()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(60)
 @given(st.sampled_from(sorted(TOPICS)), st.text(max_size=20))
 def test_any_text_is_a_page_or_a_plain_no(topic: str, subject: str) -> None:
     try:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord, Version, VersionSpec
 from rattler.package import BuildString
@@ -38,6 +38,7 @@ from given import (
     package,
     wishing,
 )
+from thorough import examples
 
 # drivers: a text that names only a branch stands for every driver of it
 
@@ -93,14 +94,14 @@ plain = st.lists(st.integers(0, 12), min_size=1, max_size=4).map(text_of)
 operators = st.sampled_from(["==", ">=", "<=", ">", "<", "!="])
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(plain, plain)
 def test_a_prefix_means_the_same_to_the_solver(wish: str, release: str) -> None:
     made = parse_wish(wish, what="x")
     assert made.admits(version(release)) == VersionSpec(f"{wish}.*").matches(Version(release))
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.lists(st.tuples(operators, plain).map("".join), min_size=1, max_size=3).map(",".join), plain)
 def test_a_range_means_the_same_to_the_solver(wish: str, release: str) -> None:
     assert parse_wish(wish, what="x").admits(version(release)) == VersionSpec(wish).matches(Version(release))
@@ -138,7 +139,7 @@ def record(release: str, build: str) -> PackageRecord:
     return PackageRecord("pytorch", release, BuildString(build), 0, "linux-64")
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(several.map(",".join) | several.map("|".join) | conditions, globs, st.lists(odd, max_size=4))
 def test_a_pin_admits_what_its_text_admits_to_rattler(text: str, glob: str, others: list[str]) -> None:
     """What the file says, what the solver is told and what a lock is checked by are one condition."""
@@ -229,13 +230,13 @@ def joined(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(overlays, overlays)
 def test_laying_over_is_associative(one: dict[str, Any], two: dict[str, Any]) -> None:
     assert written(merge(merge(base(), one), two)) == written(merge(base(), joined(one, two)))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(overlays)
 def test_laying_over_twice_is_laying_over_once(overlay: dict[str, Any]) -> None:
     laid = merge(base(), overlay)
@@ -244,14 +245,14 @@ def test_laying_over_twice_is_laying_over_once(overlay: dict[str, Any]) -> None:
     assert written(merge(base(), {name: json.loads(dump(laid, name)) for name in TABLES})) == written(laid)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(overlays, overlays)
 def test_overlays_of_different_rows_come_in_any_order(one: dict[str, Any], two: dict[str, Any]) -> None:
     assume(not keys_of(one) & keys_of(two))
     assert written(merge(merge(base(), one), two)) == written(merge(merge(base(), two), one))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(overlays)
 def test_an_overlay_takes_no_row_away(overlay: dict[str, Any]) -> None:
     laid = merge(base(), overlay)
@@ -269,7 +270,7 @@ def host(gpus: list[Capability], driver: str | None, label: str = "box") -> Host
     return machine(*map(str, gpus), driver=driver, label=label)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(several_gpus, st.none() | drivers, st.data())
 def test_losers_do_not_change_the_choice(gpus: list[Capability], driver: str | None, data: st.DataObject) -> None:
     """What is chosen among all is chosen among any of them where it is; the order of the rest is kept."""
@@ -283,7 +284,7 @@ def test_losers_do_not_change_the_choice(gpus: list[Capability], driver: str | N
         assert choice(decide(case(facts), [*part, order[0]])) is order[0]
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(several_gpus, drivers, st.booleans())
 def test_the_driver_of_a_near_miss_opens_it(gpus: list[Capability], driver: str, dev: bool) -> None:
     decision = decide(case(host(gpus, driver), dev=dev), everything())
@@ -298,7 +299,7 @@ def test_the_driver_of_a_near_miss_opens_it(gpus: list[Capability], driver: str,
             assert rank(opened) < rank(decision.chosen)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(several_gpus, st.none() | drivers, st.booleans())
 def test_the_minimum_driver_runs_the_choice_and_no_earlier_one(
     gpus: list[Capability], driver: str | None, dev: bool
@@ -316,7 +317,7 @@ def test_the_minimum_driver_runs_the_choice_and_no_earlier_one(
             assert runs
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(several_gpus, several_gpus, st.none() | drivers, drivers, drivers)
 def test_a_newer_driver_on_one_machine_of_a_pool_loses_only_what_that_machine_dropped(
     one: list[Capability], other: list[Capability], first: str | None, second: str, third: str
@@ -336,7 +337,7 @@ def test_a_newer_driver_on_one_machine_of_a_pool_loses_only_what_that_machine_dr
 
 
 @pytest.mark.parametrize("dev", [True, False])
-@settings(max_examples=10)
+@examples(10)
 @given(gpus=several_gpus, driver=st.none() | drivers)
 def test_no_compiler_asks_for_less(gpus: list[Capability], driver: str | None, dev: bool) -> None:
     facts = replace(host(gpus, driver), libc=None) if dev else host(gpus, driver)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.errors import ExitCode, InputError, KnowledgeError
 from cuenv.reading import Faults, Reader, describe
 from cuenv.versions import Capability
+from thorough import examples
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
 trees = st.recursive(
@@ -180,7 +181,7 @@ def test_control_characters_never_come_out_raw(key: str) -> None:
     assert all(fault.isprintable() for fault in found)
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(trees)
 def test_no_tree_of_a_stranger_breaks_the_reader(data: object) -> None:
     found = wrong(read_host, data)
@@ -189,7 +190,7 @@ def test_no_tree_of_a_stranger_breaks_the_reader(data: object) -> None:
         assert found
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(st.sampled_from(sorted(GOOD)), trees)
 def test_no_value_at_a_known_place_breaks_the_reader(key: str, value: object) -> None:
     found = wrong(read_host, {**GOOD, key: value})

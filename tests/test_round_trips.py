@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from rattler import CondaLockedPackage, Version
 from rattler.explicit_environment import ExplicitEnvironmentSpec
@@ -21,6 +21,7 @@ from cuenv.lockfile import Lock, LockedPackage
 from cuenv.profile import Profile, parse
 from cuenv.versions import Wish, parse_wish
 from given import base, package, shipped, solution
+from thorough import examples
 
 CHANNELS = ("conda-forge", "nvidia/label/cuda-11.8.0", "https://conda.example.org/team")
 SPEC = EnvironmentSpec(name="x", channels=CHANNELS, pins=())
@@ -53,7 +54,7 @@ def told(items: tuple[LockedPackage, ...] | list[LockedPackage]) -> set[tuple[st
 # explicit files
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(some, st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20), max_size=2))
 def test_an_explicit_file_comes_back_and_rattler_reads_it(items: list[LockedPackage], head: list[str]) -> None:
     text = explicit_txt.render(solution(*items), head=tuple(head))
@@ -67,7 +68,7 @@ def test_an_explicit_file_comes_back_and_rattler_reads_it(items: list[LockedPack
 # conda-lock.yml: py-rattler's reader beside conda-lock's own, which test_conda_lock_v1 asks
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some.filter(bool))
 def test_rattler_reads_a_conda_lock_file(tmp_path: Path, items: list[LockedPackage]) -> None:
     lock = Lock(channels=CHANNELS, sources=("environment.yml",), solutions=(solution(*items),))
@@ -152,7 +153,7 @@ def between(old: list[LockedPackage], new: list[LockedPackage]) -> LockDiff:
     return diff(lock(old), lock(new), [shipped("rtx4090-535")], base())
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(some, some, st.data())
 def test_a_difference_is_what_was_changed_and_mirrors(
     one: list[LockedPackage], two: list[LockedPackage], data: st.DataObject

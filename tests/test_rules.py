@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate
@@ -18,6 +18,7 @@ from cuenv.rules.layers import range_for
 from cuenv.rules.verdict import Remedy, worst
 from cuenv.versions import Capability, driver_key, version
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
+from thorough import examples
 
 CUDA118 = candidate("2.5.1", "cuda118*")
 CUDA126 = candidate("2.7.1", "cuda126*")
@@ -278,7 +279,7 @@ def test_the_machine_that_is_below_the_floor_is_named() -> None:
     assert "pc" not in found.because
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(drivers, drivers)
 def test_a_newer_driver_never_falls_below_a_floor(one: str, other: str) -> None:
     older, newer = sorted((one, other), key=driver_key)
@@ -369,7 +370,7 @@ def test_a_build_of_unknown_code_is_unknown_and_not_no() -> None:
     assert verdict("device-code", CPU, machine("8.9")).outcome == "pass"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(capabilities, min_size=1, max_size=3), capabilities, st.sampled_from([CUDA118, CUDA126, CUDA129]))
 def test_another_gpu_never_makes_device_code_better(have: list[Capability], more: Capability, item: Candidate) -> None:
     order = ("reject", "unknown", "warn", "pass")
@@ -400,7 +401,7 @@ def test_nvcc_compiles_for_a_gpu_or_not(item: Candidate, gpu: str, outcome: str)
     assert verdict("nvcc", item, machine(gpu), dev=False).outcome == "pass"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(desktop, st.sampled_from(sorted({item.cuda for item in everything() if item.cuda})))
 def test_nvcc_serves_what_the_toolkits_of_the_generation_say(gpu: Capability, cuda: object) -> None:
     row = base().generation(gpu)
@@ -481,7 +482,7 @@ def test_an_unknown_requirement_is_unknown_only_where_it_matters() -> None:
     assert verdict("cudnn", blind, machine("7.0")).outcome == "unknown"
 
 
-@settings(max_examples=80)
+@examples(60)
 @given(capabilities, st.sampled_from([item.build.cudnn for item in everything() if item.build.cudnn]))
 def test_a_range_serves_a_gpu_where_its_rows_do(gpu: Capability, asked: Requirement) -> None:
     found = range_for("cudnn", asked, gpu, version("12.9"), base())
@@ -555,7 +556,7 @@ def test_a_label_is_proven_to_fit_or_unknown() -> None:
 # all of them
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(capabilities, max_size=3), st.none() | drivers, st.sampled_from(everything()), st.booleans())
 def test_every_verdict_has_a_sentence_and_what_it_cites_exists(
     gpus: list[Capability], driver: str | None, item: Candidate, dev: bool
@@ -578,7 +579,7 @@ def test_every_verdict_has_a_sentence_and_what_it_cites_exists(
             assert bool(one.remedy.driver) != bool(one.remedy.option)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(capabilities, min_size=1, max_size=2), st.none() | drivers, st.integers(0, len(everything()) - 1))
 @example([Capability(7, 0), Capability(12, 0)], "575.51.03", 0)
 def test_what_is_remembered_is_what_would_be_judged_again(

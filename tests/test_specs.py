@@ -10,13 +10,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord
 from rattler.package import BuildString
 
 from cuenv.environment import Pin
 from cuenv.specs import parse_spec, split_name
+from thorough import examples
 
 NAME = "pytorch"
 VERSIONS = (
@@ -293,7 +294,7 @@ FRAGMENTS += [
 letters = st.text(alphabet="ab12.*=<>!~,|[]' :/_-+#", max_size=12)
 
 
-@settings(max_examples=500)
+@examples(100)
 @given((st.lists(st.sampled_from(FRAGMENTS), max_size=7).map("".join) | letters).map(NAME.__add__))
 def test_what_is_accepted_means_the_same_to_rattler(text: str) -> None:
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.facts import Driver, Evidence, Gap, Libc, glibc
@@ -14,6 +14,7 @@ from cuenv.versions import Capability, version
 from cuenv.world import libraries, redact, smi, system, toolkits, torchfiles
 from cuenv.world.probe import surroundings
 from cuenv.world.sighting import Sighting, level, merge, name_capabilities
+from thorough import examples
 from trees import OPEN, PROPRIETARY, information, plant
 
 
@@ -258,7 +259,7 @@ READERS: list[Callable[[str], object]] = [
 
 
 @given(FOREIGN | WORDS)
-@settings(max_examples=300)
+@examples(60)
 def test_no_reader_of_foreign_text_breaks(text: str) -> None:
     for reader in READERS:
         reader(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.errors import ExitCode, KnowledgeError
@@ -18,6 +18,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.tables import TABLES, dump, merge, parse, rows_of
 from cuenv.versions import Capability, version
 from cuenv.world.knowledge import DATA, load
+from thorough import examples
 
 
 def text(knowledge: Knowledge) -> str:
@@ -229,7 +230,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_whatever_stands_in_a_row_it_is_read_or_refused(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(list(TABLES)))
@@ -249,7 +250,7 @@ def test_whatever_stands_in_a_row_it_is_read_or_refused(data: st.DataObject) -> 
     assert text(parse({each: json.loads(dump(laid, each)) for each in TABLES})) == text(laid)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(60)
 @given(tables=st.dictionaries(st.sampled_from([*TABLES, "other"]), junk, max_size=3))
 def test_whatever_stands_for_a_table_it_is_read_or_refused(tables: dict[str, Any]) -> None:
     laid, message = laid_or_refused(tables)
@@ -257,7 +258,7 @@ def test_whatever_stands_for_a_table_it_is_read_or_refused(tables: dict[str, Any
     assert laid is None or text(laid) == text(base())
 
 
-@settings(max_examples=80, deadline=None)
+@examples(60)
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")))
 def test_whatever_bytes_a_file_holds_they_are_read_or_refused(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

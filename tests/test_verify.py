@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.errors import ExitCode
@@ -33,6 +33,7 @@ from given import (
     solution,
     spec,
 )
+from thorough import examples
 
 LABEL = "nvidia/label/cuda-11.8.0"
 FORGE = (
@@ -441,7 +442,7 @@ def test_an_unknown_driver_or_gpu_is_no_error() -> None:
     assert {"CU401", "CU402"} <= set(codes(findings, "info"))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(capabilities, min_size=1, max_size=3), drivers)
 def test_a_lock_is_judged_as_the_candidate_it_is(gpus: list[Capability], driver: str) -> None:
     """What decides also checks: no error where the decision would take the very same packages."""
@@ -455,7 +456,7 @@ def test_a_lock_is_judged_as_the_candidate_it_is(gpus: list[Capability], driver:
         assert errors
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(capabilities, min_size=1, max_size=2), drivers, drivers)
 def test_a_newer_driver_adds_no_error_but_by_the_last_branch(gpus: list[Capability], one: str, other: str) -> None:
     older, newer = sorted((one, other), key=driver_key)
@@ -463,7 +464,7 @@ def test_a_newer_driver_adds_no_error_but_by_the_last_branch(gpus: list[Capabili
     assert set(after) - set(before) <= {"CU402"}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(capabilities, min_size=1, max_size=2), capabilities, st.sampled_from(DRIVERS))
 def test_another_gpu_takes_no_error_away(gpus: list[Capability], more: Capability, driver: str) -> None:
     texts = [str(gpu) for gpu in gpus]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import inside as run
@@ -19,6 +19,7 @@ from cuenv.pools import pool
 from cuenv.profile import Profile
 from cuenv.what_if import Change, Group, changed, difference, key
 from given import CAPABILITIES, DRIVERS, base, machine, options, shipped
+from thorough import examples
 
 
 def asked(*hosts: str, driver: str | None = None, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> Asked:
@@ -45,7 +46,7 @@ def test_the_example_of_the_docs() -> None:
     assert found.answer.appear[0].cuda == "13.0"
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(
     now=st.sampled_from(DRIVERS),
     then=st.sampled_from((*DRIVERS, None)),

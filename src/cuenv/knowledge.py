@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from packaging.version import Version
 
@@ -34,7 +34,7 @@ from cuenv.state_rows import Feature, State
 from cuenv.versions import Capability, driver_key, within
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Knowledge:
     """All tables. Only lookups here; judgement is the business of the rules."""
 
@@ -59,7 +59,11 @@ class Knowledge:
 
     def cuda(self, wanted: Version) -> Cuda | None:
         """The row of a CUDA minor."""
-        return next((row for row in self.cudas if row.version == wanted), None)
+        return self._cudas.get(wanted)
+
+    @cached_property
+    def _cudas(self) -> Mapping[Version, Cuda]:
+        return {row.version: row for row in self.cudas}
 
     def floor(self, cuda: Version) -> Floor | None:
         """The lowest driver for a CUDA release, by its major."""
@@ -94,7 +98,11 @@ class Knowledge:
 
     def generation(self, capability: Capability) -> Generation | None:
         """The row of a capability; 12.1 is not 12.0, so an unknown capability has none."""
-        return next((row for row in self.generations if row.capability == capability), None)
+        return self._generations.get(capability)
+
+    @cached_property
+    def _generations(self) -> Mapping[Capability, Generation]:
+        return {row.capability: row for row in self.generations}
 
     def layer(self, library: str, release: Version) -> Layer | None:
         """The row that covers a release of a library."""

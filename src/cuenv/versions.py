@@ -210,6 +210,7 @@ def check_driver(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=1024)
 def driver_key(text: str) -> tuple[int, ...]:
     """A driver version as numbers, for ordering."""
     return tuple(int(part) for part in text.split("."))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cuenv.guidance import TABLES, Guidance, parse_guidance
 from cuenv.knowledge import Knowledge
 from cuenv.world.knowledge import DATA, decode
@@ -15,5 +17,11 @@ def load_guidance(knowledge: Knowledge) -> Guidance:
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
+    return _citing(frozenset(knowledge.sources))
+
+
+@lru_cache(maxsize=4)
+def _citing(sources: frozenset[str]) -> Guidance:
+    """The tables of the package, read once for the sources that they may cite: linting asks for every file."""
     tables = {name: decode(FOLDER / f"{name}.json") for name in TABLES}
-    return parse_guidance(tables, frozenset(knowledge.sources), str(FOLDER))
+    return parse_guidance(tables, sources, str(FOLDER))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from cuenv.errors import KnowledgeError, OutsideError
@@ -28,8 +29,14 @@ def load(extra: Path | None = None) -> Knowledge:
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
-    base = parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
+    base = _shipped()
     return base if extra is None else _merged(base, extra)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Knowledge:
+    """The tables of the package: read once, for they do not change while it runs."""
+    return parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
