@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 
@@ -100,25 +100,63 @@ def forks() -> str:
     return place
 
 
+class Begun:
+    """A command that was forked and may still run: what of `subprocess.Popen` the tests need."""
+
+    def __init__(
+        self, words: list[str], folder: Path, environ: dict[str, str], stdout: int | None = None, text: str = ""
+    ) -> None:
+        self.returncode: int | None = None
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until `communicate`
+        with tempfile.TemporaryFile() as given:
+            given.write(text.encode())
+            given.seek(0)
+            streams = given.fileno(), self._out.fileno() if stdout is None else stdout, self._err.fileno()
+            self._connection = forking.ask(forks(), words, str(folder), environ, streams)
+            self.pid = forking.answer(self._connection)
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                self.returncode = forking.answer(self._connection)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("cuenv", timeout or 0) from None
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        self.wait(timeout)
+        printed = []
+        for stream in (self._out, self._err):
+            stream.seek(0)
+            printed.append(stream.read())
+        return printed[0], printed[1]
+
+    def __enter__(self) -> Begun:  # noqa: PYI034 - Self is of Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        for each in (self._out, self._err, self._connection):
+            each.close()
+
+
 def _forked(
     words: list[str], folder: Path, environ: dict[str, str], stdout: int | None, text: str
 ) -> subprocess.CompletedProcess[str]:
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(text.encode())
-        given.seek(0)
-        streams = given.fileno(), out.fileno() if stdout == subprocess.PIPE or stdout is None else stdout, err.fileno()
-        with forking.ask(forks(), words, str(folder), environ, streams) as connection:
-            process = forking.answer(connection)
-            connection.settimeout(60)
-            try:
-                code = forking.answer(connection)
-            except TimeoutError:
-                os.kill(process, signal.SIGKILL)
-                raise
-        out.seek(0)
-        err.seek(0)
-        printed = [stream.read().decode().replace("\r\n", "\n").replace("\r", "\n") for stream in (out, err)]
-    return subprocess.CompletedProcess(words, code, *printed)
+    with Begun(words, folder, environ, None if stdout == subprocess.PIPE else stdout, text) as begun:
+        try:
+            printed = begun.communicate(60)
+        except subprocess.TimeoutExpired:
+            begun.send_signal(signal.SIGKILL)
+            raise
+    out, err = (stream.decode().replace("\r\n", "\n").replace("\r", "\n") for stream in printed)
+    return subprocess.CompletedProcess(words, begun.returncode or 0, out, err)
 
 
 class _Typed(io.StringIO):

@@ -12,14 +12,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from channel_builder import pkg, write
-from commands import HOST, run
+from commands import HOST, Begun, run
 from cuenv.errors import ExitCode, OutsideError
 from cuenv.flows.lock_files import read_lock
 from cuenv.flows.lock_siblings import sibling_findings
@@ -63,27 +63,36 @@ def started(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
+def forked(folder: Path, *more: str) -> Begun:
+    """The same without the start of an interpreter: what is stopped is at work."""
+    return Begun(["lock", *more, *words(folder)], folder, {"PATH": os.environ["PATH"], "HOME": str(folder)})
+
+
 def whole(folder: Path) -> bool:
     """Whether the products are those of one run, by what `cuenv check` compares."""
     lock = folder / "conda-lock.yml"
     return not list(sibling_findings(read_lock(lock), lock))
 
 
-def interrupted(project: Path, runs: int, number: signal.Signals, seed: int) -> set[int]:
+Start = Callable[[Path], "subprocess.Popen[bytes] | Begun"]
+
+
+def interrupted(project: Path, runs: int, number: signal.Signals, seed: int, start: Start) -> set[int | None]:
     """Stop so many runs at random moments, and look after each; the exit codes."""
     chance = random.Random(seed)
     ask(project, "two")
     old = products(project)
     began = time.monotonic()
-    assert run("lock", *words(project), folder=project).returncode == 0
+    with start(project) as process:
+        assert process.wait(60) == 0
     length = time.monotonic() - began
     new = products(project)
     assert new.keys() == old.keys()
-    codes = set()
+    codes: set[int | None] = set()
     for _ in range(runs):
         for name, data in old.items():
             (project / name).write_bytes(data)
-        with started(project) as process:
+        with start(project) as process:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0, 1.1 * length))
             process.send_signal(number)
@@ -104,13 +113,13 @@ def interrupted(project: Path, runs: int, number: signal.Signals, seed: int) -> 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, number: signal.Signals) -> None:
-    interrupted(project, 7, number, 1)
+    interrupted(project, 7, number, 1, forked)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_67_locks_that_are_stopped_at_random_moments(project: Path, number: signal.Signals) -> None:
-    codes = interrupted(project, 67, number, 2)
+    codes = interrupted(project, 67, number, 2, started)
     expected = {signal.SIGINT: {0, 130, -signal.SIGINT}}.get(number, {0, -number})
     assert codes <= expected
 
@@ -140,7 +149,7 @@ def test_a_writer_that_is_killed_between_two_names_is_noticed_and_healed(project
 def test_two_locks_at_once_leave_the_files_of_one(project: Path) -> None:
     ask(project, "two", "two.yml")
     for _ in range(2):
-        with started(project) as one, started(project, "two.yml") as other:
+        with forked(project) as one, forked(project, "two.yml") as other:
             assert [one.wait(60), other.wait(60)] == [0, 0], (one.communicate(), other.communicate())
         assert whole(project)
         assert not [path.name for path in project.iterdir() if path.name.startswith(".cuenv")]
