@@ -54,13 +54,20 @@ def candidates(knowledge: Knowledge, platform: str, python: Wish | None = None) 
         python: the wish that the Python should satisfy, where a build has one that does.
     """
     on_conda_forge = [row for row in knowledge.cudas if row.conda]
-    return tuple(
-        Candidate(build=build, cuda=cuda, python=best, label=label)
-        for build in knowledge.torch
-        if build.platform == platform
-        for best in pythons(build, python)[:1]
-        for cuda, label in _toolkits(build, on_conda_forge, knowledge)
-    )
+    toolkits: dict[tuple[str, Version | None], tuple[tuple[Version | None, LabelFit | None], ...]] = {}
+    found = []
+    for build in knowledge.torch:
+        if build.platform != platform:
+            continue
+        made = (build.stack, build.cuda)
+        if made not in toolkits:
+            toolkits[made] = tuple(_toolkits(build, on_conda_forge, knowledge))
+        found += [
+            Candidate(build=build, cuda=cuda, python=best, label=label)
+            for best in pythons(build, python)[:1]
+            for cuda, label in toolkits[made]
+        ]
+    return tuple(found)
 
 
 def pythons(build: TorchBuild, wish: Wish | None = None) -> tuple[str, ...]:
