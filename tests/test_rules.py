@@ -12,7 +12,7 @@ from cuenv.candidates import Candidate
 from cuenv.facts import Driver, Gap, Gpu, Libc
 from cuenv.pools import pool
 from cuenv.rows import Layer, Requirement
-from cuenv.rules import RULES, Judge, Verdict, device, extensions
+from cuenv.rules import RULES, Judge, Verdict
 from cuenv.rules.driver import floor_of
 from cuenv.rules.layers import range_for
 from cuenv.rules.verdict import Remedy, worst
@@ -610,14 +610,13 @@ def test_the_gravest_verdict_speaks_for_all_that_are_as_grave() -> None:
 
     up = Remedy(text="up", driver="525.60.13"), Remedy(text="higher", driver="570.26")
     down = Remedy(text="down", driver="580", upto=True), Remedy(text="lower", driver="470", upto=True)
-    assert worst("r", [], "fine") == made("pass", "fine")
-    assert worst("r", [made("pass", "a"), made("warn", "b"), made("warn", "c")], "").because == "b; c"
-    assert worst("r", [made("unknown", "a"), made("reject", "b"), made("pass", "c")], "").outcome == "reject"
-    assert worst("r", [made("unknown", "a"), made("warn", "b")], "").outcome == "unknown"
-    assert worst("r", [made("reject", "a", up[0]), made("reject", "b", up[1])], "").remedy == up[1]
-    assert worst("r", [made("reject", "a", down[0]), made("reject", "b", down[1])], "").remedy == down[1]
-    assert worst("r", [made("reject", "a", up[0]), made("reject", "b", down[0])], "").remedy is None
-    assert worst("r", [made("reject", "a", up[0]), made("reject", "b")], "").remedy is None
+    assert worst([made("pass", "a"), made("warn", "b"), made("warn", "c")]).because == "b; c"
+    assert worst([made("unknown", "a"), made("reject", "b"), made("pass", "c")]).outcome == "reject"
+    assert worst([made("unknown", "a"), made("warn", "b")]).outcome == "unknown"
+    assert worst([made("reject", "a", up[0]), made("reject", "b", up[1])]).remedy == up[1]
+    assert worst([made("reject", "a", down[0]), made("reject", "b", down[1])]).remedy == down[1]
+    assert worst([made("reject", "a", up[0]), made("reject", "b", down[0])]).remedy is None
+    assert worst([made("reject", "a", up[0]), made("reject", "b")]).remedy is None
 
 
 def test_a_driver_by_hand_is_judged_like_a_probed_one() -> None:
@@ -649,16 +648,6 @@ def test_of_several_hard_minimums_of_a_minor_the_first_release_counts() -> None:
     found = floor_of(first.version, many)
     assert found == (first.driver, first)
     assert floor_of(version("9.0"), many) is None
-
-
-def test_what_answers_for_others_does_not_answer_for_these() -> None:
-    """The two guards against a caller that skips the question before."""
-    facts = machine("8.9", driver="580.65.06")
-    with pytest.raises(AssertionError, match="without code"):
-        device._serves(replace(CUDA129.build, code=None), Capability(8, 9), facts, case(facts))
-    row = base().extensions[0]
-    with pytest.raises(AssertionError, match="CPU builds"):
-        extensions._fault(row, (row,), CPU, case(facts))
 
 
 def test_a_cpu_build_asks_for_no_glibc_that_no_row_names() -> None:

@@ -57,9 +57,9 @@ class Knowledge:
     features: tuple[Feature, ...]
     states: tuple[State, ...]
 
-    def cuda(self, wanted: Version) -> Cuda | None:
-        """The row of a CUDA minor."""
-        return self._cudas.get(wanted)
+    def cuda(self, wanted: Version | None) -> Cuda | None:
+        """The row of a CUDA minor; no toolkit has none."""
+        return self._cudas.get(wanted) if wanted else None
 
     @cached_property
     def _cudas(self) -> Mapping[Version, Cuda]:
@@ -96,9 +96,9 @@ class Knowledge:
         drivers = [row.driver for row in self.toolkits if row.driver and driver_key(row.driver)[0] == branch]
         return min(drivers, key=driver_key, default=str(branch))
 
-    def generation(self, capability: Capability) -> Generation | None:
-        """The row of a capability; 12.1 is not 12.0, so an unknown capability has none."""
-        return self._generations.get(capability)
+    def generation(self, capability: Capability | None) -> Generation | None:
+        """The row of a capability; 12.1 is not 12.0, so an unknown capability has none, and one that is not known."""
+        return self._generations.get(capability) if capability else None
 
     @cached_property
     def _generations(self) -> Mapping[Capability, Generation]:

@@ -9,7 +9,7 @@ from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
 from cuenv.rows import TorchBuild
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
-from cuenv.versions import Capability, Jit, Native, arch_list, is_tegra, serve, target_for
+from cuenv.versions import Capability, DeviceCode, Jit, Native, arch_list, is_tegra, serve, target_for
 
 
 def device_code(candidate: Candidate, case: Case) -> Verdict:
@@ -21,24 +21,22 @@ def device_code(candidate: Candidate, case: Case) -> Verdict:
         because = f"no row says which GPUs {build.version} {build.build} holds code for"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=(_build_ground(build),))
     verdicts = [
-        _serves(build, capability, machine, case)
+        _serves(build.code, _build_ground(build), capability, machine, case)
         for machine in case.facts.machines
         for capability in machine.capabilities
     ]
-    return worst("device-code", verdicts, "no GPU to serve")
+    return worst(verdicts) if verdicts else Verdict(rule="device-code", outcome="pass", because="no GPU to serve")
 
 
-def _serves(build: TorchBuild, capability: Capability, machine: HostFacts, case: Case) -> Verdict:
-    if build.code is None:
-        raise AssertionError("device_code answers for builds without code")
-    grounds = (_build_ground(build), fact_ground(machine, "gpus", f"{machine.label} has a {capability} GPU"))
-    service = serve(build.code, capability)
+def _serves(code: DeviceCode, build: Ground, capability: Capability, machine: HostFacts, case: Case) -> Verdict:
+    grounds = (build, fact_ground(machine, "gpus", f"{machine.label} has a {capability} GPU"))
+    service = serve(code, capability)
     if isinstance(service, Native):
         because = f"its {service.target} code runs on {capability}"
         return Verdict(rule="device-code", outcome="pass", because=because, grounds=grounds)
     if not isinstance(service, Jit):
         tegra = ", and desktop code does not run on a Tegra chip" if is_tegra(capability) else ""
-        because = f"it holds {arch_list(build.code)}, nothing for {capability}{tegra}"
+        because = f"it holds {arch_list(code)}, nothing for {capability}{tegra}"
         return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds)
     return _by_jit(service, capability, machine, case, grounds)
 

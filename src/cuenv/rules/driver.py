@@ -9,7 +9,7 @@ from __future__ import annotations
 from packaging.version import Version
 
 from cuenv.candidates import Candidate
-from cuenv.facts import Gpu, HostFacts
+from cuenv.facts import Driver, Gpu, HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Generation, Row
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
@@ -44,28 +44,31 @@ def gpu(_: Candidate, case: Case) -> Verdict:
 def driver_gpu(_: Candidate, case: Case) -> Verdict:
     """Each machine's driver branch drives each of its GPUs: not too young a GPU, not too old."""
     verdicts = [_driver_gpu(machine, gpu, case) for machine in case.facts.machines for gpu in _distinct(machine.gpus)]
-    return worst("driver-gpu", verdicts, "no GPU to drive")
+    return worst(verdicts) if verdicts else Verdict(rule="driver-gpu", outcome="pass", because="no GPU to drive")
 
 
 def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Case) -> Verdict:
-    row = case.knowledge.generation(gpu.capability) if gpu.capability else None
+    row = case.knowledge.generation(gpu.capability)
     name = _gpu_name(gpu)
     if row is None:
         because = f"no row says which drivers drive {name}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
-    branch = _branch(machine, case.knowledge)
-    if branch is None:
+    ground = _generation_ground(row)
+    driver = machine.driver
+    branch = _branch(driver, case.knowledge)
+    if driver is None or branch is None:
         floor = f"; it needs branch {row.first_branch} or later" if row.first_branch else ""
         because = f"the driver is not known{floor}"
-        return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=_generation_grounds(row))
-    have = _driver_text(machine)
+        return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=(ground,))
+    grounds = (_driver_ground(machine, driver), ground)
+    have = _driver_text(driver)
     if row.first_branch and branch < row.first_branch:
         lowest = case.knowledge.first_driver(row.first_branch)
         return Verdict(
             rule="driver-gpu",
             outcome="reject",
             because=f"branch {row.first_branch} is the first that drives {name}; {machine.label} has {have}",
-            grounds=(*_driver_grounds(machine), *_generation_grounds(row)),
+            grounds=grounds,
             remedy=Remedy(text=f"driver {lowest} or later", driver=lowest),
         )
     if row.last_branch and branch > row.last_branch:
@@ -73,11 +76,10 @@ def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Case) -> Verdict:
             rule="driver-gpu",
             outcome="reject",
             because=f"branch {row.last_branch} is the last that drives {name}; {machine.label} has {have}",
-            grounds=(*_driver_grounds(machine), *_generation_grounds(row)),
+            grounds=grounds,
             remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
         )
     because = f"{have} drives {name}"
-    grounds = (*_driver_grounds(machine), *_generation_grounds(row))
     return Verdict(rule="driver-gpu", outcome="pass", because=because, grounds=grounds)
 
 
@@ -90,8 +92,7 @@ def driver_floor(candidate: Candidate, case: Case) -> Verdict:
         because = f"no row says which driver CUDA {candidate.cuda} needs"
         return Verdict(rule="driver-floor", outcome="unknown", because=because)
     lowest, row = found
-    verdicts = [_floor(machine, candidate.cuda, lowest, row) for machine in case.facts.machines]
-    return worst("driver-floor", verdicts, "no machine to judge")
+    return worst([_floor(machine, candidate.cuda, lowest, row) for machine in case.facts.machines])
 
 
 def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
@@ -99,17 +100,16 @@ def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
     ground = row_ground(row, f"{what} needs driver {lowest} or later")
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
     driver = machine.driver
-    if driver is None or (driver.version is None and driver.cuda is None):
+    enough: bool | None
+    if driver and driver.version:
+        enough = reaches(driver.version, lowest)
+    elif driver and driver.cuda:
+        enough = driver.cuda.major >= cuda.major if cuda.major > 10 else driver.cuda >= cuda
+    else:
         because = f"the driver is not known; {what} needs {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
-    enough: bool | None
-    if driver.version:
-        enough = reaches(driver.version, lowest)
-    else:
-        level = driver.cuda
-        enough = level is not None and (level.major >= cuda.major if cuda.major > 10 else level >= cuda)
-    have = _driver_text(machine)
-    grounds = (*_driver_grounds(machine), ground)
+    have = _driver_text(driver)
+    grounds = (_driver_ground(machine, driver), ground)
     if enough is None:
         because = f"{have} names only the branch; {what} needs {lowest} or later of it"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
@@ -154,34 +154,26 @@ def floor_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
     return (first.driver, first) if first and first.driver else None
 
 
-def _branch(machine: HostFacts, knowledge: Knowledge) -> int | None:
-    driver = machine.driver
-    if driver is None:
-        return None
-    if driver.version:
+def _branch(driver: Driver | None, knowledge: Knowledge) -> int | None:
+    if driver and driver.version:
         return driver_key(driver.version)[0]
-    if driver.cuda is None:
-        return None
-    row = knowledge.branch_for(driver.cuda)
+    row = knowledge.branch_for(driver.cuda) if driver and driver.cuda else None
     return row.number if row else None
 
 
-def _driver_text(machine: HostFacts) -> str:
-    driver = machine.driver
-    if driver and driver.version:
-        return f"driver {driver.version}"
-    return f"a driver that speaks CUDA {driver.cuda}" if driver and driver.cuda else "an unknown driver"
+def _driver_text(driver: Driver) -> str:
+    return f"driver {driver.version}" if driver.version else f"a driver that speaks CUDA {driver.cuda}"
 
 
-def _driver_grounds(machine: HostFacts) -> tuple[Ground, ...]:
-    fact = "driver.version" if machine.driver and machine.driver.version else "driver.cuda"
-    return (fact_ground(machine, fact, f"{machine.label} has {_driver_text(machine)}"),)
+def _driver_ground(machine: HostFacts, driver: Driver) -> Ground:
+    fact = "driver.version" if driver.version else "driver.cuda"
+    return fact_ground(machine, fact, f"{machine.label} has {_driver_text(driver)}")
 
 
-def _generation_grounds(row: Generation) -> tuple[Ground, ...]:
+def _generation_ground(row: Generation) -> Ground:
     first = f"first branch {row.first_branch}" if row.first_branch else "first branch unknown"
     last = f"last branch {row.last_branch}" if row.last_branch else "no last branch known"
-    return (row_ground(row, f"capability {row.capability} ({row.architecture}): {first}, {last}"),)
+    return row_ground(row, f"capability {row.capability} ({row.architecture}): {first}, {last}")
 
 
 def _gpu_name(gpu: Gpu) -> str:

@@ -18,6 +18,15 @@ _PASS = Verdict(rule=_NAME, outcome="pass", because="no library that sits on tor
 _DEV = Remedy(text="an environment with compiler (--dev)", option="--dev")
 
 
+class _Torch(NamedTuple):
+    """What a library sits on: the torch, the CUDA that it is made with, the toolkit beside it, and its channel."""
+
+    release: Version
+    cuda: Version
+    toolkit: Version
+    stack: str
+
+
 class _Fault(NamedTuple):
     """Why the releases of a row do not suit; ``beside`` when another row on the same releases has the library."""
 
@@ -40,18 +49,20 @@ def extensions(candidate: Candidate, case: Case) -> Verdict:
     asked = [item for item in demands(wish.packages, wish.pip) if item.name in known]
     if not asked:
         return _PASS
-    if candidate.build.cuda is None or candidate.cuda is None:
+    build = candidate.build
+    if build.cuda is None or candidate.cuda is None:
         because = "beside a CPU build no library needs CUDA"
         return Verdict(rule=_NAME, outcome="pass", because=because)
-    return worst(_NAME, [_judged(item, candidate, case) for item in asked], "nothing was asked for")
+    torch = _Torch(build.version, build.cuda, candidate.cuda, build.stack)
+    return worst([_judged(item, torch, case) for item in asked])
 
 
-def _judged(demand: Demand, candidate: Candidate, case: Case) -> Verdict:
+def _judged(demand: Demand, torch: _Torch, case: Case) -> Verdict:
     asked = Ground("wish", demand.text)
     bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.wish)]
     out = tuple(release for _, releases in bad for release in releases)
     rows = case.knowledge.extension(demand.name)
-    meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, candidate))
+    meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, torch))
     left = tuple(row for row in meant if meets(demand, row, out))
     if meant and not left:
         because = f"{demand.text} with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
@@ -62,9 +73,9 @@ def _judged(demand: Demand, candidate: Candidate, case: Case) -> Verdict:
         return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
     faults = []
     for row in reversed(left):
-        fault = _fault(row, left, candidate, case)
+        fault = _fault(row, left, torch, case)
         if fault is None:
-            says = f"{demand.name} ({row.span()}) suits pytorch {candidate.build.version} with CUDA {candidate.cuda}"
+            says = f"{demand.name} ({row.span()}) suits pytorch {torch.release} with CUDA {torch.toolkit}"
             return Verdict(rule=_NAME, outcome="pass", because=says, grounds=(asked, row_ground(row, says)))
         faults.append(fault)
     return _rejected(demand, faults, asked, whole=covered(demand, meant, rows))
@@ -84,21 +95,18 @@ def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: boo
     return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds, remedy=last.remedy)
 
 
-def _from_here(row: Extension, demand: Demand, candidate: Candidate) -> bool:
+def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
     """Whether a conda build comes from a channel of the candidate; pip's ways are open to every candidate."""
-    if len(demand.ways) > 1 and "conda-forge" in demand.ways and candidate.build.stack == "conda-forge":
+    if len(demand.ways) > 1 and "conda-forge" in demand.ways and torch.stack == "conda-forge":
         return "conda-forge" in row.comes
     return True
 
 
-def _fault(row: Extension, rows: tuple[Extension, ...], candidate: Candidate, case: Case) -> _Fault | None:
+def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Case) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``."""
-    build, toolkit = candidate.build, candidate.cuda
-    if build.cuda is None or toolkit is None:
-        raise AssertionError("extensions answers for CPU builds")
-    if row.torch and not row.torch.admits(build.version):
+    if row.torch and not row.torch.admits(torch.release):
         return _Fault(row, f"is for torch {span_text(row.torch)}")
-    own = minor(toolkit) if row.match == "toolkit" else build.cuda
+    own = minor(torch.toolkit) if row.match == "toolkit" else torch.cuda
     if row.cuda and not _ships(row, rows, own):
         beside = any(_ships(item, rows, own) for item in _siblings(row, rows))
         shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
@@ -107,16 +115,17 @@ def _fault(row: Extension, rows: tuple[Extension, ...], candidate: Candidate, ca
     below = [item for item in case.facts.capabilities if row.serves_from and item < row.serves_from]
     if below:
         return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
-    return _compiler(row, build.cuda, toolkit, dev=case.wish.dev) if row.nvcc else None
-
-
-def _compiler(row: Extension, own: Version, toolkit: Version, *, dev: bool) -> _Fault | None:
-    if not dev:
-        return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
-    if row.nvcc and not row.nvcc.admits(toolkit):
-        return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {toolkit}")
-    if not row.refuses(own, toolkit):
+    if row.nvcc is None:
         return None
+    if not case.wish.dev:
+        return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
+    if not row.nvcc.admits(torch.toolkit):
+        return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {torch.toolkit}")
+    return _refused(row, torch.cuda, torch.toolkit) if row.refuses(torch.cuda, torch.toolkit) else None
+
+
+def _refused(row: Extension, own: Version, toolkit: Version) -> _Fault:
+    """The library compares nvcc with the CUDA that torch is made with."""
     list_of = [item for item in row.tolerates if item.major == own.major]
     but = f"it lets them differ only within {list_of[0]} to {list_of[-1]}" if list_of else "they must be equal"
     return _Fault(row, f"refuses nvcc {toolkit} beside a torch made with CUDA {own}: {but}")

@@ -152,8 +152,7 @@ def glibc(candidate: Candidate, case: Case) -> Verdict:
         return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
     lowest, row, what = max(needs, key=lambda item: item[0])
     ground = row_ground(row, f"{what} needs glibc {lowest}")
-    verdicts = [_glibc(machine, lowest, ground) for machine in case.facts.machines]
-    return worst("glibc", verdicts, "no machine to judge")
+    return worst([_glibc(machine, lowest, ground) for machine in case.facts.machines])
 
 
 def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Row, str]]:
@@ -162,7 +161,7 @@ def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Versi
     needs: list[tuple[Version, Row, str]] = []
     if build.glibc:
         needs.append((build.glibc, build, "the torch build"))
-    row = knowledge.cuda(candidate.cuda) if candidate.cuda else None
+    row = knowledge.cuda(candidate.cuda)
     if row and row.glibc:
         needs.append((row.glibc, row, "its CUDA toolkit"))
     if build.stack == "conda-forge":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from cuenv.candidates import Candidate
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, row_ground
 
@@ -14,7 +16,7 @@ def roles(candidate: Candidate, case: Case) -> Verdict:
         return _pytorch(candidate)
     if not case.wish.dev:
         return Verdict(rule="roles", outcome="pass", because="conda-forge fills pytorch-cuda, cudnn and nccl")
-    return _conda_forge(candidate, case)
+    return _conda_forge(candidate.cuda, case)
 
 
 def _pytorch(candidate: Candidate) -> Verdict:
@@ -27,8 +29,8 @@ def _pytorch(candidate: Candidate) -> Verdict:
     return Verdict(rule="roles", outcome="unknown", because=because)
 
 
-def _conda_forge(candidate: Candidate, case: Case) -> Verdict:
-    row = case.knowledge.cuda(candidate.cuda) if candidate.cuda else None
+def _conda_forge(cuda: Version, case: Case) -> Verdict:
+    row = case.knowledge.cuda(cuda)
     if row and row.conda_nvcc:
         ground = row_ground(row, f"conda-forge has cuda-nvcc and headers of {row.version}")
         because = f"conda-forge fills all four roles for CUDA {row.version}"
@@ -37,8 +39,8 @@ def _conda_forge(candidate: Candidate, case: Case) -> Verdict:
     lowest = min(able, default=None)
     ends = (case.knowledge.ending("cudatoolkit-dev"), case.knowledge.ending("nvcc_linux-64"))
     grounds: tuple[Ground, ...] = tuple(row_ground(end, f"{end.package}: {end.says}") for end in ends if end)
-    because = f"conda-forge has no nvcc that can be locked for CUDA {candidate.cuda}"
-    if lowest and candidate.cuda and candidate.cuda < lowest:
+    because = f"conda-forge has no nvcc that can be locked for CUDA {cuda}"
+    if lowest and cuda < lowest:
         because = f"conda-forge has no lockable nvcc below {lowest}, so cudatoolkit-dev stays empty"
     remedy = Remedy(text="an environment without compiler (--no-dev)", option="--no-dev")
     return Verdict(rule="roles", outcome="reject", because=because, grounds=grounds, remedy=remedy)

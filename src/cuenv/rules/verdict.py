@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cuenv.candidates import Candidate
@@ -100,10 +100,8 @@ def fact_ground(facts: HostFacts, fact: str, says: str) -> Ground:
     return Ground("host", says, (evidence.source,) if evidence else (facts.label,))
 
 
-def worst(rule: str, verdicts: Sequence[Verdict], otherwise: str) -> Verdict:
-    """The gravest of several verdicts of one rule, with the grounds of all that are as grave."""
-    if not verdicts:
-        return Verdict(rule=rule, outcome="pass", because=otherwise)
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The gravest of one or more verdicts of one rule, with the grounds of all that are as grave."""
     if len(verdicts) == 1:
         return verdicts[0]
     order = ("reject", "unknown", "warn", "pass")
@@ -111,7 +109,7 @@ def worst(rule: str, verdicts: Sequence[Verdict], otherwise: str) -> Verdict:
     equal = [verdict for verdict in verdicts if verdict.outcome == gravest.outcome]
     because = "; ".join(dict.fromkeys(verdict.because for verdict in equal))
     grounds = tuple(dict.fromkeys(ground for verdict in equal for ground in verdict.grounds))
-    return Verdict(rule=rule, outcome=gravest.outcome, because=because, grounds=grounds, remedy=_remedy(equal))
+    return replace(gravest, because=because, grounds=grounds, remedy=_remedy(equal))
 
 
 def _remedy(verdicts: Sequence[Verdict]) -> Remedy | None:
