@@ -49,6 +49,7 @@ OLD_MAJOR = at(CUDA118, cuda=version("10.1"))
 OLDEST = at(CUDA118, cuda=version("8.0"))
 NEWEST = at(CUDA130, cuda=version("14.0"))
 BELOW_NVCC = at(CUDA120, cuda=version("11.8"))
+CPU_BESIDE = at(CPU, cuda=version("12.9"))
 LOCKED = at(CUDA129, cudnn=version("9.10.1.4"), nccl=version("2.27.3"))
 LOCKED_NEW = at(CUDA129, cudnn=version("9.11.0.98"), nccl=version("2.28.3"))
 LOCKED_OLD = at(CUDA118, cudnn=version("7.0"), nccl=version("1.0"))
@@ -56,7 +57,11 @@ BARE_LAYERS = built(CUDA126, cudnn=Requirement(package="libcudnn", first=version
 
 BARE = replace(
     machine(),
-    gaps=(Gap("driver", "nvml", "libnvidia-ml.so.1 is on no library path"), Gap("kernel", "uname", "not asked")),
+    gaps=(
+        Gap("driver", "nvml", "libnvidia-ml.so.1 is on no library path"),
+        Gap("kernel", "uname", "not asked"),
+        Gap("gpus", "pci", "no NVIDIA device on the bus"),
+    ),
 )
 BLIND = replace(
     machine(driver="535.129.03"),
@@ -69,6 +74,9 @@ BLIND = replace(
 NAMED = replace(
     machine(driver="535.129.03"),
     gpus=tuple(Gpu(index=index, name="RTX 4090", capability=Capability(8, 9)) for index in (0, 1)),
+)
+OVERRIDDEN = replace(
+    machine("10.0", level="12.9"), evidence=(Evidence("driver.cuda", "override:CONDA_OVERRIDE_CUDA", "12.9"),)
 )
 LEVEL_ONLY = replace(machine(level="12.4"), detected=False)
 MUTE = replace(machine("8.9"), driver=Driver(), evidence=())
@@ -117,6 +125,8 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
     "a level of CUDA 10.1": (machine("7.0", level="10.1"), (OLD_MAJOR,), {}),
     "the last branch of a GPU": (machine("6.1", "5.0", driver="580.65.06"), (CUDA130, CUDA126, LOCKED_NEW), {}),
     "two bare machines": (BOTH_BARE, (CUDA129,), {}),
+    "a level that was set": (OVERRIDDEN, (CUDA126,), {"dev": False}),
+    "an old GPU without a driver": (machine("6.1"), (CUDA126,), {}),
     "a level of nobody": (machine("9.0", level="99.0"), (CUDA129,), {}),
     "musl": (MUSL, (CUDA129, CPU), {}),
     "blind": (BLIND, (CUDA129,), {}),
@@ -143,7 +153,7 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
     "a Python": (machine("8.9"), (CUDA129,), {"python": "3.9", "dev": False}),
     "libraries": (
         machine("7.5", driver="580.65.06"),
-        (CUDA118, CUDA129, CUDA130, CPU),
+        (CUDA118, CUDA129, CUDA130, CPU, CPU_BESIDE),
         {"packages": ("flash-attn", "deepspeed=0.18.8")},
     ),
     "libraries of pip": (
