@@ -171,6 +171,27 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
         (CUDA129,),
         {"pip": ("deepspeed==0.14.1",), "offload": "cpu"},
     ),
+    "libraries that suit": (
+        machine("8.9", driver="580.65.06"),
+        (CUDA118, CUDA126, CUDA129, LABELLED),
+        {"pip": ("flash-attn", "bitsandbytes", "xformers"), "packages": ("torchvision",)},
+    ),
+    "libraries of the channels": (
+        machine("8.9", driver="580.65.06"),
+        (CUDA126, CUDA129, LABELLED),
+        {"packages": ("torchaudio", "xformers", "flash-attn")},
+    ),
+    "one library of a channel": (machine("8.9"), (CUDA126, LABELLED), {"packages": ("bitsandbytes",)}),
+    "libraries on an old GPU": (
+        machine("6.1", driver="580.65.06"),
+        (CUDA126, CUDA129),
+        {"pip": ("bitsandbytes",)},
+    ),
+    "libraries of two ages": (
+        machine("6.1", driver="580.65.06"),
+        (CUDA118, CUDA126, CUDA129, CUDA130),
+        {"pip": ("bitsandbytes==0.46.1", "bitsandbytes>=0.48,<0.49", "xformers==0.0.34")},
+    ),
     "a library of no row": (machine("8.9", driver="580.65.06"), (CUDA129,), {"pip": ("flash-attn==1.0",)}),
 }
 

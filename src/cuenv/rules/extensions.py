@@ -28,18 +28,17 @@ class _Torch(NamedTuple):
 
 
 class _Fault(NamedTuple):
-    """Why the releases of a row do not suit; ``beside`` when another row on the same releases has the library."""
+    """Why the releases of a row do not suit."""
 
     row: Extension
     says: str
     remedy: Remedy | None = None
-    beside: bool = False
 
-    def leads(self) -> tuple[bool, bool, Version]:
+    def leads(self) -> tuple[bool, Version]:
         """The larger the better it says why: what is still made, and newest, before what was."""
         row = self.row
         newest = max(row.releases, default=row.first or version("0"))
-        return not self.beside, not row.releases and row.below is None, newest
+        return not row.releases and row.below is None, newest
 
 
 def extensions(candidate: Candidate, case: Case) -> Verdict:
@@ -72,7 +71,7 @@ def _judged(demand: Demand, torch: _Torch, case: Case) -> Verdict:
         because = f"no row says what {demand.text} needs of torch and CUDA"
         return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
     faults = []
-    for row in reversed(left):
+    for row in reversed(_speaking(left, torch)):
         fault = _fault(row, left, torch, case)
         if fault is None:
             says = f"{demand.name} ({row.span()}) suits pytorch {torch.release} with CUDA {torch.toolkit}"
@@ -106,12 +105,10 @@ def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Cas
     """Why the releases of a row do not suit, or ``None``."""
     if row.torch and not row.torch.admits(torch.release):
         return _Fault(row, f"is for torch {span_text(row.torch)}")
-    own = minor(torch.toolkit) if row.match == "toolkit" else torch.cuda
-    if row.cuda and not _ships(row, rows, own):
-        beside = any(_ships(item, rows, own) for item in _siblings(row, rows))
+    if row.cuda and not _ships(row, rows, torch):
         shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
         what = "this environment has" if row.match == "toolkit" else "torch is made with"
-        return _Fault(row, f"has libraries for CUDA {shipped}, and {what} CUDA {own}", beside=beside)
+        return _Fault(row, f"has libraries for CUDA {shipped}, and {what} CUDA {_own(row, torch)}")
     below = [item for item in case.facts.capabilities if row.serves_from and item < row.serves_from]
     if below:
         return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
@@ -131,14 +128,26 @@ def _refused(row: Extension, own: Version, toolkit: Version) -> _Fault:
     return _Fault(row, f"refuses nvcc {toolkit} beside a torch made with CUDA {own}: {but}")
 
 
+def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> tuple[Extension, ...]:
+    """Of rows on the same releases the one with the library that would be loaded; all of them where none has it."""
+    have = {row: _ships(row, rows, torch) for row in rows}
+    return tuple(row for row in rows if have[row] or not any(have[item] for item in _siblings(row, rows)))
+
+
 def _siblings(row: Extension, rows: tuple[Extension, ...]) -> list[Extension]:
     """The rows on the same releases, with libraries for other CUDA releases."""
     same = (row.comes, row.releases, row.first, row.below)
     return [item for item in rows if (item.comes, item.releases, item.first, item.below) == same]
 
 
-def _ships(row: Extension, rows: tuple[Extension, ...], own: Version) -> bool:
-    """Whether the library that would be loaded beside this CUDA is one of the row."""
+def _own(row: Extension, torch: _Torch) -> Version:
+    """The CUDA release by which the library is chosen that is loaded."""
+    return minor(torch.toolkit) if row.match == "toolkit" else torch.cuda
+
+
+def _ships(row: Extension, rows: tuple[Extension, ...], torch: _Torch) -> bool:
+    """Whether the library that would be loaded beside this torch is one of the row."""
+    own = _own(row, torch)
     if row.match != "major":
         return own in row.cuda
     of_major = sorted(item for each in _siblings(row, rows) for item in each.cuda if item.major == own.major)
