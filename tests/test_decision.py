@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +20,12 @@ from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.resolving import resolve
 from cuenv.formats.decision_json import decision_plain
 from cuenv.pools import pool
-from cuenv.preference import PREFERENCE, preference
+from cuenv.preference import PREFERENCE, Assessment, Criterion, Ranking, preference
 from cuenv.profile import Profile
 from cuenv.questions import why_not
 from cuenv.rules import RULES, Case
-from cuenv.versions import Capability, Native, driver_key, parse_wish, serve, version
+from cuenv.rules.driver import minimum_driver, minimum_drivers
+from cuenv.versions import Capability, Native, driver_key, parse_arch_list, parse_wish, serve, version
 from cuenv.world.profiles import read_profile
 from cuenv.world.profiles import shipped_names as profile_names
 from given import (
@@ -432,6 +434,31 @@ def test_the_minimum_driver_covers_jit() -> None:
     assert rubin.minimum_driver == "580.65.06"
 
 
+def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() -> None:
+    """A driver of four digits, as text, would come before one of three."""
+    item = candidate("2.13.0", "cuda130*")
+    floors = tuple(replace(row, driver="1000.10") if row.major == 13 else row for row in base().floors)
+    branches = tuple(
+        replace(row, first_branch=1001) if str(row.capability) == "9.0" else row for row in base().generations
+    )
+    together = pool([machine("7.5", label="one"), machine("9.0", label="two"), machine("12.0", label="three")])
+    asked = Case(facts=together, wish=Profile(), knowledge=replace(base(), floors=floors, generations=branches))
+    pairs = {host.label: lowest for host, lowest in minimum_drivers(item, asked)}
+    assert pairs == {"one": "1000.10", "two": "1001", "three": "1000.10"}
+    assert minimum_driver(item, asked) == "1001"
+    of_nobody = replace(item, cuda=version("14.0"), build=replace(item.build, code=None))
+    assert minimum_drivers(of_nobody, case(machine("12.0"))) == ((machine("12.0"), "570.26"),)
+    assert minimum_drivers(of_nobody, case(machine("7.5"))) == ()
+    assert minimum_driver(of_nobody, case(machine("7.5"))) is None
+
+
+def test_ptx_of_a_release_without_a_driver_asks_for_none() -> None:
+    item = candidate("2.7.1", "cuda126*")
+    ahead = replace(item, build=replace(item.build, code=parse_arch_list("9.0+PTX", version("99.0"))))
+    found = minimum_driver(ahead, case(machine("10.0"), dev=False))
+    assert found == minimum_driver(replace(ahead, build=replace(ahead.build, code=None)), case(machine("10.0")))
+
+
 # the preference, by candidates made by hand
 
 RTX = machine("8.6", driver="535.129.03")
@@ -521,6 +548,26 @@ def test_the_python_nearest_the_middle() -> None:
 
 def test_distance_takes_the_older_of_two_as_far() -> None:
     assert sorted(["3.9", "3.15", "3.11", "3.13", "3.12"], key=distance) == ["3.12", "3.11", "3.13", "3.9", "3.15"]
+
+
+def test_equal_questions_of_the_preference_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(name: str, of: Callable[[Candidate], str] | None) -> Criterion:
+        def key(item: Assessment, _: Case) -> str:
+            asked.append(f"{name} {item.candidate.python}")
+            return name
+
+        return Criterion(name, key, lambda *_: name, of=of)
+
+    criteria = (counted("one", lambda it: it.python), counted("two", lambda it: it.python), counted("all", None))
+    monkeypatch.setattr("cuenv.preference.PREFERENCE", criteria)
+    ranking = Ranking(case(RTX))
+    item = candidate("2.13.0", "cuda129*")
+    for text in ("3.11", "3.12", "3.11"):
+        made = Assessment(candidate=replace(item, python=text), verdicts=(), objections=())
+        assert ranking.key(made) == ("one", "two", "all")
+    assert asked == ["one 3.11", "two 3.11", "all 3.11", "one 3.12", "two 3.12", "all 3.12", "all 3.11"]
 
 
 def test_native_moves_one_criterion_to_the_front() -> None:

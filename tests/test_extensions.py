@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,10 +34,11 @@ from cuenv.laws import spec_findings
 from cuenv.lookup import package
 from cuenv.profile import Profile, parse
 from cuenv.rules import Case, Verdict
+from cuenv.rules.extensions import extensions
 from cuenv.specs import parse_spec
 from cuenv.versions import version
 from cuenv.world.profiles import read_profile, shipped_names
-from given import HOSTS, base, candidate, choice, decided, everything, machine, shipped, spec, verdict
+from given import HOSTS, base, candidate, case, choice, decided, everything, machine, shipped, spec, verdict
 
 CUDA118 = candidate("2.5.1", "cuda118*")
 CUDA126 = candidate("2.7.1", "cuda126*")
@@ -225,6 +227,18 @@ def test_the_remedy_leads_to_an_environment() -> None:
     hint = next(hint for hint in hints(decision) if hint.command.endswith("--dev"))
     assert "compiler" in hint.text
     assert decided(A100, pip=("deepspeed>=0.14.0",)).chosen
+
+
+def test_what_the_tables_leave_open_keeps_its_remedy() -> None:
+    """Releases that no row speaks of may suit; the one that is known would with a compiler."""
+    rows = tuple(row for row in base().extensions if row.comes == ("source",) and row.below)
+    few = replace(base(), extensions=tuple(row for row in rows if row.package == "flash-attn"))
+    asked = replace(case(A100, pip=("flash-attn>=2.3",), dev=False), knowledge=few)
+    found = extensions(CUDA129, asked)
+    assert found.outcome == "unknown"
+    assert "others may" in found.because
+    assert found.remedy
+    assert found.remedy.option == "--dev"
 
 
 # the others

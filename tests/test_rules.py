@@ -12,11 +12,12 @@ from cuenv.candidates import Candidate
 from cuenv.facts import Driver, Gap, Gpu, Libc
 from cuenv.pools import pool
 from cuenv.rows import Layer, Requirement
-from cuenv.rules import RULES, Judge, Verdict
+from cuenv.rules import RULES, Case, Judge, Rule, Verdict, views
+from cuenv.rules.device import target_for
 from cuenv.rules.driver import floor_of
 from cuenv.rules.layers import range_for
 from cuenv.rules.verdict import Remedy, worst
-from cuenv.versions import Capability, driver_key, version
+from cuenv.versions import Capability, Target, driver_key, version
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
 from thorough import examples
 
@@ -416,6 +417,18 @@ def test_nvcc_serves_what_the_toolkits_of_the_generation_say(gpu: Capability, cu
         assert outcome == "reject"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "target"), [("8.9", "8.9"), ("8.7", "8.7"), ("7.0", "7.0"), ("6.0", "6.0"), ("3.2", None)]
+)
+def test_what_to_compile_for_is_the_gpu_itself_or_the_nearest_below(gpu: str, target: str | None) -> None:
+    row = base().cuda(version("12.9"))
+    assert row
+    found = target_for(row, Capability.parse(gpu))
+    assert (str(found) if found else None) == target
+    few = replace(row, targets=tuple(map(Capability.parse, ("8.0", "8.6", "7.0"))))
+    assert target_for(few, Capability(8, 9)) == Target(Capability(8, 6))
+
+
 def test_a_toolkit_without_a_row_is_unknown() -> None:
     assert verdict("nvcc", replace(CUDA130, cuda=version("14.0")), machine("8.9")).outcome == "unknown"
 
@@ -602,6 +615,20 @@ def test_a_cudnn_is_that_of_the_build_and_no_newer_on_a_newer_toolkit() -> None:
     assert {one.because for one in found} == {
         "the cuDNN of a CUDA 12.0 build is older than 12.0: no row vouches for it"
     }
+
+
+def test_equal_questions_are_asked_once() -> None:
+    asked: list[Candidate] = []
+
+    def by_python(item: Candidate, _: Case) -> Verdict:
+        asked.append(item)
+        return Verdict(rule="r", outcome="pass", because=item.python)
+
+    rule = Rule(name="r", title="", key=lambda item: item.python, sees=views.nothing, judge=by_python)
+    judge = Judge(case(machine()), (rule,))
+    items = [replace(CUDA129, python=text) for text in ("3.11", "3.12", "3.11", "3.12")]
+    assert [judge.verdicts(item)[0].because for item in items] == ["3.11", "3.12", "3.11", "3.12"]
+    assert asked == items[:2]
 
 
 def test_the_gravest_verdict_speaks_for_all_that_are_as_grave() -> None:

@@ -49,6 +49,8 @@ OLD_MAJOR = at(CUDA118, cuda=version("10.1"))
 OLDEST = at(CUDA118, cuda=version("8.0"))
 NEWEST = at(CUDA130, cuda=version("14.0"))
 BELOW_NVCC = at(CUDA120, cuda=version("11.8"))
+OTHER_12 = at(CUDA126, cuda=version("12.9"))
+OTHER_13 = at(CUDA130, cuda=version("13.1"))
 CPU_BESIDE = at(CPU, cuda=version("12.9"))
 LOCKED = at(CUDA129, cudnn=version("9.10.1.4"), nccl=version("2.27.3"))
 LOCKED_NEW = at(CUDA129, cudnn=version("9.11.0.98"), nccl=version("2.28.3"))
@@ -172,7 +174,7 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
         {"pip": ("deepspeed==0.14.1",), "offload": "cpu"},
     ),
     "libraries that suit": (
-        machine("8.9", driver="580.65.06"),
+        machine("8.0", driver="580.65.06"),
         (CUDA118, CUDA126, CUDA129, LABELLED),
         {"pip": ("flash-attn", "bitsandbytes", "xformers"), "packages": ("torchvision",)},
     ),
@@ -191,6 +193,11 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
         machine("6.1", driver="580.65.06"),
         (CUDA118, CUDA126, CUDA129, CUDA130),
         {"pip": ("bitsandbytes==0.46.1", "bitsandbytes>=0.48,<0.49", "xformers==0.0.34")},
+    ),
+    "libraries that compile": (
+        machine("8.0", driver="580.65.06"),
+        (CUDA118, CUDA120, CUDA129, OTHER_12, OTHER_13),
+        {"pip": ("deepspeed==0.15.4", "flash-attn==2.8.2", "bitsandbytes==0.38.1")},
     ),
     "a library of no row": (machine("8.9", driver="580.65.06"), (CUDA129,), {"pip": ("flash-attn==1.0",)}),
 }

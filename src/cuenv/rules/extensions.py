@@ -96,7 +96,7 @@ def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: boo
 
 def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
     """Whether a conda build comes from a channel of the candidate; pip's ways are open to every candidate."""
-    if len(demand.ways) > 1 and "conda-forge" in demand.ways and torch.stack == "conda-forge":
+    if "conda-forge" in demand.ways and torch.stack == "conda-forge":
         return "conda-forge" in row.comes
     return True
 
