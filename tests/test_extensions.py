@@ -229,6 +229,15 @@ def test_the_remedy_leads_to_an_environment() -> None:
     assert decided(A100, pip=("deepspeed>=0.14.0",)).chosen
 
 
+def test_what_a_compiler_would_open_is_said_before_what_nothing_would() -> None:
+    """The wheel of 2.6.3 is for an older torch, but its source compiles."""
+    wish = {"pip": ("flash-attn==2.6.3",), "pytorch": "2.7"}
+    decision = decided(A100, dev=False, **wish)
+    assert decision.chosen is None
+    assert any(hint.command.endswith("--dev") for hint in hints(decision))
+    assert decided(A100, **wish).chosen
+
+
 def test_what_the_tables_leave_open_keeps_its_remedy() -> None:
     """Releases that no row speaks of may suit; the one that is known would with a compiler."""
     rows = tuple(row for row in base().extensions if row.comes == ("source",) and row.below)

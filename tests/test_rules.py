@@ -507,6 +507,22 @@ def test_a_range_serves_a_gpu_where_its_rows_do(gpu: Capability, asked: Requirem
         assert [row for row in rows if row.below and row.below <= found.below] == serving
 
 
+def test_a_range_is_unknown_where_nothing_is_asked_and_not_every_release_serves() -> None:
+    found = range_for("cudnn", None, Capability(7, 0), version("12.9"), base())
+    assert (found.answer, found.below) == ("unknown", None)
+    assert set(found.rows) == {row for row in base().layers if row.library == "cudnn"}
+    assert range_for("cudnn", None, Capability(8, 0), version("12.9"), base()).answer == "any"
+    silent = range_for("nccl", Requirement.parse("nccl >=2.28.9.1,<3"), Capability(5, 2), version("12.9"), base())
+    assert silent.answer == "unknown"
+
+
+def test_where_only_the_last_releases_serve_a_gpu_there_is_no_cut() -> None:
+    rows = [row for row in base().layers if row.library == "cudnn"]
+    turned = replace(base(), layers=(*rows[:-1], replace(rows[-1], serves_from=Capability(1, 0))))
+    found = range_for("cudnn", Requirement.parse("cudnn >=1"), Capability(2, 0), version("12.9"), turned)
+    assert (found.answer, found.below, found.rows) == ("unknown", None, turned.layers)
+
+
 def test_the_layers_below_a_cut_are_without_gap() -> None:
     rows = [row for row in base().layers if row.library == "cudnn"]
     assert all(isinstance(row, Layer) for row in rows)

@@ -50,6 +50,11 @@ OLDEST = at(CUDA118, cuda=version("8.0"))
 NEWEST = at(CUDA130, cuda=version("14.0"))
 BELOW_NVCC = at(CUDA120, cuda=version("11.8"))
 OTHER_12 = at(CUDA126, cuda=version("12.9"))
+CUDA128 = built(CUDA126, cuda=version("12.8"))
+CUDA117 = candidate("2.0.1", "*cuda11.7*")
+AT_28 = built(CUDA129, version=version("2.8"))
+UNHEARD_LAYERS = at(CUDA129, cudnn=version("99.0"), nccl=version("99.0"))
+OLDEST_BUILD = built(CUDA118, cuda=version("7.5"))
 OTHER_13 = at(CUDA130, cuda=version("13.1"))
 CPU_BESIDE = at(CPU, cuda=version("12.9"))
 LOCKED = at(CUDA129, cudnn=version("9.10.1.4"), nccl=version("2.27.3"))
@@ -199,6 +204,20 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
         (CUDA118, CUDA120, CUDA129, OTHER_12, OTHER_13),
         {"pip": ("deepspeed==0.15.4", "flash-attn==2.8.2", "bitsandbytes==0.38.1")},
     ),
+    "libraries of dropped GPUs": (
+        machine("6.1", driver="580.65.06"),
+        (CUDA120, CUDA128),
+        {"pip": ("bitsandbytes>=0.50",)},
+    ),
+    "libraries of another torch": (
+        machine("8.0"),
+        (CUDA118, CUDA126, CUDA129, AT_28),
+        {"pip": ("flash-attn==2.8.0.post2", "flash-attn==2.6.3"), "dev": False},
+    ),
+    "a library of this torch": (machine("8.0"), (CUDA126, CUDA129), {"pip": ("torchvision==0.28.0",)}),
+    "releases of no row": (machine("8.0"), (UNHEARD_LAYERS,), {}),
+    "two GPUs that are too young": (machine("10.0", "12.0"), (CUDA118,), {}),
+    "a GPU of a later minor": (machine("8.9"), (CUDA117, OLDEST_BUILD), {}),
     "a library of no row": (machine("8.9", driver="580.65.06"), (CUDA129,), {"pip": ("flash-attn==1.0",)}),
 }
 

@@ -34,11 +34,11 @@ class _Fault(NamedTuple):
     says: str
     remedy: Remedy | None = None
 
-    def leads(self) -> tuple[bool, Version]:
-        """The larger the better it says why: what is still made, and newest, before what was."""
+    def leads(self) -> tuple[bool, bool, Version]:
+        """The larger the better it says why: what can be remedied, then what is still made, and newest."""
         row = self.row
         newest = max(row.releases, default=row.first or version("0"))
-        return not row.releases and row.below is None, newest
+        return self.remedy is not None, not row.releases and row.below is None, newest
 
 
 def extensions(candidate: Candidate, case: Case) -> Verdict:

@@ -44,8 +44,8 @@ def range_for(
     A row can vouch for a GPU. Its silence about an older one is a no only where it is of full confidence and builds
     for this CUDA major were looked at; else it is *unknown*.
     """
-    asked = requirement or Requirement(package="", first=None, below=None)
-    rows = [row for row in knowledge.layers if row.library == library and asked.overlaps(row.first, row.below)]
+    of_library = (row for row in knowledge.layers if row.library == library)
+    rows = [row for row in of_library if requirement is None or requirement.overlaps(row.first, row.below)]
     serving = [row for row in rows if row.serves_from <= device]
     if requirement is None and len(serving) < len(rows):
         return Range("unknown", None, tuple(rows))
@@ -54,8 +54,10 @@ def range_for(
         return Range("unknown" if silent else "none", None, tuple(rows))
     if len(serving) == len(rows):
         return Range("any", None, tuple(serving))
-    cut = max((row.below for row in serving if row.below), default=None)
-    return Range("below", cut, tuple(rows))
+    cuts = [row.below for row in serving if row.below]
+    if not cuts:
+        return Range("unknown", None, tuple(rows))  # only the releases without an end serve it: there is no cut
+    return Range("below", max(cuts), tuple(rows))
 
 
 def _silent(row: Layer, cuda: Version) -> bool:
