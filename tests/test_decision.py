@@ -519,6 +519,18 @@ def test_without_a_driver_the_toolkit_of_the_build_itself() -> None:
     assert best_of(machine("8.6"), *pool_of_them).cuda == version("12.0")
 
 
+def test_without_a_driver_the_build_for_the_higher_cuda_of_two() -> None:
+    lower, higher = candidate("2.7.1", "cuda126*"), candidate("2.7.1", "cuda129*")
+    assert best_of(machine("8.6"), lower, higher) is higher
+
+
+def test_a_cpu_build_beside_a_toolkit_has_its_place() -> None:
+    """A lock may hold CUDA libraries beside a torch for the CPU."""
+    item = replace(candidate("2.13.0", "cpu*"), cuda=version("12.9"))
+    decision = decide(case(machine(), cpu=True, dev=False), [item, replace(item, cuda=None)])
+    assert [found.candidate.cuda for found in decision.ranked(decision.assessments)] == [version("12.9"), None]
+
+
 def test_the_newest_label_of_two_that_fit() -> None:
     labels = of_build("2.5.1", "*cuda12.4*")
     assert {item.label.label for item in labels if item.label} == {"12.4.0", "12.4.1"}
@@ -554,9 +566,9 @@ def test_equal_questions_of_the_preference_are_asked_once(monkeypatch: pytest.Mo
     asked: list[str] = []
 
     def counted(name: str, of: Callable[[Candidate], str] | None) -> Criterion:
-        def key(item: Assessment, _: Case) -> str:
+        def key(item: Assessment, of_case: Case) -> str:
             asked.append(f"{name} {item.candidate.python}")
-            return name
+            return f"{name} {of_case.wish.prefer}"
 
         return Criterion(name, key, lambda *_: name, of=of)
 
@@ -566,7 +578,7 @@ def test_equal_questions_of_the_preference_are_asked_once(monkeypatch: pytest.Mo
     item = candidate("2.13.0", "cuda129*")
     for text in ("3.11", "3.12", "3.11"):
         made = Assessment(candidate=replace(item, python=text), verdicts=(), objections=())
-        assert ranking.key(made) == ("one", "two", "all")
+        assert ranking.key(made) == ("one newest", "two newest", "all newest")
     assert asked == ["one 3.11", "two 3.11", "all 3.11", "one 3.12", "two 3.12", "all 3.12", "all 3.11"]
 
 

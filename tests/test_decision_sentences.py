@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cuenv.decision import Decision, _remedied, decide
-from cuenv.facts import HostFacts
+from cuenv.facts import Driver, HostFacts
 from cuenv.pools import pool
 from cuenv.rules import Remedy
 from cuenv.rules.driver import minimum_driver
@@ -115,6 +115,8 @@ def test_twins_are_told_apart_by_nothing() -> None:
 def test_a_remedy_that_names_neither_driver_nor_option_changes_nothing() -> None:
     asked = case(machine("8.9", driver="535.129.03"))
     assert _remedied(asked, Remedy(text="another GPU")) is asked
+    later = _remedied(asked, Remedy(text="driver 580.65.06 or later", driver="580.65.06"))
+    assert later.facts.driver == Driver(version="580.65.06", cuda=version("13.0"))
     assert _remedied(asked, Remedy(text="x", option="--no-dev")).wish.dev is False
     assert (
         _remedied(replace(asked, wish=replace(asked.wish, dev=False)), Remedy(text="x", option="--dev")).wish.dev
@@ -126,6 +128,7 @@ def test_what_a_remedy_opens_must_then_fit() -> None:
     """Without a compiler the builds below fit as libraries go, but not for a wish that nothing meets."""
     decision = decided(machine("8.6", driver="535.129.03"), dev=False, pip=("deepspeed==0.15.4",))
     assert any(miss.remedy.option == "--dev" for miss in decision.near_misses)
+    assert decision.lost_on(decision.assessments[0]) is None
     none = decide(case(machine("12.0", driver="580.65.06")), [candidate("2.5.1", "cuda118*")])
     assert none.near_misses == ()
 

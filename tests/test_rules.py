@@ -15,7 +15,8 @@ from cuenv.rows import Layer, Requirement
 from cuenv.rules import RULES, Case, Judge, Rule, Verdict, views
 from cuenv.rules.device import target_for
 from cuenv.rules.driver import floor_of
-from cuenv.rules.layers import range_for
+from cuenv.rules.layers import glibc, range_for
+from cuenv.rules.roles import roles
 from cuenv.rules.verdict import Remedy, worst
 from cuenv.versions import Capability, Target, driver_key, version
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
@@ -542,6 +543,15 @@ def test_the_highest_need_decides() -> None:
     assert verdict("glibc", CUDA129, machine("8.9", libc="2.28")).outcome == "pass"
 
 
+@pytest.mark.parametrize(("library", "name"), [("cudnn", "cuDNN"), ("nccl", "NCCL")])
+def test_a_library_may_need_a_later_glibc_than_the_build(library: str, name: str) -> None:
+    late = tuple(replace(row, glibc=version("2.40")) if row.library == library else row for row in base().layers)
+    item = built(CUDA129, nccl=Requirement.parse("nccl >=2.27.3,<3"))
+    found = glibc(item, replace(case(machine("8.9")), knowledge=replace(base(), layers=late)))
+    assert found.outcome == "reject"
+    says(found, f"the {name} that this build admits needs glibc 2.40")
+
+
 def test_numbers_and_not_text_are_compared() -> None:
     assert verdict("glibc", CUDA129, machine("8.9", libc="2.9")).outcome == "reject"
 
@@ -573,6 +583,13 @@ def test_conda_forge_has_no_compiler_below_its_first_that_can_be_locked() -> Non
     assert {"cf_dev", "cf_nvccwrap"} <= grounded(found)
     assert verdict("roles", CUDA118, machine("8.0"), dev=False).outcome == "pass"
     assert verdict("roles", CUDA129, machine("8.0")).outcome == "pass"
+
+
+def test_tables_without_any_compiler_say_so() -> None:
+    none = replace(base(), cudas=tuple(replace(row, conda_nvcc=False) for row in base().cudas))
+    found = roles(CUDA129, replace(case(machine("8.0")), knowledge=none))
+    assert found.outcome == "reject"
+    assert found.because == "conda-forge has no nvcc that can be locked for CUDA 12.9"
 
 
 def test_a_label_is_proven_to_fit_or_unknown() -> None:

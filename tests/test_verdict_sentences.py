@@ -151,7 +151,7 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
     "another platform": (machine("9.0", driver="570.26", platform="linux-aarch64"), (CUDA129,), {}),
     "what no row is": (
         machine("7.5", driver="580.65.06"),
-        (NO_CODE, UNHEARD, OLDEST, NEWEST, BELOW_NVCC, LOCKED_OLD),
+        (NO_CODE, UNHEARD, OLDEST, NEWEST, BELOW_NVCC, LOCKED_OLD, LOCKED_NEW),
         {},
     ),
     "a stack": (machine("8.9"), (CUDA129, LABELLED), {"stack": "pytorch", "dev": False}),

@@ -103,7 +103,7 @@ class Decision:
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
         wish = self.case.wish.python
-        for python in pythons(item.candidate.build, wish):
+        for python in pythons(item.candidate.build):
             if wish is None or admits(wish, python):
                 yield replace(item, candidate=replace(item.candidate, python=python))
 
@@ -121,7 +121,7 @@ class Decision:
 
     def lost_on(self, item: Assessment) -> tuple[Criterion, str, str] | None:
         """The first criterion on which a fitting candidate loses, and how both stand on it."""
-        if self.chosen is None or item is self.chosen:
+        if self.chosen is None:
             return None
         for criterion in preference(self.case.wish.prefer):
             if criterion.key(item, self.case) != criterion.key(self.chosen, self.case):

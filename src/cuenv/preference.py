@@ -78,20 +78,20 @@ def _newest(item: Assessment, _: Case) -> tuple[int, ...]:
     return tuple(-part for part in item.candidate.build.version.release)
 
 
-def _toolkit(item: Assessment, case: Case) -> tuple[int, int]:
+def _toolkit(item: Assessment, case: Case) -> tuple[int, ...]:
     """The highest toolkit that the driver's level reaches, else the build's own."""
     level, cuda, own = _level(case), item.candidate.cuda, item.candidate.build.cuda
     if cuda is None or own is None:
-        return (0, 0)
+        return ()
     if level is None:
         # Without a driver the release that runs on the oldest drivers is the one that can be promised.
         return (cuda.major, cuda.minor - own.minor)
     return (-cuda.major, -cuda.minor) if cuda <= level else (cuda.major, cuda.minor)
 
 
-def _own_cuda(item: Assessment, _: Case) -> tuple[int, int]:
+def _own_cuda(item: Assessment, _: Case) -> tuple[int, ...]:
     own = item.candidate.build.cuda
-    return (-own.major, -own.minor) if own else (0, 0)
+    return (-own.minor,) if own else ()  # builds for one toolkit are of one major
 
 
 def _label(item: Assessment, _: Case) -> tuple[int, ...]:
