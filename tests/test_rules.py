@@ -13,12 +13,11 @@ from cuenv.facts import Driver, Gap, Gpu, Libc
 from cuenv.pools import pool
 from cuenv.rows import Layer, Requirement
 from cuenv.rules import RULES, Case, Judge, Rule, Verdict, views
-from cuenv.rules.device import target_for
 from cuenv.rules.driver import floor_of
 from cuenv.rules.layers import glibc, range_for
 from cuenv.rules.roles import roles
 from cuenv.rules.verdict import Remedy, worst
-from cuenv.versions import Capability, Target, driver_key, version
+from cuenv.versions import Capability, driver_key, version
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
 from thorough import examples
 
@@ -416,18 +415,6 @@ def test_nvcc_serves_what_the_toolkits_of_the_generation_say(gpu: Capability, cu
         assert outcome == "pass"
     if row.last_cuda and item.cuda > row.last_cuda:
         assert outcome == "reject"
-
-
-@pytest.mark.parametrize(
-    ("gpu", "target"), [("8.9", "8.9"), ("8.7", "8.7"), ("7.0", "7.0"), ("6.0", "6.0"), ("3.2", None)]
-)
-def test_what_to_compile_for_is_the_gpu_itself_or_the_nearest_below(gpu: str, target: str | None) -> None:
-    row = base().cuda(version("12.9"))
-    assert row
-    found = target_for(row, Capability.parse(gpu))
-    assert (str(found) if found else None) == target
-    few = replace(row, targets=tuple(map(Capability.parse, ("8.0", "8.6", "7.0"))))
-    assert target_for(few, Capability(8, 9)) == Target(Capability(8, 6))
 
 
 def test_a_toolkit_without_a_row_is_unknown() -> None:

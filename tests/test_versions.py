@@ -27,7 +27,9 @@ from cuenv.versions import (
     parse_arch_list,
     parse_wish,
     serve,
+    target_for,
     version,
+    within,
 )
 
 FACTS = Path(__file__).resolve().parents[2] / "shared" / "facts" / "gpus.yaml"
@@ -275,6 +277,24 @@ def test_an_arch_list_reads_back(build: DeviceCode) -> None:
 def test_blanks_and_semicolons_part_alike(build: DeviceCode) -> None:
     text = arch_list(build)
     assert parse_arch_list(text.replace(";", " "), build.isa) == parse_arch_list(f" {text}; ", build.isa)
+
+
+@pytest.mark.parametrize(
+    ("device", "target"), [("8.9", "8.6"), ("8.6", "8.6"), ("8.0", "8.0"), ("7.5", "7.0"), ("8.7", None), ("6.1", None)]
+)
+def test_what_to_compile_for_is_the_device_itself_or_the_nearest_that_runs_there(
+    device: str, target: str | None
+) -> None:
+    able = map(Capability.parse, ("8.0", "8.6", "7.0"))
+    assert target_for(Capability.parse(device), able) == (Capability.parse(target) if target else None)
+
+
+def test_a_range_holds_its_first_and_not_what_it_lies_below() -> None:
+    one, two, three = map(version, ("1", "2", "3"))
+    assert [within(item, two, three) for item in (one, two, three)] == [False, True, False]
+    assert [within(item, None, two) for item in (one, two)] == [True, False]
+    assert [within(item, two, None) for item in (one, two)] == [False, True]
+    assert within(one, None, None)
 
 
 def test_without_ptx_there_is_no_isa() -> None:
