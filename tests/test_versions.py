@@ -282,9 +282,7 @@ def test_blanks_and_semicolons_part_alike(build: DeviceCode) -> None:
 @pytest.mark.parametrize(
     ("device", "target"), [("8.9", "8.6"), ("8.6", "8.6"), ("8.0", "8.0"), ("7.5", "7.0"), ("8.7", None), ("6.1", None)]
 )
-def test_what_to_compile_for_is_the_device_or_the_nearest_that_runs_there(
-    device: str, target: str | None
-) -> None:
+def test_what_to_compile_for_is_the_device_or_the_nearest_that_runs_there(device: str, target: str | None) -> None:
     able = map(Capability.parse, ("8.0", "8.6", "7.0"))
     assert target_for(Capability.parse(device), able) == (Capability.parse(target) if target else None)
 

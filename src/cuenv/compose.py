@@ -43,7 +43,6 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         raise ValueError("nothing was chosen")
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
-    wished = _wishes(candidate, case)
     pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
     pip, reasons = _pip(case)
     if pip:
@@ -52,7 +51,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=_with_wishes(pins, wished),
+        pins=_with_wishes(pins, _wishes(candidate, case)),
         pip=pip,
         variables=_variables(candidate, case),
         header=_header(decision, version, reasons),
@@ -71,8 +70,8 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
         asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.extensions.demands import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
-    when = broken_when(case.wish)
-    return [pin_without_broken(_wished(pin, candidate, case.knowledge), when, case.knowledge) for pin in asked.values()]
+    known, when = case.knowledge, broken_when(case.wish)
+    return [pin_without_broken(_wished(pin, candidate, known), when, known) for pin in asked.values()]
 
 
 def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
