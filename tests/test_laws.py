@@ -278,6 +278,39 @@ def test_what_is_newer_than_the_tables_is_a_warning(dependencies: tuple[str, ...
     assert "tables" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("dependencies", "begin"),
+    [
+        (("pytorch=1.12.1", "cudatoolkit=11.3"), "cover pytorch 1.13.0"),
+        (("pytorch=1.10=*cuda10.2*", "cudatoolkit=10.2"), "cover pytorch 1.13.0"),
+        (("pytorch", "cudatoolkit=11.3"), "begin at pytorch 1.13.0 and CUDA 11.6"),
+        (("pytorch<2=*cuda*", "python=3.6"), "begin at pytorch 1.13.0 and python 3.7"),
+    ],
+)
+def test_what_is_older_than_the_tables_is_a_warning(dependencies: tuple[str, ...], begin: str) -> None:
+    """These environments of the pytorch channel can be had: its records before 1.13 are in no table."""
+    environment = spec(*dependencies, channels=("pytorch", "conda-forge"))
+    (finding,) = judged(environment)
+    assert (finding.code, finding.severity, finding.fix) == ("CU111", "warning", None)
+    assert f"the tables {begin}" in finding.message
+    (finding,) = judged(spec("pytorch=1.10.2=cuda112*", "cudatoolkit=11.2"))  # of it they know the CPU build alone
+    assert finding.code == "CU111"
+
+
+@pytest.mark.parametrize(
+    "dependencies",
+    [
+        ("pytorch=2.0.1", "pytorch-cuda=12.1"),
+        ("pytorch=1.13.1=*cuda*", "cudatoolkit=11.3"),
+        ("pytorch=2.9.1=*cuda12.9*", "pytorch-cuda=12.9"),
+        ("pytorch=2.5.1=*cuda*", "python=3.6"),
+    ],
+)
+def test_what_the_pytorch_channel_never_had_is_an_error(dependencies: tuple[str, ...]) -> None:
+    (finding,) = judged(spec(*dependencies, channels=("pytorch", "conda-forge")))
+    assert (finding.code, finding.severity) == ("CU110", "error")
+
+
 THEIRS = {
     "gpu metapackage": (("conda-forge",), ("pytorch-gpu", "python=3.12")),
     "gpu metapackage of a release": (("conda-forge",), ("pytorch-gpu=2.9.1", "python=3.12")),

@@ -113,33 +113,57 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding
 
 
 def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Finding:
-    """No build is as the file wants it: an error where the tables know the release, else only their end."""
+    """No build is as the file wants it: an error where the tables know the release, else only how far they reach."""
     asked = {"pytorch": wish.pytorch, "CUDA": wish.cuda, "python": wish.python, "stack": wish.stack}
     text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
-    releases = [row.version for row in knowledge.torch if row.platform == facts.platform]
-    known = wish.pytorch is None or any(wish.pytorch.admits(release) for release in releases)
-    covered = f"; the tables cover pytorch {min(releases)} to {max(releases)}" if releases else ""
+    every = [row for row in knowledge.torch if row.platform == facts.platform and row.cuda]
+    rows = [row for row in every if wish.stack in (None, row.stack)]
+    first = min((row.version for row in rows), default=_NO_RELEASE)
+    releases = [row.version for row in every if row.version >= first]
+    unknown = ""
+    if wish.pytorch and rows and not any(map(wish.pytorch.admits, releases)):
+        unknown = f"; the tables cover pytorch {first} to {max(row.version for row in rows)}"
     toolkits = [row.version for row in knowledge.cudas if row.conda]
+    own = [row.cuda for row in rows if row.cuda] if wish.stack == "pytorch" else toolkits
     pythons = [version(text) for row in knowledge.torch for text in row.pythons]
-    for name, asks, have in (("CUDA", wish.cuda, toolkits), ("python", wish.python, pythons)):
-        if known and asks and have and _later(asks, have):
-            known, covered = False, f"; the tables end at {name} {max(have)}"
+    for name, asks, have, seen in (("CUDA", wish.cuda, own, toolkits), ("python", wish.python, pythons, pythons)):
+        if unknown or not asks or not have or _admits_any(asks, map(str, have)):
+            continue
+        if not _admits_any(asks, map(str, seen)) and _admits_any(asks, _after(max(seen))):
+            unknown = f"; the tables end at {name} {max(seen)}"
+        elif rows and _older(wish.pytorch, first) and _admits_any(asks, _before(min(have))):
+            unknown = f"; the tables begin at pytorch {first} and {name} {min(have)}"
     return Finding(
-        code="CU110" if known else "CU111",
-        severity="error" if known else "warning",
+        code="CU111" if unknown else "CU110",
+        severity="warning" if unknown else "error",
         subject="pytorch",
-        message=f"no build with {text} is known for {facts.platform}" + ("" if known else covered),
-        fix=choose_anew(facts) if known else None,
+        message=f"no build with {text} is known for {facts.platform}{unknown}",
+        fix=None if unknown else choose_anew(facts),
     )
 
 
-def _later(wish: Wish, known: list[Version]) -> bool:
-    """Whether a wish admits no minor that is known, but one after the last of them."""
-    last = max(known)
-    after = [f"{last.major}.{last.minor + step}" for step in range(1, 10)] + [
-        f"{last.major + 1}.{n}" for n in range(10)
-    ]
-    return not any(admits(wish, str(item)) for item in known) and any(admits(wish, text) for text in after)
+_NO_RELEASE = version("0")
+
+
+def _admits_any(wish: Wish, minors: Iterable[str]) -> bool:
+    return any(admits(wish, minor) for minor in minors)
+
+
+def _after(last: Version) -> list[str]:
+    """Minors that may come after one."""
+    own = [f"{last.major}.{last.minor + step}" for step in range(1, 10)]
+    return own + [f"{last.major + 1}.{minor}" for minor in range(10)]
+
+
+def _before(first: Version) -> list[str]:
+    """Minors that were before one."""
+    own = [f"{first.major}.{minor}" for minor in range(first.minor)]
+    return own + [f"{major}.{minor}" for major in range(first.major) for minor in range(10)]
+
+
+def _older(wish: Wish | None, first: Version) -> bool:
+    """Whether a wish for torch admits a release before the first that the tables know."""
+    return wish is None or any(wish.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4))
 
 
 def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowledge) -> tuple[Finding, ...]:
