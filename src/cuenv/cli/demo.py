@@ -27,9 +27,11 @@ def command(folder: Path | None, **values: Any) -> int:
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="cuenv-demo-") as scratch:
             return _demo(Path(scratch), values)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    from cuenv.world.files import is_folder, make_folder, names_in  # noqa: PLC0415 - not needed for --help
+
+    if os.path.lexists(folder) and (not is_folder(folder) or names_in(folder)):
         raise UsageError(f"--dir {folder} is not an empty folder", hint="cuenv demo --dir cuenv-demo")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return _demo(folder.resolve(), values)
 
 

@@ -90,8 +90,9 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
         UsageError: the tables say nothing about this channel, or no day is known.
         ChannelError: it cannot be read.
     """
+    said = _day(read_on)
     records, seen, _ = _look(question, knowledge)
-    day = _day(read_on) or newest_day(records)
+    day = said or newest_day(records)
     if not day:
         raise UsageError(
             f"no record of {question.stack} has a day, and the source row needs one",

@@ -58,6 +58,18 @@ def at_home(path: str | Path) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a user without a home
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, unless it is there.
+
+    Raises:
+        OutsideError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
+
+
 def is_file(path: str | Path) -> bool:
     """Whether it is a file that can be looked at; never an error."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a forbidden folder before Python 3.14

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from cuenv.errors import KnowledgeError, OutsideError
+from cuenv.errors import KnowledgeError
 from cuenv.knowledge import Knowledge
 from cuenv.reading import once
 from cuenv.tables import TABLES, merge, parse
-from cuenv.world.files import look, shown, write_together
+from cuenv.world.files import make_folder, shown, write_together
 
 DATA = Path(__file__).parent.parent / "data"
 """The tables that come with the package."""
@@ -60,12 +60,7 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
     Raises:
         OutsideError: it cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutsideError(
-            f"cannot make the folder {shown(folder)}: {error.strerror}", hint=look(folder, error)
-        ) from error
+    make_folder(folder)
     files = [(folder / f"{name}.json", text) for name, text in texts.items()]
     write_together(files)
     return tuple(path for path, _ in files)
