@@ -43,6 +43,8 @@ USAGE = {
     "a code that is none": ("lock", "good.yml", *HOST, "--allow", "everything"),
     "a mirror that is none": ("lock", "good.yml", *HOST, "--mirror", "conda-forge"),
     "a demo in a full folder": ("demo", "--dir", "made"),
+    "a name that no environment can have": ("resolve", *HOST, "--name", "a/b"),
+    "a day that is none": ("kb", "learn", "--read-on", "tomorrow"),
 }
 INPUT = {
     "a missing host file": ("resolve", "--host", "nowhere.json"),
@@ -64,6 +66,7 @@ INPUT = {
 OUTSIDE = {
     "a parent that is a file": ("resolve", *HOST, "-o", "binary/environment.yml"),
     "a parent that is not there": ("resolve", *HOST, "-o", "nowhere/environment.yml"),
+    "a folder below a file": ("demo", "--dir", "binary/demo"),
     "a full disk": ("resolve", *HOST, "-o", "/dev/full"),
 }
 

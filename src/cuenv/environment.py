@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+
+from cuenv.reading import describe
 
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
@@ -15,6 +18,19 @@ ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
 
 NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""
+
+_NAME = re.compile(r"[^/ :#]+")
+
+
+def check_name(text: str) -> str:
+    """The name of an environment, as conda takes it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _NAME.fullmatch(text) or not text.isprintable():
+        raise ValueError(f"expected a name without '/', ' ', ':' and '#', got {describe(text)}")
+    return text
 
 
 def together(conditions: Iterable[str]) -> str:

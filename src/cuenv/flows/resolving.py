@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cuenv import __version__
 from cuenv.compose import compose
 from cuenv.decision import Decision, decide
-from cuenv.environment import EnvironmentSpec
+from cuenv.environment import EnvironmentSpec, check_name
 from cuenv.errors import UsageError
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
@@ -67,7 +67,7 @@ def resolve(
         progress: called with what is being tried.
 
     Raises:
-        UsageError: a wished package is no spec.
+        UsageError: a wished package is no spec, or nothing can have that name.
     """
     facts = decidable(facts)
     decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge))
@@ -93,8 +93,14 @@ def composed(decision: Decision, name: str) -> EnvironmentSpec:
     """The environment of a decision.
 
     Raises:
-        UsageError: a wished package is no spec.
+        UsageError: a wished package is no spec, or nothing can have that name.
     """
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise UsageError(
+            f"the environment cannot have that name: {error}", hint="cuenv resolve --name train"
+        ) from error
     try:
         return compose(decision, name=name, version=__version__)
     except ValueError as error:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cuenv.environment import EnvironmentSpec, Pin
+from cuenv.environment import EnvironmentSpec, Pin, check_name
 from cuenv.formats.yaml_write import quote, scalar
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import blanked
@@ -16,7 +16,6 @@ from cuenv.urls import blanked
 _WIDTH = 100
 _KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
 _PLATFORM = re.compile(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
-_NAME = re.compile(r"[^/ :#]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
 _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
@@ -100,7 +99,7 @@ class _Parse:
         return [ascii(key)[:60] for key in self.data if key not in _KEYS]
 
     def spec(self) -> tuple[EnvironmentSpec, tuple[str, ...]]:
-        name = self.reader.parsed("name", _name) or ""
+        name = self.reader.parsed("name", check_name) or ""
         self.reader.get("category", str)
         channels = self._unique("channels", _channel)
         if "nodefaults" in channels:
@@ -220,12 +219,6 @@ def _selectors(text: str) -> list[str]:
                 "only conda-lock obeys it"
             )
     return warnings
-
-
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text) or not text.isprintable():
-        raise ValueError(f"expected a name without '/', ' ', ':' and '#', got {describe(text)}")
-    return text
 
 
 def _channel(text: str) -> str:
