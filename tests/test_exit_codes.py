@@ -44,7 +44,6 @@ USAGE = {
     "a mirror that is none": ("lock", "good.yml", *HOST, "--mirror", "conda-forge"),
     "a demo in a full folder": ("demo", "--dir", "made"),
     "a name that no environment can have": ("resolve", *HOST, "--name", "a/b"),
-    "a day that is none": ("kb", "learn", "--read-on", "tomorrow"),
 }
 INPUT = {
     "a missing host file": ("resolve", "--host", "nowhere.json"),

@@ -387,6 +387,7 @@ def test_topics_and_help_stay(tmp_path: Path) -> None:
         assert done.returncode == 0
         assert done.stdout.startswith(f"Usage: cuenv kb {name}")
     assert run("kb", "audit", "--bogus", folder=tmp_path).returncode == 2
+    assert run("kb", "learn", "--read-on", "tomorrow", folder=tmp_path).returncode == 2  # no channel is asked
 
 
 @pytest.mark.records
