@@ -132,6 +132,19 @@ def test_a_missing_library_is_named_with_who_needs_it_and_what_brings_it(env: En
     assert "libcusparse.so.12: cannot open shared object file" in env.opens(extension)
 
 
+def test_a_library_that_lies_where_nothing_looks_is_found_beside_what_is_looked_in(env: Env) -> None:
+    """The command keeps what LD_LIBRARY_PATH holds already."""
+    cusparse = wheel(env, "cusparse", "libcusparse.so.12")
+    compile_library(env.site / "torch/_C.so", needs=[cusparse], runpath="$ORIGIN/lib")
+    found = env.only()
+    assert (found.code, found.subject) == ("CU230", "libcusparse.so.12")
+    assert "nvidia/cusparse/lib/libcusparse.so.12 lies where nothing looks" in found.message
+    for before, after in ((None, f"{cusparse.parent}"), ("/a:/b", f"{cusparse.parent}:/a:/b")):
+        environ = {"LD_LIBRARY_PATH": before} if before else {}
+        words = ["sh", "-uc", f'{found.fix}; echo "$LD_LIBRARY_PATH"']
+        assert subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout == f"{after}\n"
+
+
 def test_one_missing_library_of_torch_is_no_fault_of_what_comes_after_it(env: Env) -> None:
     """As if it were mended: extensions are judged by themselves, and a wrong library that is there is told at once."""
     c10, extra = env.site / "torch/lib/libc10.so", env.site / "extra.so"
