@@ -1,10 +1,11 @@
 """``pylock.toml`` (PEP 751), as far as uv writes it for one platform: from its data to packages, and back.
 
-Of several wheels that fit, the one that pip would take is kept: the first by the order of tags.
+Of several wheels that fit, the one that pip would take is kept: the first by the order of tags, then by its build.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ def _package(entry: Reader, order: Mapping[str, int], faults: Faults) -> PipLock
 
 def _wheel(entry: Reader, order: Mapping[str, int]) -> Reader | None:
     """The wheel that pip would choose; ``None`` when none fits."""
-    ranked = []
+    ranked: list[tuple[int, tuple[int, str], str, Reader]] = []
     for wheel in entry.readers("wheels"):
         file = wheel.text("url").partition("#")[0].partition("?")[0].rpartition("/")[2].removesuffix(".whl")
         parts = file.split("-")[-3:]
@@ -68,8 +69,15 @@ def _wheel(entry: Reader, order: Mapping[str, int]) -> Reader | None:
             )
             places = [order[tag] for tag in expanded if tag in order]
             if places:
-                ranked.append((min(places), file, wheel))
-    return min(ranked, key=lambda item: item[:2])[2] if ranked else None
+                ranked.append((-min(places), _build(file), file, wheel))
+    return max(ranked, key=lambda item: item[:3])[3] if ranked else None
+
+
+def _build(file: str) -> tuple[int, str]:
+    """The build tag of a wheel, ``1`` in ``a-1.0-1-py3-none-any``: of the same tags the highest wins."""
+    parts = file.split("-")
+    found = re.match(r"[0-9]{1,18}", parts[2]) if len(parts) == 6 else None
+    return (int(found[0]), parts[2][found.end() :]) if found else (-1, "")
 
 
 def tags(request: PipRequest) -> list[str]:
