@@ -59,8 +59,8 @@ def _missing(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) ->
         fix = f"chmod a+r {shlex.quote(barred)}"
     elif lying:
         known = f"; {short(lying[0], ground)} lies where nothing looks"
-        folder = shlex.quote(posixpath.dirname(lying[0]))
-        fix = f'export LD_LIBRARY_PATH={folder}"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
+        first = shlex.quote(posixpath.dirname(lying[0]))
+        fix = f'export LD_LIBRARY_PATH={first}"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
     elif others and opening.root.kind == "extension":
         known = f"; here is {others[0]}: it was built for another one"
         fix = again(opening.root, ground)
