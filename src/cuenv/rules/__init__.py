@@ -50,6 +50,14 @@ def _nccl(candidate: Candidate) -> Hashable:
     return (candidate.build.nccl, candidate.nccl, candidate.build.cuda, candidate.build.stack)
 
 
+def _cudnn_asked(candidate: Candidate) -> Hashable:
+    return (id(candidate.build.cudnn), id(candidate.cudnn), id(candidate.build.cuda))
+
+
+def _nccl_asked(candidate: Candidate) -> Hashable:
+    return (id(candidate.build.nccl), id(candidate.nccl), id(candidate.build.cuda))
+
+
 def _code(candidate: Candidate) -> Hashable:
     return (candidate.build.cuda is None, candidate.build.code)
 
@@ -116,13 +124,18 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="cudnn",
         title="cuDNN serves the GPUs",
-        key=_build,
+        key=_cudnn_asked,
         sees=views.capabilities,
         judge=layers.cudnn,
         weighs=_cudnn,
     ),
     Rule(
-        name="nccl", title="NCCL serves the GPUs", key=_build, sees=views.capabilities, judge=layers.nccl, weighs=_nccl
+        name="nccl",
+        title="NCCL serves the GPUs",
+        key=_nccl_asked,
+        sees=views.capabilities,
+        judge=layers.nccl,
+        weighs=_nccl,
     ),
     Rule(
         name="glibc",
@@ -131,6 +144,7 @@ RULES: tuple[Rule, ...] = (
         sees=views.libraries,
         judge=layers.glibc,
         weighs=_glibc,
+        rests=layers.glibc_rests_on,
         apart=True,
     ),
     Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, sees=views.nothing, judge=roles.roles),
@@ -160,6 +174,7 @@ class Judge:
     def __init__(self, case: Case, rules: tuple[Rule, ...] = RULES) -> None:
         self.case = case
         self._memo: list[tuple[Rule, dict[Hashable, Verdict]]] = [(rule, {}) for rule in rules]
+        self._resting: dict[tuple[str, Hashable], Verdict] = {}
 
     def verdicts(self, candidate: Candidate) -> tuple[Verdict, ...]:
         """The verdict of every rule, in the order of the rules."""
@@ -168,6 +183,14 @@ class Judge:
             key = rule.key(candidate)
             verdict = memo.get(key)
             if verdict is None:
-                verdict = memo[key] = rule.judge(candidate, self.case)
+                verdict = memo[key] = self._judged(rule, candidate)
             found.append(verdict)
         return tuple(found)
+
+    def _judged(self, rule: Rule, candidate: Candidate) -> Verdict:
+        if rule.rests is None:
+            return rule.judge(candidate, self.case)
+        known = (rule.name, rule.rests(candidate, self.case.knowledge))
+        if known not in self._resting:
+            self._resting[known] = rule.judge(candidate, self.case)
+        return self._resting[known]

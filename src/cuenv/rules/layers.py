@@ -5,6 +5,7 @@ The weakest layer decides: a torch build may hold code for a GPU that its cuDNN 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -147,14 +148,24 @@ def _known(
 
 def glibc(candidate: Candidate, case: Case) -> Verdict:
     """The C library of each machine is at or above what the build, its toolkit and its layers need."""
-    needs = _glibc_needs(candidate, case.knowledge)
-    if not needs and candidate.cuda is None:
+    need = _glibc_need(candidate, case.knowledge)
+    if need is None and candidate.cuda is None:
         return Verdict(rule="glibc", outcome="pass", because="no row says that a CPU build needs a later glibc")
-    if not needs:
+    if need is None:
         return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
-    lowest, row, what = max(needs, key=lambda item: item[0])
+    lowest, row, what = need
     ground = row_ground(row, f"{what} needs glibc {lowest}")
     return worst([_glibc(machine, lowest, ground) for machine in case.facts.machines])
+
+
+def glibc_rests_on(candidate: Candidate, knowledge: Knowledge) -> Hashable:
+    """The row that needs most, and for what part; where none does, whether it is a CPU build."""
+    need = _glibc_need(candidate, knowledge)
+    return (id(need[1]), need[2]) if need else candidate.cuda is None
+
+
+def _glibc_need(candidate: Candidate, knowledge: Knowledge) -> tuple[Version, Row, str] | None:
+    return max(_glibc_needs(candidate, knowledge), key=lambda item: item[0], default=None)
 
 
 def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Row, str]]:

@@ -76,6 +76,7 @@ class Rule:
         key: what of a candidate the verdict depends on, so that equal questions are asked once.
         sees: what of a host the outcome depends on.
         weighs: what of a candidate the outcome depends on, where that is less than the words do; else ``key``.
+        rests: what of the tables the verdict rests on, where that is less again and cheaper to find than to judge.
         apart: a host is rejected exactly when one of its GPUs alone is, with the machine that it sits in.
         judge: the verdict.
     """
@@ -86,6 +87,7 @@ class Rule:
     sees: Callable[[HostFacts], Hashable]
     judge: Callable[[Candidate, Case], Verdict]
     weighs: Callable[[Candidate], Hashable] | None = None
+    rests: Callable[[Candidate, Knowledge], Hashable] | None = None
     apart: bool = False
 
 

@@ -46,7 +46,10 @@ def wish(candidate: Candidate, case: Case) -> Verdict:
         return _refused(f"--cuda {asked.cuda}", f"the toolkit of this one is {label.label}")
     if asked.python and not admits(asked.python, candidate.python):
         return _refused(f"--python {asked.python}", f"this build has python {', '.join(build.pythons)}")
-    return Verdict(rule="wish", outcome="pass", because="it is what was asked for")
+    return _AS_ASKED
+
+
+_AS_ASKED = Verdict(rule="wish", outcome="pass", because="it is what was asked for")
 
 
 def _refused(asked: str, but: str) -> Verdict:
