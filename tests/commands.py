@@ -75,8 +75,9 @@ def _of_the_start(environ: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def forks_with() -> Mapping[str, str]:
-    """The variables of a start with which the process that forks was started."""
-    return _of_the_start({name: os.environ[name] for name in _KEPT if name in os.environ})
+    """The variables of a start with which the process that forks was started: none that measures each process."""
+    kept = _of_the_start({name: os.environ[name] for name in _KEPT if name in os.environ})
+    return {name: value for name, value in kept.items() if not name.startswith("COVERAGE_")}
 
 
 @cache
@@ -93,7 +94,10 @@ def forks() -> str:
 
     @atexit.register
     def end() -> None:
-        process.communicate()
+        try:
+            process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:  # a test that failed has left a command that waits for something
+            os.killpg(process.pid, signal.SIGKILL)
         shutil.rmtree(folder)
 
     assert process.stdout.readline() == b"ready\n"

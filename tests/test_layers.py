@@ -70,7 +70,7 @@ def layer(module: str) -> str:
 
 def imported(tree: ast.Module, modules: Mapping[str, object]) -> Iterator[str]:
     """What a module imports, anywhere in it; its own version is a constant, and no import of the public API."""
-    for node in ast.walk(tree):
+    for node in spoken(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -79,6 +79,12 @@ def imported(tree: ast.Module, modules: Mapping[str, object]) -> Iterator[str]:
                 inner = f"{base}.{alias.name}"
                 if inner != "cuenv.__version__":
                     yield inner if inner in modules or not is_under(base, "cuenv") else base
+
+
+@lru_cache(maxsize=512)
+def spoken(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """The imports and calls of a module; a module is walked through once."""
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call)))
 
 
 def is_under(name: str, root: str) -> bool:
@@ -109,7 +115,7 @@ def breaches(modules: Mapping[str, ast.Module]) -> list[str]:
 
 def calls(tree: ast.Module, *, pure: bool) -> Iterator[str]:
     """Calls that a module must not make: nothing prints, and what is pure touches no file."""
-    for node in ast.walk(tree):
+    for node in spoken(tree):
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name):
