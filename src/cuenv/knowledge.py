@@ -87,9 +87,12 @@ class Knowledge:
 
     def native_driver(self, cuda: Version) -> str | None:
         """The driver that came with the first release of a CUDA minor: full features, and JIT of its PTX."""
-        rows = [row for row in self.toolkits if row.version.release[:2] == cuda.release[:2] and row.driver]
-        first = min(rows, key=lambda row: row.version, default=None)
-        return first.driver if first else None
+        return self._natives.get(cuda.release[:2])
+
+    @cached_property
+    def _natives(self) -> Mapping[tuple[int, ...], str]:
+        rows = sorted(self.toolkits, key=lambda row: row.version, reverse=True)
+        return {row.version.release[:2]: row.driver for row in rows if row.driver}
 
     def first_driver(self, branch: int) -> str:
         """The earliest known driver of a branch, else the branch itself."""
