@@ -180,6 +180,7 @@ _DECIDES_TESTS = (
         "extensions",
         "questions",
         "properties",
+        "choosing",
     ),
 )
 

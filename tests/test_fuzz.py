@@ -172,7 +172,7 @@ TARGETS: dict[str, Target] = {
     "ELF": Target(binary, lambda: [elf(fatbin(cubins(80, 90)), Part(".rodata", b"abc"))], (bytes(8), b"\xff" * 8)),
     "fatbin": Target(section, lambda: [fatbin(cubins(80, 90), cubins(75)).content], (bytes(8), b"\x50\xed\x55\xba")),
     "ld.so.cache": Target(parse_ld_cache, lambda: [CACHE], (b"glibc-ld.so.cache1.1", bytes(4), b"\xff" * 4)),
-    "ds_config": Target(text(lint("ds_config")), lambda: [DS_CONFIG], JSON, share=0.6),
+    "ds_config": Target(text(lint("ds_config")), lambda: [DS_CONFIG], JSON),
     "Dockerfile": Target(text(lambda it: dockerfile(it, "x")), lambda: [DOCKERFILE], (b"FROM ", b"\\\n", b"<<E\n")),
     "Dockerfile lint": Target(text(lint("Dockerfile")), lambda: [DOCKERFILE], (b"FROM ", b"RUN ", b"\\\n"), share=0.2),
     "shell lint": Target(text(lint("shell")), lambda: [SHELL], (b"'", b'"', b"`", b"$(", b"\\\n"), share=0.2),
