@@ -447,6 +447,7 @@ def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() ->
     assert pairs == {"one": "1000.10", "two": "1001", "three": "1000.10"}
     assert minimum_driver(item, asked) == "1001"
     of_nobody = replace(item, cuda=version("14.0"), build=replace(item.build, code=None))
+    assert minimum_driver(of_nobody, asked) == "1001"  # beside 570.26
     assert minimum_drivers(of_nobody, case(machine("12.0"))) == ((machine("12.0"), "570.26"),)
     assert minimum_drivers(of_nobody, case(machine("7.5"))) == ()
     assert minimum_driver(of_nobody, case(machine("7.5"))) is None

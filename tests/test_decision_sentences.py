@@ -16,6 +16,7 @@ import pytest
 from cuenv.decision import Decision, _remedied, decide
 from cuenv.facts import Driver, HostFacts
 from cuenv.pools import pool
+from cuenv.preference import NATIVE_LEVEL
 from cuenv.rules import Remedy
 from cuenv.rules.driver import minimum_driver
 from cuenv.versions import parse_arch_list, version
@@ -131,6 +132,14 @@ def test_what_a_remedy_opens_must_then_fit() -> None:
     assert decision.lost_on(decision.assessments[0]) is None
     none = decide(case(machine("12.0", driver="580.65.06")), [candidate("2.5.1", "cuda118*")])
     assert none.near_misses == ()
+    assert [group.lead for group in none.rejections] == [none.assessments[0].objections[0]]
+
+
+def test_what_goes_first_by_wish_is_what_is_lost_on() -> None:
+    decision = decided(machine("8.9", driver="535.129.03"), prefer="native")
+    beyond = [item for item in decision.fitting if item.candidate.cuda == version("12.9")]
+    assert beyond
+    assert {lost[0] for item in beyond if (lost := decision.lost_on(item))} == {NATIVE_LEVEL}
 
 
 def test_the_minimum_driver_covers_the_ptx_of_a_build() -> None:

@@ -157,6 +157,7 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
     "a stack": (machine("8.9"), (CUDA129, LABELLED), {"stack": "pytorch", "dev": False}),
     "a torch": (machine("8.9"), (CUDA129, LABELLED), {"pytorch": "2.5", "dev": False}),
     "a toolkit": (machine("8.9"), (CUDA129, LABELLED), {"cuda": "12.9", "dev": False}),
+    "a toolkit of another label": (machine("8.9"), (LABELLED,), {"cuda": "==11.8.1", "dev": False}),
     "a Python": (machine("8.9"), (CUDA129,), {"python": "3.9", "dev": False}),
     "libraries": (
         machine("7.5", driver="580.65.06"),
