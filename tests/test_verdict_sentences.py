@@ -42,7 +42,7 @@ def at(item: Candidate, **changes: Any) -> Candidate:
 
 # Builds as a lock or an overlay may hold them, which no row of the tables is.
 NO_ISA = built(CUDA126, code=DeviceCode(sass=(Target(Capability(8, 0)),), ptx=(Target(Capability(8, 0)),)))
-FUTURE_ISA = built(NO_ISA, code=replace(NO_ISA.build.code or DeviceCode(sass=()), isa=version("15.0")))
+FUTURE_ISA = built(NO_ISA, code=(NO_ISA.build.code or DeviceCode(sass=()))._replace(isa=version("15.0")))
 NO_CODE = built(CUDA129, code=None, cudnn=None, nccl=None, glibc=None)
 UNHEARD = at(built(CUDA129, glibc=None, stack="pytorch"), cuda=version("12.7"))
 OLD_MAJOR = at(CUDA118, cuda=version("10.1"))

@@ -18,7 +18,6 @@ from cuenv.versions import (
     DeviceCode,
     Jit,
     Native,
-    No,
     Target,
     arch_list,
     check_driver,
@@ -247,13 +246,13 @@ def test_service_is_native_before_jit_before_no(build: DeviceCode, device: Capab
     elif jit:
         assert service == Jit(max(jit), build.isa)
     else:
-        assert service == No()
+        assert service is None
 
 
 @given(codes(), codes(), capabilities)
 def test_more_code_never_serves_worse(one: DeviceCode, other: DeviceCode, device: Capability) -> None:
     both = DeviceCode(sass=one.sass + other.sass, ptx=one.ptx + other.ptx, isa=version("12.9"))
-    rank = [No, Jit, Native]
+    rank = [type(None), Jit, Native]
     assert rank.index(type(serve(both, device))) >= rank.index(type(serve(one, device)))
 
 
@@ -261,8 +260,8 @@ def test_conda_forge_serves_a_later_card_by_jit_only_from_its_ptx() -> None:
     build = code("5.0;6.0;7.0;7.5;8.0;8.6;9.0;10.0;12.0+PTX")
     assert serve(build, Capability(8, 9)) == Native(Target(Capability(8, 6)))
     assert serve(build, Capability(13, 0)) == Jit(Target(Capability(12, 0)), version("12.9"))
-    assert serve(build, Capability(11, 0)) == No()
-    assert serve(build, Capability(3, 7)) == No()
+    assert serve(build, Capability(11, 0)) is None
+    assert serve(build, Capability(3, 7)) is None
 
 
 # the notation of TORCH_CUDA_ARCH_LIST

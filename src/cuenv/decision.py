@@ -92,8 +92,11 @@ class Decision:
         for remedy, items in opened.items():
             then = _remedied(self.case, remedy)
             ranking = Ranking(then)
-            # An option changes what every rule asks for: what it opens is what a whole decision with it would choose.
-            best = decide(then).chosen if remedy.option else _first_fitting(sorted(items, key=ranking.key), then)
+            # An option changes what is asked of every candidate: what it opens is what a decision with it would choose.
+            if remedy.option:
+                best = min(_again(self.assessments, then), key=ranking.key, default=None)
+            else:
+                best = _first_fitting(sorted(items, key=ranking.key), then)
             if best is None:
                 continue
             if self.chosen is None or ranking.key(best) < ranking.key(self.chosen):
@@ -175,6 +178,19 @@ def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
 
 
 def _assess(candidate: Candidate, judge: Judge) -> Assessment:
-    verdicts = judge.verdicts(candidate)
+    return _assessment(candidate, judge.verdicts(candidate))
+
+
+def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessment:
     objections = tuple([verdict for verdict in verdicts if verdict.outcome == "reject"])
     return Assessment(candidate=candidate, verdicts=verdicts, objections=objections)
+
+
+def _again(items: Iterable[Assessment], case: Case) -> Iterator[Assessment]:
+    """What fits with a compiler in place of none, or without one: only the rules that look at it are asked again."""
+    judge = Judge(case, tuple(rule for rule in RULES if rule.dev))
+    for item in items:
+        anew = {verdict.rule: verdict for verdict in judge.verdicts(item.candidate)}
+        found = _assessment(item.candidate, tuple([anew.get(verdict.rule, verdict) for verdict in item.verdicts]))
+        if found.fits:
+            yield found

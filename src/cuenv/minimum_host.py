@@ -21,7 +21,7 @@ from cuenv.report import Finding
 from cuenv.rules import Case
 from cuenv.rules.driver import minimum_driver
 from cuenv.verify import candidate_of
-from cuenv.versions import Capability, Jit, No, check_driver, reaches, serve
+from cuenv.versions import Capability, Jit, check_driver, reaches, serve
 
 How: TypeAlias = Literal["native", "jit"]
 
@@ -80,7 +80,7 @@ def served(solution: Solution, candidate: Candidate, knowledge: Knowledge) -> It
     if code is None or candidate.cuda is None:
         return
     every = sorted(row.capability for row in knowledge.generations)
-    every = [capability for capability in every if not isinstance(serve(code, capability), No)]
+    every = [capability for capability in every if serve(code, capability) is not None]
     facts = HostFacts(label="any host", platform=solution.platform, gpus=tuple(map(_gpu, every)))
     cut = {item for layer in coverage(solution, facts, knowledge) for item in layer.cut}
     for capability in every:

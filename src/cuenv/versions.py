@@ -2,15 +2,16 @@
 
 Sources: CUDA C++ Programming Guide (binary compatibility, architecture-specific and family-specific
 features) and the compatibility table in torch/cuda/__init__.py of torch 2.11 to 2.15 for Tegra chips.
+
+The values here are named tuples: they are compared and hashed by the ten thousand, and every command makes the classes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
@@ -24,8 +25,7 @@ _WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Capability:
+class Capability(NamedTuple):
     """A compute capability ``major.minor`` of a device, such as 8.6."""
 
     major: int
@@ -59,8 +59,7 @@ def is_tegra(capability: Capability) -> bool:
     return capability in _TEGRA
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Target:
+class Target(NamedTuple):
     """What code was compiled for: a capability, and ``a`` (exactly it) or ``f`` (its family) or nothing."""
 
     capability: Capability
@@ -97,13 +96,7 @@ class Target:
         return device >= self.capability
 
 
-def target_for(device: Capability, able: Iterable[Capability]) -> Capability | None:
-    """What to compile machine code for so that it runs on a device: the device itself, else the nearest that does."""
-    return max((item for item in able if Target(item).sass_runs_on(device)), default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceCode:
+from collections.abc import Iterable
     """The device code that a binary, or a whole build, holds.
 
     Attributes:
@@ -117,27 +110,21 @@ class DeviceCode:
     isa: Version | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(NamedTuple):
     """The device runs this machine code as it is."""
 
     target: Target
 
 
-@dataclass(frozen=True, slots=True)
-class Jit:
+class Jit(NamedTuple):
     """The driver compiles this PTX on first use, if it speaks CUDA ``needs`` or later."""
 
     target: Target
     needs: Version | None
 
 
-@dataclass(frozen=True, slots=True)
-class No:
-    """Nothing in the code runs on the device."""
-
-
-Service: TypeAlias = Native | Jit | No
+Service: TypeAlias = Native | Jit | None
+"""How code runs on a device; ``None`` where nothing in it does."""
 
 
 def serve(code: DeviceCode, device: Capability) -> Service:
@@ -148,7 +135,7 @@ def serve(code: DeviceCode, device: Capability) -> Service:
     jit = [target for target in code.ptx if target.ptx_runs_on(device)]
     if jit:
         return Jit(max(jit), code.isa)
-    return No()
+    return None
 
 
 def parse_arch_list(text: str, isa: Version | None) -> DeviceCode:
@@ -169,6 +156,7 @@ def parse_arch_list(text: str, isa: Version | None) -> DeviceCode:
     return DeviceCode(sass=tuple(sass), ptx=tuple(ptx), isa=isa if ptx else None)
 
 
+@lru_cache(maxsize=256)
 def arch_list(code: DeviceCode) -> str:
     """Write the notation of ``TORCH_CUDA_ARCH_LIST``."""
     return ";".join(f"{target}+PTX" if target in code.ptx else str(target) for target in code.sass)
@@ -224,8 +212,7 @@ def reaches(driver: str, lowest: str) -> bool | None:
     return have >= need
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""
 
     text: str

@@ -16,7 +16,7 @@ from cuenv.installed.prefix import Prefix
 from cuenv.knowledge import Knowledge
 from cuenv.rules.driver import floor_of
 from cuenv.verify import build_cuda
-from cuenv.versions import Capability, arch_list, reaches, serve, version
+from cuenv.versions import Capability, Native, arch_list, reaches, serve, version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +164,10 @@ def device_code(case: Case) -> Joined:
     for build in case.knowledge.torch:
         if release and build.cuda == cuda and build.version.public == release.public and build.code and cuda:
             for capability in capabilities(case):
-                word = type(serve(build.code, capability)).__name__.lower()
-                how = {"native": "machine code for", "jit": "only PTX for", "no": "nothing for"}[word]
+                service = serve(build.code, capability)
+                how = "machine code" if isinstance(service, Native) else "only PTX" if service else "nothing"
                 because.append(
-                    f"torch {release.public} for CUDA {cuda} holds {how} {capability}: {arch_list(build.code)}"
+                    f"torch {release.public} for CUDA {cuda} holds {how} for {capability}: {arch_list(build.code)}"
                 )
             break
     if not because and capabilities(case):

@@ -10,7 +10,7 @@ from packaging.version import Version
 from cuenv.knowledge import Knowledge
 from cuenv.lint import Lint, Machine
 from cuenv.report import Finding
-from cuenv.versions import No, parse_arch_list, serve
+from cuenv.versions import parse_arch_list, serve
 
 _NAMED = re.compile(r"(?i)\b[a-z]{3,}")
 """torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""
@@ -48,7 +48,7 @@ def arch_list_lints(
             ),
             at=at,
         )
-    lacking = [gpu for gpu in sorted(set(machine.gpus)) if isinstance(serve(code, gpu), No)]
+    lacking = [gpu for gpu in sorted(set(machine.gpus)) if serve(code, gpu) is None]
     if lacking:
         names = ", ".join(map(str, lacking))
         yield Lint(

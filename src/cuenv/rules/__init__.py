@@ -120,6 +120,7 @@ RULES: tuple[Rule, ...] = (
         sees=views.capabilities,
         judge=device.nvcc,
         apart=True,
+        dev=True,
     ),
     Rule(
         name="cudnn",
@@ -147,13 +148,21 @@ RULES: tuple[Rule, ...] = (
         rests=layers.glibc_rests_on,
         apart=True,
     ),
-    Rule(name="roles", title="every asked role is filled", key=_stack_and_cuda, sees=views.nothing, judge=roles.roles),
+    Rule(
+        name="roles",
+        title="every asked role is filled",
+        key=_stack_and_cuda,
+        sees=views.nothing,
+        judge=roles.roles,
+        dev=True,
+    ),
     Rule(
         name="extensions",
         title="the wished libraries suit it",
         key=_build_and_cuda,
         sees=views.capabilities,
         judge=_extensions,
+        dev=True,
     ),
     Rule(
         name="driver-level",

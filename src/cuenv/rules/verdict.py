@@ -78,6 +78,7 @@ class Rule:
         weighs: what of a candidate the outcome depends on, where that is less than the words do; else ``key``.
         rests: what of the tables the verdict rests on, where that is less again and cheaper to find than to judge.
         apart: a host is rejected exactly when one of its GPUs alone is, with the machine that it sits in.
+        dev: the verdict depends on whether a compiler is asked for (``--dev``).
         judge: the verdict.
     """
 
@@ -89,6 +90,7 @@ class Rule:
     weighs: Callable[[Candidate], Hashable] | None = None
     rests: Callable[[Candidate, Knowledge], Hashable] | None = None
     apart: bool = False
+    dev: bool = False
 
 
 def row_ground(row: Row, says: str) -> Ground:
