@@ -7,7 +7,7 @@ value of the row back into JSON. A column without a default must be there; one t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -114,11 +114,21 @@ def _one_of(*words: str) -> Callable[[Any], str]:
 
 
 def _list(read: Callable[[Any], Any], *, empty: bool = False) -> Callable[[Any], tuple[Any, ...]]:
+    @lru_cache(maxsize=512, typed=True)  # many rows hold the same list; typed: true is no 1
+    def once(*value: Any) -> tuple[Any, ...]:
+        return read_each(value)
+
     def read_all(value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
             raise ValueError(f"expected a list, got {describe(value)}")
         if not value and not empty:
             raise ValueError("expected at least one entry, got an empty list")
+        try:
+            return once(*value)
+        except TypeError:  # a mapping or a list within: no reader takes it
+            return read_each(value)
+
+    def read_each(value: Iterable[Any]) -> tuple[Any, ...]:
         found = []
         for index, item in enumerate(value):
             try:
@@ -126,7 +136,7 @@ def _list(read: Callable[[Any], Any], *, empty: bool = False) -> Callable[[Any],
             except ValueError as error:  # noqa: PERF203 - the index belongs into the message
                 raise CellError(f"[{index}]", str(error)) from error
         if len(set(found)) != len(found):
-            raise ValueError(f"expected every entry once, got {describe(value)}")
+            raise ValueError(f"expected every entry once, got a list of {len(found)}")
         return tuple(found)
 
     return read_all

@@ -17,12 +17,16 @@ from cuenv.reading import Faults, describe
 
 
 class Table(NamedTuple):
-    """A table: what makes its rows, its columns, and the key of a row, which is unique and gives the order."""
+    """A table: what makes its rows, its columns, and the key of a row, which is unique and gives the order.
+
+    Attributes:
+        cells: the field and the reader of each column, by its key in the file: asked for every cell.
+    """
 
     make: Callable[..., Any]
     columns: tuple[Column, ...]
     key: Callable[[Any], Any]
-    by_key: Mapping[str, Column]
+    cells: Mapping[str, tuple[str, Callable[[Any], Any]]]
     needed: frozenset[str]
     absent: Mapping[str, Any]
 
@@ -33,7 +37,7 @@ def plain_table(make: Callable[..., Any], of: tuple[Column, ...], key: Callable[
         make=make,
         columns=of,
         key=key,
-        by_key={column.key: column for column in of},
+        cells={column.key: (column.field, column.read) for column in of},
         needed=frozenset(column.key for column in of if column.absent is NEEDED),
         absent={column.field: column.absent for column in of if column.absent is not NEEDED},
     )
@@ -126,13 +130,14 @@ def _row(where: str, of: Table, cells: object, faults: Faults) -> Any:
     sound = True
     values = dict(of.absent)
     for key, raw in cells.items():
-        column = of.by_key.get(key)
-        if column is None:
-            faults.add(where, f"unknown key {describe(key)}; there are {', '.join(of.by_key)}")
+        known = of.cells.get(key)
+        if known is None:
+            faults.add(where, f"unknown key {describe(key)}; there are {', '.join(of.cells)}")
             sound = False
             continue
+        field, read = known
         try:
-            values[column.field] = column.read(raw)
+            values[field] = read(raw)
         except CellError as error:
             faults.add(f"{where}.{key}{error.where}", str(error))
             sound = False
