@@ -25,10 +25,11 @@ from cuenv.facts import (
     HostFacts,
     Libc,
     LibraryPath,
+    Resources,
     Surroundings,
 )
 from cuenv.formats.host_json import dump, parse, to_plain
-from cuenv.host_state import CudaLibrary, Mig, MigInstance, Resources, Switch
+from cuenv.host_state import CudaLibrary, Mig, MigInstance, Switch
 from cuenv.pools import pool
 from cuenv.versions import Capability, version
 from thorough import examples

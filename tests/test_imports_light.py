@@ -19,7 +19,7 @@ DECIDE = """
 cuenv.candidates cuenv.cli.completions cuenv.cli.options cuenv.columns cuenv.environment cuenv.extensions
 cuenv.extensions.columns cuenv.extensions.rows
 cuenv.facts cuenv.flows cuenv.flows.hosts cuenv.formats cuenv.formats.environment_yml cuenv.formats.host_json
-cuenv.formats.host_state_json cuenv.formats.yaml_write cuenv.gpu_names cuenv.host_state cuenv.host_text cuenv.knowledge
+cuenv.formats.host_state_json cuenv.formats.yaml_write cuenv.host_text cuenv.knowledge
 cuenv.laws cuenv.machine cuenv.machine.findings cuenv.machine.driver cuenv.machine.grounds cuenv.machine.state
 cuenv.overrides cuenv.pools
 cuenv.profile cuenv.reading cuenv.rows cuenv.rules cuenv.rules.device cuenv.rules.driver cuenv.rules.layers

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts, Surroundings
-from cuenv.host_state import CudaLibrary, Mig, MigInstance, Resources, Switch
+from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts, Resources, Surroundings
+from cuenv.host_state import CudaLibrary, Mig, MigInstance, Switch
 from cuenv.machine.driver import with_forward
 from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool

@@ -10,11 +10,11 @@ import pytest
 
 from commands import inside as run
 from cuenv.checks import Check
-from cuenv.facts import Gpu, HostFacts, Surroundings
+from cuenv.facts import Gpu, HostFacts, Resources, Surroundings
 from cuenv.flows.hosts import with_disk
 from cuenv.flows.prefix_checks import CHECKS, Subject
 from cuenv.flows.prefix_checks.host import check
-from cuenv.host_state import CudaLibrary, Resources
+from cuenv.host_state import CudaLibrary
 from cuenv.installed.cuda import cuda_of
 from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.profile import Profile

@@ -14,8 +14,7 @@ import pytest
 
 from cuenv.errors import UsageError
 from cuenv.explain_host import evidence_lines, lines
-from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts
-from cuenv.host_state import Resources
+from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts, Resources
 from cuenv.versions import Capability, version
 from cuenv.world import smi, toolkits, torchfiles
 from cuenv.world.probe import Outside, probe, surroundings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from cuenv.candidates import Candidate, admits, candidates, pythons
 from cuenv.facts import Driver, HostFacts
@@ -37,8 +38,7 @@ class Rejection:
         return self.lead.because
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(NamedTuple):
     """A better candidate that one remedy would open."""
 
     candidate: Candidate

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cuenv.decision import Decision
 from cuenv.facts import Driver
@@ -18,8 +19,7 @@ from cuenv.versions import Jit, Native, Service, serve
 _SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(NamedTuple):
     """What would help, and the command that tries it."""
 
     text: str

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
-from cuenv.host_state import CudaLibrary, Mig, Resources, Switch
 from cuenv.versions import Capability, version
+
+if TYPE_CHECKING:  # most machines are in no such state, and options never are
+    from cuenv.host_state import CudaLibrary, Mig, Switch
 
 PLATFORMS = ("linux-64", "linux-aarch64")
 """The conda platforms that cuenv resolves for."""
@@ -157,6 +160,21 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What programs may use of a machine, in MiB; ``None`` where it could not be told.
+
+    Attributes:
+        memory_mib: all of it, or the lower bound that a container sets.
+        shm_mib: size of ``/dev/shm``.
+        disk_mib: what is free where the command was started; true for that moment alone, and in no record.
+    """
+
+    memory_mib: int | None = None
+    shm_mib: int | None = None
+    disk_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """One machine, or several as one (``members``).
 
@@ -204,8 +222,7 @@ class HostFacts:
         return next((item for item in self.evidence if item.fact == fact), None)
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualPackage:
+class VirtualPackage(NamedTuple):
     """A virtual package that describes the machine to the solver (CEP 30, CEP 46)."""
 
     name: str

@@ -1,4 +1,4 @@
-"""The state that a machine and its GPUs are in: MIG, ECC, the driver library that programs get, memory and disk."""
+"""The state that a machine and its GPUs are in: MIG, ECC, the driver library that programs get."""
 
 from __future__ import annotations
 
@@ -44,18 +44,3 @@ class CudaLibrary:
     version: str | None
     via: str
     forward: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """What programs may use of a machine, in MiB; ``None`` where it could not be told.
-
-    Attributes:
-        memory_mib: all of it, or the lower bound that a container sets.
-        shm_mib: size of ``/dev/shm``.
-        disk_mib: what is free where the command was started; true for that moment alone, and in no record.
-    """
-
-    memory_mib: int | None = None
-    shm_mib: int | None = None
-    disk_mib: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.version import Version
 
@@ -36,8 +36,7 @@ class Assessment:
         return next(verdict for verdict in self.verdicts if verdict.rule == rule)
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(NamedTuple):
     """One named criterion of the preference; a smaller key is better.
 
     Attributes:

@@ -96,7 +96,12 @@ class Target(NamedTuple):
         return device >= self.capability
 
 
-from collections.abc import Iterable
+def target_for(device: Capability, able: Iterable[Capability]) -> Capability | None:
+    """What to compile machine code for so that it runs on a device: the device itself, else the nearest that does."""
+    return max((item for item in able if Target(item).sass_runs_on(device)), default=None)
+
+
+class DeviceCode(NamedTuple):
     """The device code that a binary, or a whole build, holds.
 
     Attributes:

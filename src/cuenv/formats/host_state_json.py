@@ -6,12 +6,14 @@ Every key here came after the first records, and may be left out: it is then unk
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cuenv.facts import Gpu, LibraryPath, Surroundings
-from cuenv.host_state import CudaLibrary, Mig, MigInstance, Resources, Switch
+from cuenv.facts import Gpu, LibraryPath, Resources, Surroundings
 from cuenv.reading import Reader, describe
 from cuenv.versions import check_driver
+
+if TYPE_CHECKING:  # see `cuenv.facts`
+    from cuenv.host_state import CudaLibrary, Mig, Switch
 
 _MOST = 10**12
 """More MiB than any machine has."""
@@ -42,6 +44,8 @@ def read_mig(reader: Reader | None) -> Mig | None:
     """The MIG mode of a GPU, or ``None``."""
     if reader is None:
         return None
+    from cuenv.host_state import Mig, MigInstance  # noqa: PLC0415 - see `cuenv.facts`
+
     mode = read_switch(reader.reader("mode"))
     if mode is None:
         reader.faults.add(reader.at("mode"), "expected a mapping, got nothing")
@@ -57,6 +61,8 @@ def read_switch(reader: Reader | None) -> Switch | None:
     """A mode with what it will be, or ``None``."""
     if reader is None:
         return None
+    from cuenv.host_state import Switch  # noqa: PLC0415 - see `cuenv.facts`
+
     now = reader.get("on", bool, required=True)
     pending = reader.get("pending", bool, now)
     reader.done()
@@ -88,6 +94,8 @@ def read_surroundings(reader: Reader | None) -> Surroundings:
 def _libcuda(reader: Reader | None) -> CudaLibrary | None:
     if reader is None:
         return None
+    from cuenv.host_state import CudaLibrary  # noqa: PLC0415 - see `cuenv.facts`
+
     found = CudaLibrary(
         path=reader.text("path"),
         version=reader.parsed("version", check_driver),

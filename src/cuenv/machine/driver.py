@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cuenv.facts import Driver, Evidence, HostFacts
-from cuenv.gpu_names import find_gpu
-from cuenv.host_state import CudaLibrary
 from cuenv.knowledge import Knowledge
 from cuenv.machine.grounds import means, nvml_error, seen
 from cuenv.report import Finding, Severity
 from cuenv.versions import driver_key
+
+if TYPE_CHECKING:  # see `cuenv.facts`
+    from cuenv.host_state import CudaLibrary
 
 LIBRARY_NOT_FOUND = 12
 MISMATCH = 18
@@ -112,6 +114,8 @@ def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
 
 def _eligible(machine: HostFacts, knowledge: Knowledge) -> tuple[Severity, str]:
     """How bad forward compatibility is on the GPUs of a machine, and which of them it does not serve."""
+    from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - only where such a library is there
+
     models = [(gpu.name, find_gpu(gpu.name, knowledge.gpus)) for gpu in machine.gpus]
     others = {model.kind if model else "": name for name, model in models if not model or model.kind not in _SERVED}
     if "geforce" in others:

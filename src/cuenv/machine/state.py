@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from cuenv.candidates import Candidate
 from cuenv.facts import Gpu, HostFacts
-from cuenv.gpu_names import find_gpu
 from cuenv.knowledge import Knowledge
 from cuenv.machine.grounds import means, seen
 from cuenv.profile import Profile
@@ -47,6 +46,8 @@ def _ecc(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
 
 
 def _kind(gpu: Gpu, knowledge: Knowledge) -> str:
+    from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - only where ECC is off
+
     model = find_gpu(gpu.name, knowledge.gpus)
     return model.kind if model else ""
 

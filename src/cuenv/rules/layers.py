@@ -6,9 +6,8 @@ The weakest layer decides: a torch build may hold code for a GPU that its cuDNN 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from packaging.version import Version
 
@@ -22,8 +21,7 @@ from cuenv.versions import Capability
 _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Which releases of a layer serve a GPU.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
@@ -16,8 +16,7 @@ from cuenv.versions import driver_key
 Outcome = Literal["pass", "warn", "reject", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(NamedTuple):
     """What a verdict rests on: a fact of the host, a row of a table, or a wish.
 
     Attributes:
@@ -33,8 +32,7 @@ class Ground:
     low: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class Remedy(NamedTuple):
     """What would lift an objection: a driver to install, or an option to give. A wrong GPU has no remedy.
 
     Attributes:
@@ -48,8 +46,7 @@ class Remedy:
     option: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A rule's word on one candidate."""
 
     rule: str
@@ -68,8 +65,7 @@ class Case:
     knowledge: Knowledge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """A named rule.
 
     Attributes:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuenv.facts import Evidence, Gap
-from cuenv.host_state import CudaLibrary, Resources
+from cuenv.facts import Evidence, Gap, Resources
+from cuenv.host_state import CudaLibrary
 from cuenv.world import libraries
 from cuenv.world.files import names_in
 from cuenv.world.system import read
