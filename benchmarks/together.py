@@ -1,5 +1,7 @@
 """Locks of several teams and hosts on one channel: in one process, which reads the channel once, against one each.
 
+The one process locks one after another, or side by side in threads, one for each core.
+
     python benchmarks/together.py [--records 450000] [--folder DIR]
 
 The channel is made up, see ``channel.py``.
@@ -24,11 +26,14 @@ WISHES = ((), ("ninja",), ("openssl",), ("libgcc",), ("libzlib",), ("libstdcxx",
 """Six teams that differ in what they add."""
 ONE_PROCESS = """
 import os, sys
+from concurrent.futures import ThreadPoolExecutor
 import cuenv
 sources = cuenv.channels(["conda-forge=" + sys.argv[1]])
-for place in sys.argv[2:]:
+def lock(place):
     path, host = place.split("@")
     assert cuenv.lock(path, host=host, sources=sources).lock, place
+with ThreadPoolExecutor(int(sys.argv[2])) as pool:
+    list(pool.map(lock, sys.argv[3:]))
 os._exit(0)
 """
 
@@ -47,7 +52,7 @@ def main() -> None:
         if not folder.exists():
             spec, _ = environment_yml.parse((places[0][0]).read_text(), "environment.yml")
             channel.write(folder, options.records, spec)
-        words = [sys.executable, "-c", ONE_PROCESS, str(folder), *(f"{path}@{host}" for path, host in places)]
+        asked = [f"{path}@{host}" for path, host in places]
 
         def apart() -> Cost:
             each = [
@@ -61,13 +66,22 @@ def main() -> None:
                 peak=max(item.peak for item in each),
             )
 
-        def together() -> Cost:
+        def together(threads: int) -> Cost:
             for path, _ in places:
                 fresh(path)
-            return cost(words, folder)
+            return cost([sys.executable, "-c", ONE_PROCESS, str(folder), str(threads), *asked], folder)
 
-        print(f"{machine()}; medians of {options.runs} runs in turn; floor: a process for each\n\n{HEAD}")
-        print(row(f"{len(places)} locks in one process", compare(together, apart, options.runs), "below 1"))
+        def one_by_one() -> Cost:
+            return together(1)
+
+        def side_by_side() -> Cost:
+            return together(os.cpu_count() or 2)
+
+        print(f"{machine()}; medians of {options.runs} runs in turn\n\n{HEAD}")
+        name = f"{len(places)} locks in one process"
+        print(row(f"{name}, against a process for each", compare(one_by_one, apart, options.runs), "below 1"))
+        found = compare(side_by_side, one_by_one, options.runs)
+        print(row(f"{name}, side by side against one after another", found, "wall below 1"))
 
 
 CUENV = (sys.executable, "-m", "cuenv", "lock")

@@ -16,7 +16,7 @@ from channel_builder import edit, pkg, request, write
 from commands import HOST, run
 from cuenv.errors import ChannelError, ExitCode
 from cuenv.lockfile import Solution
-from cuenv.world.channels import channels_of
+from cuenv.world import channels
 from cuenv.world.solve import solve
 from cuenv.world.sources import Mirror, Sources
 from faulty_server import Answer, Faulty, faulty
@@ -46,7 +46,7 @@ def sources(server: Faulty, tmp_path: Path, **more: object) -> Sources:
 
 def ask(where: Sources) -> list[str]:
     """The file names of a fresh process's answer: nothing of an earlier one is remembered but the cache's files."""
-    channels_of.cache_clear()
+    channels._known.cache_clear()
     answer = solve(request("leaf"), where)
     assert isinstance(answer, Solution), answer
     return [package.url.removeprefix(f"{FORGE}/linux-64/") for package in answer.packages]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier, current_thread, main_thread
+from typing import Any
 
 import pytest
 
 from channel_builder import pkg
 from commands import inside as run
+from cuenv.errors import ChannelError
 from cuenv.facts import PLATFORMS, HostFacts
 from cuenv.flows.lock_files import LOCK_NAME, read_lock, recorded_host
 from cuenv.flows.platforms import resolve_together
 from cuenv.flows.resolving import Resolution
+from cuenv.lockfile import Solution, SolveRequest, Unsatisfiable
 from cuenv.profile import Profile
 from cuenv.urls import channel_url
 from cuenv.verify import candidate_of
 from cuenv.what_if import key
+from cuenv.world import solve as solver
 from cuenv.world.packages import Package, write_channel
 from cuenv.world.sources import Mirror, Sources
 from given import base, decided, fitting, options, wishing
@@ -147,6 +153,68 @@ def test_one_lock_for_both_and_each_is_judged(channel: Path, tmp_path: Path) -> 
     one = run("lock", "--check", "--platform", "linux-64", "--json", folder=tmp_path)
     assert one.returncode == 1
     assert json.loads(one.stdout)["findings"][0]["fix"].endswith("--platform linux-64")
+
+
+def beside(ask: Callable[[SolveRequest], object], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Ask a function before the solver where it answers beside others; the platforms that it was asked for."""
+    real, asked = solver.solve, set()
+
+    def solve(request: SolveRequest, sources: Sources, **more: Any) -> Solution | Unsatisfiable:
+        if current_thread() is not main_thread():
+            asked.add(request.platform)
+            ask(request)
+        return real(request, sources, **more)
+
+    monkeypatch.setattr(solver, "solve", solve)
+    return asked
+
+
+def test_platforms_are_solved_side_by_side(channel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = ("--mirror", f"conda-forge={channel}")
+    assert run("resolve", *H200, *BOTH, "--prove", *mirror, "-o", "environment.yml", folder=tmp_path).returncode == 0
+    one_after_another = {}
+    for name in PLATFORMS:
+        assert run("lock", *H200, "--platform", name, *mirror, folder=tmp_path).returncode == 0
+        one_after_another[name] = (tmp_path / f"conda-{name}.lock").read_bytes()
+        (tmp_path / LOCK_NAME).unlink()
+    both = Barrier(len(PLATFORMS), timeout=60)
+    asked = beside(lambda _: both.wait(), monkeypatch)
+    assert run("lock", *H200, *mirror, folder=tmp_path).returncode == 0
+    assert asked == set(PLATFORMS)
+    assert {name: (tmp_path / f"conda-{name}.lock").read_bytes() for name in PLATFORMS} == one_after_another
+
+
+@pytest.mark.parametrize("fails", [PLATFORMS[:1], PLATFORMS[1:], PLATFORMS])
+def test_what_fails_beside_others_is_asked_again_alone(
+    channel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: tuple[str, ...]
+) -> None:
+    def ask(request: SolveRequest) -> None:
+        if request.platform in fails:
+            raise ChannelError("the cache was mended meanwhile")
+
+    mirror = ("--mirror", f"conda-forge={channel}")
+    assert run("resolve", *H200, *BOTH, "--prove", *mirror, "-o", "environment.yml", folder=tmp_path).returncode == 0
+    asked = beside(ask, monkeypatch)
+    done = run("lock", *H200, *mirror, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert asked >= set(fails)
+    assert [item.platform for item in read_lock(tmp_path / LOCK_NAME).solutions] == list(PLATFORMS)
+
+
+def test_of_several_platforms_the_first_in_order_is_told(channel: Path, tmp_path: Path) -> None:
+    mirror = ("--mirror", f"conda-forge={channel}")
+    named = "".join(f"  - {name}\n" for name in PLATFORMS)
+    (tmp_path / "environment.yml").write_text(
+        f"name: x\nchannels:\n  - conda-forge\nplatforms:\n{named}dependencies:\n  - nowhere=1.0\n"
+    )
+    said = {
+        name: run("lock", *H200, *mirror, "--platform", name, folder=tmp_path).stderr.splitlines()[:3]
+        for name in PLATFORMS
+    }
+    both = run("lock", *H200, *mirror, folder=tmp_path)
+    assert both.returncode == 1
+    assert both.stderr.splitlines()[:3] == said[PLATFORMS[0]]
+    assert not list(tmp_path.glob("conda-*"))
 
 
 def test_an_update_moves_the_leaf_on_both(channel: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cuenv import __version__
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import UsageError
+from cuenv.errors import CuenvError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.engines import Engine, compared, solved
 from cuenv.flows.hosts import HostOptions, host_facts
@@ -31,6 +31,7 @@ from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiab
 from cuenv.minimum_host import minimum_host
 from cuenv.report import Finding, Report, allowed, report
 from cuenv.verify import host_findings
+from cuenv.world.at_work import side_by_side
 from cuenv.world.sources import Sources
 
 if TYPE_CHECKING:  # most locks are no updates
@@ -184,10 +185,14 @@ def _solve(
     knowledge: Knowledge,
     progress: Progress | None,
 ) -> list[Solution] | Unsatisfiable | Finding:
-    """Solve for each platform; packages of an existing lock stay while they satisfy the file."""
+    """Solve for each platform, side by side; packages of an existing lock stay while they satisfy the file.
+
+    What fails beside others is asked again alone: one may have mended the cache under another. So what is returned or
+    raised is what one platform after another would say.
+    """
     old = existing_lock(request.path.parent / LOCK_NAME)
-    solutions: list[Solution] = []
-    for host in hosts:
+
+    def ask(host: HostFacts) -> Solution | Unsatisfiable | Finding:
         if progress:
             progress(f"solving for {host.platform}")
         kept = old.solution(host.platform) if old else None
@@ -198,13 +203,24 @@ def _solve(
             virtual_packages=virtual_packages(host),
             prefer=kept.packages if kept else (),
         )
-        answer: Solution | Unsatisfiable | Finding
         if request.update:
             from cuenv.flows.updating import updated  # noqa: PLC0415 - most locks are no updates
 
-            answer = updated(request.updating, question, old, knowledge)
-        else:
-            answer = solved(request.engine, question, request.sources, request.host.environ, progress)
+            return updated(request.updating, question, old, knowledge)
+        return solved(request.engine, question, request.sources, request.host.environ, progress)
+
+    def attempt(host: HostFacts) -> Solution | None:
+        try:
+            answer = ask(host)
+        except (CuenvError, OSError):
+            return None
+        return answer if isinstance(answer, Solution) else None
+
+    alone = len(hosts) < 2 or request.engine.foreign
+    ahead = [None] * len(hosts) if alone else side_by_side(attempt, hosts)
+    solutions: list[Solution] = []
+    for host, known in zip(hosts, ahead, strict=True):
+        answer = known or ask(host)
         if not isinstance(answer, Solution):
             return answer
         solutions.append(answer)

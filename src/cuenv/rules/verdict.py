@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from cuenv.candidates import Candidate
@@ -109,7 +109,7 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
     equal = [verdict for verdict in verdicts if verdict.outcome == gravest.outcome]
     because = "; ".join(dict.fromkeys(verdict.because for verdict in equal))
     grounds = tuple(dict.fromkeys(ground for verdict in equal for ground in verdict.grounds))
-    return replace(gravest, because=because, grounds=grounds, remedy=_remedy(equal))
+    return gravest._replace(because=because, grounds=grounds, remedy=_remedy(equal))
 
 
 def _remedy(verdicts: Sequence[Verdict]) -> Remedy | None:

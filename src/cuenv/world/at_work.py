@@ -1,15 +1,36 @@
-"""Two runs at one place: the first one holds it, the second one says so. A run that was killed holds nothing."""
+"""Work at one place, where the second run is told of the first, and work side by side."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from cuenv.errors import OutsideError
 from cuenv.world.files import shown
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_MOST = 8
+"""Threads at most: one for each question up to here."""
+
+
+def side_by_side(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
+    """Ask for each at the same time; the answers come in the order of the questions.
+
+    After an error or Ctrl-C what has not begun never does, and what is under way is not waited for.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most runs ask one question
+
+    pool = ThreadPoolExecutor(min(len(each), _MOST), thread_name_prefix="cuenv-ask")
+    try:
+        return [future.result() for future in [pool.submit(ask, item) for item in each]]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager

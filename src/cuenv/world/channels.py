@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
@@ -54,7 +54,7 @@ class Part:
 
 
 class Channels:
-    """The channels that one `Sources` reaches. Files are opened once; the gateway keeps what it has fetched."""
+    """The channels that one `Sources` reaches, for any thread. Files are opened once; the gateway keeps what it fetched."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
@@ -64,11 +64,13 @@ class Channels:
         self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
         self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
         self._ahead: Thread | None = None
+        self._making = Lock()
 
     def open_ahead(self, channels: Sequence[str], platform: str) -> None:
         """Begin to open the channels that are folders, in a thread, while the caller still thinks; `open` waits."""
-        self._ahead = Thread(target=self._open_quietly, args=(channels, platform), daemon=True)
-        self._ahead.start()
+        ahead = Thread(target=self._open_quietly, args=(channels, platform), daemon=True)
+        ahead.start()
+        self._ahead = ahead  # begun: another thread may wait for it at once
 
     def _open_quietly(self, channels: Sequence[str], platform: str) -> None:
         with suppress(CuenvError):  # `open` meets it again, and says it
@@ -80,9 +82,9 @@ class Channels:
         Raises:
             ChannelError: a folder does not hold what a channel must hold.
         """
-        if self._ahead:
-            self._ahead.join()
-            self._ahead = None
+        ahead = self._ahead
+        if ahead:
+            ahead.join()
         return self._open(channels, platform, progress)
 
     def _open(self, channels: Sequence[str], platform: str, progress: Progress | None) -> tuple[Part, ...]:
@@ -179,16 +181,18 @@ class Channels:
 
     def _gateway(self) -> Gateway:
         kind = (self._sharded, self._remote)
-        if kind not in self._gateways:
-            config = SourceConfig(
-                sharded_enabled=self._sharded,
-                cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
-            )
-            # Folders need no client, and making one reads the system's certificates.
-            client = make_client(self.sources) if self._remote else None
-            folder = self.sources.repodata_folder()
-            self._gateways[kind] = Gateway(cache_dir=folder, default_config=config, client=client)
-        return self._gateways[kind]
+        with self._making:
+            gateway = self._gateways.get(kind)
+            if gateway is None:
+                config = SourceConfig(
+                    sharded_enabled=self._sharded,
+                    cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
+                )
+                # Folders need no client, and making one reads the system's certificates.
+                client = make_client(self.sources) if self._remote else None
+                folder = self.sources.repodata_folder()
+                gateway = self._gateways[kind] = Gateway(cache_dir=folder, default_config=config, client=client)
+        return gateway
 
     def _folder(self, url: str, folder: Path, platform: str) -> Iterator[Part]:
         for subdir in (platform, "noarch"):
@@ -203,9 +207,10 @@ class Channels:
             if not path.is_file():
                 raise IsADirectoryError(21, "not a file")
             key = (url, str(path), about.st_mtime_ns, about.st_size)
-            if key not in self._files:
-                with translated(f"rattler cannot open {path}"):
-                    self._files[key] = SparseRepoData(Channel(url), subdir, path)
+            with self._making:
+                if key not in self._files:
+                    with translated(f"rattler cannot open {path}"):
+                        self._files[key] = SparseRepoData(Channel(url), subdir, path)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and path.with_name(_COMPRESSED).exists():
                 raise channel_errors.only_compressed(channel=url, subdir=subdir, path=str(path)) from error
@@ -247,9 +252,17 @@ class Channels:
         )
 
 
-@lru_cache(maxsize=16)
+_KNOWN = Lock()
+
+
 def channels_of(sources: Sources) -> Channels:
-    """The opened channels of this process for one `Sources`."""
+    """The opened channels of this process for one `Sources`, also where several threads ask at once."""
+    with _KNOWN:
+        return _known(sources)
+
+
+@lru_cache(maxsize=16)
+def _known(sources: Sources) -> Channels:
     return Channels(sources)
 
 
