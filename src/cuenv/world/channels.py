@@ -54,7 +54,7 @@ class Part:
 
 
 class Channels:
-    """The channels that one `Sources` reaches, for any thread: files are opened once, the gateway keeps what it fetched."""
+    """The channels of one `Sources`, for any thread. Files are opened once; the gateway keeps what it has fetched."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
