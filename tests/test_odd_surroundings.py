@@ -104,7 +104,8 @@ def test_a_path_that_the_solver_cannot_be_told_is_refused(tmp_path: Path, channe
     folder = odd if where == "project" else tmp_path
     shutil.copytree(channel, mirror, dirs_exist_ok=True)
     (folder / "environment.yml").write_text(FILE)
-    done = run("lock", *HOST, "--mirror", f"conda-forge={mirror}", folder=folder)
+    # started and not forked: rattler asks for its folders as it is loaded
+    done = run("lock", *HOST, "--mirror", f"conda-forge={mirror}", folder=folder, python=("-B",))
     assert done.returncode == 3, done.stderr
     assert "the solver takes no path that is not UTF-8: " in done.stderr
     assert "caf\\udce9" in done.stderr
