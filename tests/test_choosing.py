@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from dataclasses import replace
 
 import pytest
@@ -88,6 +89,20 @@ def test_what_looks_alike_is_judged_alike(one: HostFacts, other: HostFacts, wish
             assert [rule.judge(item, cases[0]).outcome for item in every] == [
                 rule.judge(item, cases[1]).outcome for item in every
             ]
+
+
+def test_a_view_parts_hosts_that_differ_in_what_is_known_of_their_gpus() -> None:
+    """Pools of which no machine, one, or each has a GPU; machines that have GPUs of unknown capability."""
+    bare = [machine(driver="535.129.03", label=label) for label in "ab"]
+    full = [machine("8.6", driver="535.129.03", label=label) for label in "ab"]
+    mixed = replace(full[0], gpus=(*full[0].gpus, Gpu(index=1, name="a new one", capability=None)))
+    every = [*bare[:1], *full[:1], mixed, pool(bare), pool([bare[0], full[1]]), pool(full), replace(mixed, gpus=())]
+    for rule in RULES:
+        judged: dict[Hashable, set[str]] = {}
+        for facts in every:
+            asked = Case(facts=facts, wish=Profile(dev=False), knowledge=base())
+            judged.setdefault(rule.sees(facts), set()).add(rule.judge(candidates(base(), "linux-64")[0], asked).outcome)
+        assert max(map(len, judged.values())) == 1, (rule.name, judged)
 
 
 def test_labels_and_evidence_make_no_host_different() -> None:

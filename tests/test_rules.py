@@ -625,6 +625,36 @@ def test_what_is_remembered_is_what_would_be_judged_again(
         assert shared.verdicts(item) == Judge(facts).verdicts(item)
 
 
+def test_labels_of_one_build_are_told_apart_where_a_patch_is_asked_for() -> None:
+    """They share the build, the CUDA minor and the Python, and are judged one after the other by one judge."""
+    of = candidate("2.5.1", "*cuda12.4*", "12.4").build
+    items = [item for item in everything() if item.build is of]
+    assert len({item.label for item in items}) == len(items) > 1
+    shared = Judge(case(machine("8.6", driver="580.65.06"), cuda="12.4.1", dev=False))
+    found = [{one.rule: one for one in shared.verdicts(item)} for item in items]
+    for item, of_item in zip(items, found, strict=True):
+        assert item.label
+        fits = str(item.label.label).startswith("12.4.1")
+        assert of_item["wish"].outcome == ("pass" if fits else "reject")
+        says(of_item["roles"], f"cuda-{item.label.label} ")
+        if not fits:
+            says(of_item["wish"], "--cuda 12.4.1 was asked for")
+            assert of_item["wish"].grounds[0].says.endswith(f"the toolkit of this one is {item.label.label}")
+    assert {of_item["wish"].outcome for of_item in found} == {"pass", "reject"}
+
+
+@pytest.mark.parametrize("name", ["wish", "glibc", "roles", "extensions"])
+def test_toolkits_of_one_build_are_told_apart(name: str) -> None:
+    asked = case(machine("8.6", driver="580.65.06", libc="2.17"), cuda="12.9", packages=("torchvision",))
+    (rule,) = [rule for rule in RULES if rule.name == name]
+    shared = Judge(asked, (rule,))
+    found: dict[int, set[Verdict]] = {}
+    for item in everything():
+        assert shared.verdicts(item) == (rule.judge(item, asked),)
+        found.setdefault(id(item.build), set()).update(shared.verdicts(item))
+    assert max(map(len, found.values())) > 1, "no two toolkits of one build differ: the test says nothing"
+
+
 def test_a_cudnn_is_that_of_the_build_and_no_newer_on_a_newer_toolkit() -> None:
     """cuDNN 8.9, which torch 2.3 needs, came before Blackwell, also where the toolkit of the environment knows it."""
     old = [item for item in everything() if (str(item.build.version), item.build.build) == ("2.3.1", "cuda120*")]

@@ -25,6 +25,7 @@ from cuenv.versions import (
     minor,
     parse_arch_list,
     parse_wish,
+    reaches,
     serve,
     target_for,
     version,
@@ -339,6 +340,26 @@ def test_drivers_order_by_number_and_not_by_text(parts: list[tuple[int, int, int
     assert driver_key("525.60.13") < driver_key("525.105.17")
 
 
+@pytest.mark.parametrize(
+    ("driver", "lowest", "expected"),
+    [
+        ("525.60.13", "525.60.13", True),
+        ("525.60.12", "525.60.13", False),
+        ("526", "525.60.13", True),
+        ("524", "525.60.13", False),
+        ("525", "525.60.13", None),
+        ("525.60", "525.60.13", None),
+        ("525.61", "525.60.13", True),
+        ("525", "525.0", True),
+        ("525.60", "525.60.00", True),
+    ],
+)
+def test_a_branch_reaches_its_own_first_release_and_may_reach_a_later_one(
+    driver: str, lowest: str, expected: bool | None
+) -> None:
+    assert reaches(driver, lowest) is expected
+
+
 # wishes
 
 
@@ -367,6 +388,18 @@ def test_the_three_kinds_of_wish() -> None:
     assert not parse_wish(">=2.4,<2.6", what="x").admits(version("2.6.0"))
 
 
+def test_a_range_admits_the_release_candidates_within() -> None:
+    assert parse_wish(">=2.4,<2.6", what="x").admits(version("2.5.0rc1"))
+    assert not parse_wish(">=2.4,<2.6", what="x").admits(version("2.4.0rc1"))
+
+
+def test_a_wish_has_at_most_200_characters() -> None:
+    """The interpreter would refuse to read thousands of digits as a number."""
+    assert parse_wish(f"2.{'5' * 198}", what="x").prefix == (2, int("5" * 198))
+    with pytest.raises(UsageError):
+        parse_wish(f"2.{'5' * 199}", what="x")
+
+
 @pytest.mark.parametrize("text", ["", " ", "x", "2.5x", "=>2.5", "2.5 || 2.6", "latest", "\x1b[31m2.5", "9" * 5000])
 def test_no_wish(text: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -374,4 +407,4 @@ def test_no_wish(text: str) -> None:
     assert caught.value.exit == ExitCode.USAGE
     assert "--pytorch" in caught.value.message
     assert caught.value.message.isprintable()
-    assert caught.value.hint
+    assert caught.value.hint == "write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')"
