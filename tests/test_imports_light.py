@@ -37,8 +37,8 @@ cuenv.minimum_host cuenv.specs cuenv.verify
 """
 OF_PYTHON = """
 _blake2 _bz2 _colorize _compression _hashlib _json _locale _lzma _opcode_metadata _winapi bz2 click compression copy
-dataclasses encodings fnmatch gc glob hashlib importlib ipaddress json locale lzma nt ntpath opcode org packaging
-pathlib runpy shlex shutil signal textwrap traceback urllib zlib
+dataclasses encodings fnmatch gc glob grp hashlib importlib ipaddress json locale lzma nt ntpath opcode org packaging
+pathlib pwd runpy shlex shutil signal textwrap traceback urllib zlib
 """
 """What is needed beside that which `import click, yaml` brings, by the first part of the name: on every Python, and
 with what those modules import themselves or only try to."""
