@@ -186,9 +186,9 @@ def _layer_pin(library: str, requirement: Requirement | None, candidate: Candida
     name = requirement.package if requirement and requirement.package else library
     why = (f"the {library} that this torch build asks for",)
     bound = ""
-    if case.facts.capabilities and candidate.cuda:
+    if case.facts.capabilities and candidate.build.cuda:
         oldest = case.facts.capabilities[0]
-        found = range_for(library, requirement, oldest, candidate.cuda, case.knowledge)
+        found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
         if found.answer == "below":
             bound = f"<{found.below}"
             why = (f"from {found.below} on it no longer serves {oldest}",)
