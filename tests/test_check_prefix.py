@@ -20,8 +20,15 @@ from cuenv.world.sites import outside_sites
 from given import base
 from prefixes import SITE, dist, installed, lock_file, package, put, standard, torch_files, venv, wheel_file
 
-QUIET = {"CONDA_OVERRIDE_CUDA": "", "CONDA_OVERRIDE_GLIBC": "2.35", "HOME": "/nowhere"}
+QUIET = {"CONDA_OVERRIDE_CUDA": "", "CONDA_OVERRIDE_GLIBC": "2.35", "HOME": ""}
 RTX = HostOptions(gpus=("8.9",), driver="570.124.06", glibc="2.35", platform=PLATFORM, environ=QUIET)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home that whoever runs the tests may write: torch builds its extensions there."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setitem(QUIET, "HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="module")
