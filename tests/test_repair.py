@@ -12,10 +12,12 @@ from channel_builder import PLATFORM, pkg, write
 from commands import HOST
 from commands import inside as run
 from cuenv.environment import EnvironmentSpec
+from cuenv.errors import ExitCode
 from cuenv.formats.environment_yml import parse
 from cuenv.intent import Change, Intent, intent_of, nearness
 from cuenv.versions import version
 from cuenv.world.sources import Sources
+from faulty_server import Answer, faulty
 from given import base, candidate, spec
 
 RECIPE = """\
@@ -270,6 +272,23 @@ def test_nothing_that_closes_is_a_no(small: Sources, tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "nothing near to it fits the host and closes on the channels" in done.stderr
+    assert not (tmp_path / "new.yml").exists()
+
+
+@pytest.mark.parametrize("answer", [Answer(status=500), Answer(body=b"<html>log in</html>"), Answer(hang_up=True)])
+def test_a_channel_that_cannot_be_read_is_an_error_and_no_verdict(
+    small: Sources, tmp_path: Path, answer: Answer
+) -> None:
+    (tmp_path / "environment.yml").write_text(RECIPE)
+    with faulty(Path(small.mirrors[0].target).parent) as server:
+        server.fault = lambda path, *_: answer if path.endswith("repodata.json") else Answer(status=404)
+        mirror = ("--mirror", f"https://conda.anaconda.org={server.url}")
+        done = run("lock", "--repair", "-o", "new.yml", *HOST, *mirror, folder=tmp_path)
+        asked = len(server.asked)
+    assert done.returncode == ExitCode.INPUT, done.stderr
+    assert done.stderr.startswith("error: channel ")
+    assert "nothing near to it" not in done.stderr
+    assert asked < 60  # it stops at the first, and does not ask again for each candidate
     assert not (tmp_path / "new.yml").exists()
 
 

@@ -69,6 +69,10 @@ class ChannelError(InputError):
     code = "channel"
 
 
+class NoChannelError(ChannelError):
+    """There is no such channel, or no such platform of it, at the place that answers for it."""
+
+
 class HashError(InputError):
     """A package is not what its hash says."""
 

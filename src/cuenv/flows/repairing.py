@@ -17,7 +17,7 @@ from cuenv.compose import compose
 from cuenv.coverage import LayerCoverage, coverage, narrowed, repairs, weakest
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.errors import ChannelError
+from cuenv.errors import NoChannelError
 from cuenv.facts import HostFacts, virtual_packages
 from cuenv.flows.hosts import host_facts
 from cuenv.flows.lock_files import read_environment
@@ -200,7 +200,11 @@ def _case(decision: Decision, item: Assessment, intent: Intent, lost: dict[str, 
 def _nearest(
     decision: Decision, intent: Intent, sources: Sources, skipped: list[tuple[str, str]]
 ) -> list[tuple[Assessment, dict[str, str]]]:
-    """Each candidate with each of its Pythons, nearest to what was meant first, and the packages it has to lose."""
+    """Each candidate with each of its Pythons, nearest to what was meant first, and the packages it has to lose.
+
+    Raises:
+        ChannelError: a channel is there and cannot be read, which says nothing of what it holds.
+    """
     driver = decision.case.facts.driver
     level = driver.cuda if driver else None
     found: list[tuple[tuple[object, ...], int, Assessment, dict[str, str]]] = []
@@ -209,7 +213,7 @@ def _nearest(
             continue
         try:
             lost = _lost(decision, item, intent, sources)
-        except ChannelError as error:
+        except NoChannelError as error:
             skipped.append((str(item.candidate), error.message))
             continue
         for python in pythons(item.candidate.build, intent.python):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from cuenv.errors import ChannelError
+from cuenv.errors import ChannelError, NoChannelError
 from cuenv.urls import printable, redact, short_channel, strip_credentials
 from cuenv.world.files import look
 
@@ -48,14 +48,16 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
             hint=f"run the same command once without --offline, or read a folder: --mirror {name}=/path/to/channel",
         )
     url = _url(text, channel, subdir, target)
-    return ChannelError(f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})", hint=_hint(text, name, url))
+    status = _STATUS.search(text)
+    kind = NoChannelError if status and status[1] in ("404", "410") else ChannelError
+    return kind(f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})", hint=_hint(text, name, url))
 
 
 def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a channel in a folder: ``path`` is the file that was opened."""
     name = short_channel(channel)
     if isinstance(error, FileNotFoundError):
-        return ChannelError(
+        return NoChannelError(
             f"channel {name}, {subdir}: {path} is missing",
             hint=f"index the folder (conda index {path.removesuffix(f'/{subdir}/repodata.json')}), "
             "or point --mirror at the folder that holds the channel",
