@@ -120,6 +120,15 @@ def test_every_command_of_ours_in_the_workflow_is_one_with_these_options(tmp_pat
     assert "cuenv hook" not in plain
 
 
+def test_what_cuenv_writes_into_a_folder_passes_its_own_lint(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    run("export", "github-action", "-o", "environment-workflow.yml", folder=folder)
+    run("export", "dockerfile", "-o", ".", folder=folder)
+    done = run("lint", folder=folder)
+    assert done.returncode == 0, done.stdout
+    assert "environment-workflow.yml" not in done.stdout
+
+
 def test_actions_are_named_by_commit_and_machines_by_release(tmp_path: Path) -> None:
     text = export(tmp_path, LOCKS / "universal-dev")
     for line in re.findall(r"uses: (\S+)", text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, OutsideError, UsageError
 from cuenv.facts import Driver, Surroundings
 from cuenv.flows.checking import Checked, check
+from cuenv.flows.file_host import options_in
 from cuenv.flows.freshness import out_of_date
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, spec_digest
@@ -212,8 +214,51 @@ def test_without_a_driver_it_refuses_and_says_what_to_type(folder: Path, sources
         (finding,) = [item for item in answer.report.findings if item.code == "CU413"]
         assert finding.fix
         assert "--driver" in finding.message + finding.fix
-        assert finding.fix.startswith("CONDA_OVERRIDE_CUDA=12.")
+        named = ["--gpu", "8.9", "--driver", "535.129.03", "--glibc", "2.35"]
+        assert shlex.split(finding.fix) == ["cuenv", "lock", str(folder / "environment.yml"), *named]
     assert content(folder) == {}
+    change(folder / "environment.yml", lambda text: re.sub(r"(?m)^#.*\n", "", text))  # nobody named a host
+    (finding,) = [item for item in locked(folder, sources, options()).report.findings if item.code == "CU413"]
+    assert finding.fix
+    assert finding.fix.startswith("CONDA_OVERRIDE_CUDA=12.")
+
+
+def test_a_file_of_ours_is_locked_for_the_host_that_its_head_names_on_any_machine(
+    folder: Path, sources: Sources
+) -> None:
+    for environ in ({}, {"CONDA_OVERRIDE_GLIBC": "2.28"}):
+        answer = locked(folder, sources, HostOptions(environ=environ))
+        assert answer.lock, answer.report
+        assert answer.named == "--gpu 8.9 --driver 535.129.03 --glibc 2.35"
+        assert answer.lock.metadata["cuenv_driver"] == "535.129.03"
+        assert answer.lock.metadata["cuenv_gpus"] == "8.9"
+        glibc = environ.get("CONDA_OVERRIDE_GLIBC", "2.35")
+        assert f"__glibc={glibc}" in (folder / LOCK_NAME).read_text()
+    assert locked(folder, sources, options("a800-470")).named == ""  # options go first
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "#   cuenv lock environment.yml --gpu 8.9 --driver 535.129.03",  # nobody's file
+        "# Written by cuenv\n#   cuenv lock environment.yml --host -",
+        "# Written by cuenv\n#   cuenv lock environment.yml --gpu 8.9 --allow CU104",
+        "# Written by cuenv\n#   cuenv lock environment.yml --gpu $(reboot)",
+        "# Written by cuenv\n#   cuenv lock environment.yml --gpu",
+        "# Written by cuenv\n#   cuenv lock environment.yml --gpu --driver 535.129.03",
+        "# Written by cuenv\nname: x\n#   cuenv lock environment.yml --gpu 8.9 --driver 535.129.03",
+    ],
+)
+def test_a_head_that_is_not_ours_names_no_host(head: str) -> None:
+    assert options_in(f"{head}\nname: x\n", {}) is None
+
+
+def test_a_head_with_a_recorded_host_that_is_not_here_names_none(folder: Path, sources: Sources) -> None:
+    change(folder / "environment.yml", lambda text: re.sub("--gpu 8.9 --driver.*", "--host gone/node.json", text))
+    assert locked(folder, sources, HostOptions(environ={})).named == ""
+    answer = locked(folder, sources, options())
+    (finding,) = [item for item in answer.report.findings if item.code == "CU413"]
+    assert finding.fix == f"cuenv lock {folder / 'environment.yml'} --host gone/node.json"
 
 
 @pytest.mark.parametrize("gpus", [(), ("8.9",)])

@@ -262,8 +262,36 @@ def test_the_files_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         found_here(tmp_path)
     for name in ("environment.yml", "env.gpu.yaml", "conda-lock.yml", "notes.yml", "train.py"):
-        (tmp_path / name).write_text("x", encoding="utf-8")
+        (tmp_path / name).write_text("channels: x\n", encoding="utf-8")
     assert [path.name for path in found_here(tmp_path)] == ["conda-lock.yml", "env.gpu.yaml", "environment.yml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("environment-workflow.yml", "name: x\non:\n- push\njobs:\n  a:\n    steps:\n    - run: cuenv check\n"),
+        ("environment.schema.yaml", "type: object\n"),
+        ("Dockerfile.md", "# How the image is built\n"),
+    ],
+)
+def test_a_file_whose_name_alone_resembles_ours_is_left_to_others(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "environment.yml").write_text("x", encoding="utf-8")  # of exactly this name: read whatever it holds
+    assert [path.name for path in found_here(tmp_path)] == ["environment.yml"]
+    with pytest.raises(UsageError, match="by its name or content"):
+        lint(tmp_path / name, None, Machine(), load(None))
+
+
+def test_what_a_lock_was_made_from_is_a_file_of_the_folder(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    source = request.config.rootpath / "locks/universal-dev"
+    text = (source / "conda-lock.yml").read_text(encoding="utf-8")
+    (tmp_path / "mended.yml").write_bytes((source / "environment.yml").read_bytes())
+    for named, found in (("mended.yml", True), ("../mended.yml", False), ("gone.yml", False)):
+        lock = text.replace('- "environment.yml"', f'- "{named}"')
+        assert lock != text
+        (tmp_path / "conda-lock.yml").write_text(lock, encoding="utf-8")
+        names = ["conda-lock.yml", *(["mended.yml"] if found else [])]
+        assert [path.name for path in found_here(tmp_path)] == names
 
 
 def test_a_lock_is_linted_by_the_laws_of_locks(tmp_path: Path, request: pytest.FixtureRequest) -> None:

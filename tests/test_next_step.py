@@ -58,6 +58,23 @@ def test_a_fresh_lock_is_checked_and_a_stale_one_made_again(tmp_path: Path, requ
     assert first(tmp_path) == "cuenv check"
 
 
+def test_a_lock_is_compared_with_the_file_that_it_names(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    source = request.config.rootpath / "locks/universal-dev"
+    text = (source / "conda-lock.yml").read_text(encoding="utf-8")
+    (tmp_path / "conda-lock.yml").write_text(text.replace('"environment.yml"', '"mended.yml"'), encoding="utf-8")
+    (tmp_path / "mended.yml").write_bytes((source / "environment.yml").read_bytes())
+    (tmp_path / "environment.yml").write_text(SPEC, encoding="utf-8")  # what was refused
+    step = next_step(tmp_path, {})
+    assert step.found == ("mended.yml: there", "conda-lock.yml: there")
+    assert step.commands[0][0] == "cuenv check"
+    done = run("lock", "--check", folder=tmp_path)
+    assert "environment.yml changed" not in done.stdout
+    assert "mended.yml, which conda-lock.yml was made from" in done.stderr
+    named = run("lock", "--check", "environment.yml", folder=tmp_path)
+    assert named.returncode == 1
+    assert "environment.yml changed" in named.stdout
+
+
 def test_the_active_environment_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "my env"
     folder.mkdir()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command("lock")
-@click.argument("path", type=click.Path(path_type=Path), default="environment.yml", metavar="[environment.yml]")
+@click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[environment.yml]")
 @several_host_options
 @click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
 @click.option(
@@ -48,15 +48,17 @@ if TYPE_CHECKING:
 @channel_options
 @talk_options
 @knowledge_option
-def command(path: Path, **values: Any) -> int:
+def command(path: Path | None, **values: Any) -> int:
     """Solve environment.yml and write its lock files beside it.
 
     The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
-    come from the options, else from CONDA_OVERRIDE_* variables, else from this machine. An existing lock keeps its
-    packages while they satisfy the file. --update moves the named packages and as little else as can be: the CUDA core
-    (NVIDIA's packages, torch, Python) stays unless it is named. --platform may be repeated: one lock for several.
-    A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was meant to do, and says
-    what became of each entry. --engine conda-lock asks stock conda-lock with your own conda, mamba or micromamba.
+    come from the options, else from CONDA_OVERRIDE_* variables, else from the host that the head of a file of cuenv
+    names, else from this machine. Without FILE it is what conda-lock.yml was made from, else environment.yml. An
+    existing lock keeps its packages while they satisfy the file. --update moves the named packages and as little else
+    as can be: the CUDA core (NVIDIA's packages, torch, Python) stays unless it is named. --platform may be repeated:
+    one lock for several. A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was
+    meant to do, and says what became of each entry. --engine conda-lock asks stock conda-lock with your own conda,
+    mamba or micromamba.
 
     \b
     Writes:
@@ -65,12 +67,22 @@ def command(path: Path, **values: Any) -> int:
       conda-<platform>.lock.yml    for conda env create
       requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
-    from cuenv.flows.lock_files import LOCK_NAME, existing_lock  # noqa: PLC0415 - not needed for --help
+    from cuenv.flows.lock_files import (  # noqa: PLC0415 - not needed for --help
+        ENVIRONMENT,
+        LOCK_NAME,
+        existing_lock,
+        locked_from,
+    )
     from cuenv.flows.lock_products import hook_command  # noqa: PLC0415 - as above
     from cuenv.flows.locking import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     engine = engine_from(values)
+    quiet = values["quiet"] or values["as_json"]
+    if path is None:
+        path = locked_from(Path())
+        which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
+        say([which] if path.name != ENVIRONMENT else [], quiet=quiet)
     if values["check"]:
         other = next((name for name in ("update", "repair", "output") if values[name]), None)
         if other:
@@ -94,8 +106,8 @@ def command(path: Path, **values: Any) -> int:
     before = existing_lock(path.parent / LOCK_NAME) if request.update else None
     answer = lock(request, knowledge, progress=show)
     progress_done(show)
-    quiet = values["quiet"] or values["as_json"]
     say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
+    say([f"host    {path} names it: {answer.named}"] if answer.named else [], quiet=quiet)
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.lock is None:
@@ -179,6 +191,7 @@ def _plain(answer: Locked) -> dict[str, Any]:
         written=[str(file) for file in answer.written],
         packages={item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
         pip={item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
+        host_of_file=answer.named or None,
         unsatisfiable=None
         if unsatisfiable is None
         else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.errors import InputError, UsageError
+from cuenv.flows.lock_files import locked_from
 from cuenv.knowledge import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended
 from cuenv.report import Finding, allowed
@@ -34,6 +35,12 @@ _CONTENTS = (
     ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
     ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
 )
+_EXACT = re.compile(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
+_RESEMBLES = {
+    "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
+    "Dockerfile": re.compile(r"(?mi)^[ \t]*(FROM|RUN|ARG|COPY)[ \t]"),
+}
+"""What stands in a file of a kind, also in a broken one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +62,19 @@ class Linted:
 
 
 def found_here(folder: Path) -> tuple[Path, ...]:
-    """The files of a folder that are recognised by their name.
+    """The files of a folder that are recognised by their name, and what its lock was made from.
 
     Raises:
         UsageError: there is none.
     """
     known = tuple(
-        folder / name for name in names_in(folder) if _by_name(name) not in (None, "shell") and is_file(folder / name)
+        folder / name
+        for name in names_in(folder)
+        if _by_name(name) not in (None, "shell") and is_file(folder / name) and not _of_another_kind(folder / name)
     )
+    source = locked_from(folder)
+    if source not in known and is_file(source):
+        known = (*known, source)
     if not known:
         raise UsageError(
             "no environment.yml, conda-lock.yml, Dockerfile or ds_config*.json here", hint="cuenv lint FILE ..."
@@ -84,7 +96,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
         UsageError: nobody knows what it is.
     """
     text = _read(path)
-    kind = kind or _by_name(path.name) or _by_content(text)
+    kind = kind or _recognised(path.name, text)
     if kind is None:
         raise UsageError(
             f"{path} is none of {', '.join(KINDS)} by its name or content",
@@ -121,6 +133,25 @@ def _read(path: Path) -> str:
 
 def _by_name(name: str) -> str | None:
     return next((kind for kind, pattern in _NAMES if pattern.fullmatch(name)), None)
+
+
+def _recognised(name: str, text: str) -> str | None:
+    """By the name alone where it is exact; a name that only resembles one of ours needs the content as well."""
+    kind = _by_name(name)
+    known = _RESEMBLES.get(kind or "")
+    if known and not _EXACT.fullmatch(name) and text.strip() and not known.search(text[:200_000]):
+        return _by_content(text)
+    return kind or _by_content(text)
+
+
+def _of_another_kind(path: Path) -> bool:
+    """Whether a file of a name that resembles one of ours holds something else, such as a workflow."""
+    if _by_name(path.name) not in _RESEMBLES or _EXACT.fullmatch(path.name):
+        return False
+    try:
+        return _recognised(path.name, _read(path)) is None
+    except InputError:
+        return False  # linting says what is wrong
 
 
 def _by_content(text: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cuenv.environment import EnvironmentSpec
-from cuenv.errors import InputError
+from cuenv.errors import CuenvError, InputError
 from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution, digest
@@ -17,9 +17,12 @@ from cuenv.versions import Capability, check_driver, version
 from cuenv.world.files import is_file, is_folder, read_text, shown
 
 LOCK_NAME = "conda-lock.yml"
+ENVIRONMENT = "environment.yml"
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
 _DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
+_SOURCES = re.compile(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
+_PLAIN = re.compile(r"[^/\\]+\.ya?ml")
 _PACKAGE = re.compile(r"^package:", re.MULTILINE)
 
 
@@ -55,6 +58,28 @@ def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
         file = folder / source
         if file.suffix in (".yml", ".yaml") and file.name != "meta.yaml" and is_file(file):
             yield file
+
+
+def locked_from(folder: Path) -> Path:
+    """The environment file that is meant where none is named: what the lock of a folder was made from, if it is there.
+
+    ``environment.yml`` where no lock names one other file of that folder.
+    """
+    usual = folder / ENVIRONMENT
+    try:
+        text = read_text(folder / LOCK_NAME).partition("\npackage:")[0] if is_file(folder / LOCK_NAME) else ""
+    except CuenvError:
+        return usual
+    found = _SOURCES.search(text)
+    names = [_entry(line) for line in found[1].splitlines()] if found else []
+    if len(names) != 1 or not _PLAIN.fullmatch(names[0]) or not is_file(folder / names[0]):
+        return usual
+    return folder / names[0]
+
+
+def _entry(line: str) -> str:
+    text = line.strip().removeprefix("-").strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
 def lock_file(path: Path) -> Path:

@@ -13,7 +13,8 @@ from cuenv.environment import EnvironmentSpec
 from cuenv.errors import CuenvError, UsageError
 from cuenv.facts import PLATFORMS, HostFacts, virtual_packages
 from cuenv.flows.engines import Engine, compared, solved
-from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.file_host import host_for, lock_words
+from cuenv.flows.hosts import HostOptions
 from cuenv.flows.lock_files import (
     LOCK_NAME,
     existing_lock,
@@ -32,6 +33,7 @@ from cuenv.minimum_host import minimum_host
 from cuenv.report import Finding, Report, allowed, report
 from cuenv.verify import host_findings
 from cuenv.world.at_work import side_by_side
+from cuenv.world.files import read_text
 from cuenv.world.sources import Sources
 
 if TYPE_CHECKING:  # most locks are no updates
@@ -79,6 +81,7 @@ class Locked:
         written: the files, in the order they were written.
         unsatisfiable: the solver's no.
         warnings: what was noticed when the environment file was read.
+        named: the host options that the head of the file gave, where nothing else said which host it is for.
     """
 
     report: Report
@@ -88,6 +91,7 @@ class Locked:
     written: tuple[Path, ...] = ()
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
+    named: str = ""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -107,7 +111,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path)
     asked = (request.host.platform,) if request.host.platform else ()
-    kept, facts = _standing(request, knowledge)
+    kept, facts, named = _standing(request, spec, knowledge)
     platforms = request.platforms or asked or kept or spec.platforms
     moved: tuple[Finding, ...] = ()
     if platforms and facts.platform not in platforms:
@@ -124,7 +128,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if not any(item.code == "CU413" for item in before):
         before += [finding for host in hosts for finding in judge_spec(spec, host, knowledge)]
     early = report(request.path.name, allowed(before, request.allow))
-    refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings)
+    refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings, named=named)
     if early.errors:
         return refused
     solutions = _solve(request, spec, hosts, knowledge, progress)
@@ -163,12 +167,14 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     return replace(refused, report=late, lock=made, written=write_products(request.path, made, spec))
 
 
-def _standing(request: LockRequest, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
+def _standing(
+    request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge
+) -> tuple[tuple[str, ...], HostFacts, str]:
     if not request.update:
-        return (), host_facts(request.host, knowledge)
+        return (), *host_for(request.path, request.host, knowledge, request.platforms or spec.platforms)
     from cuenv.flows.updating import standing  # noqa: PLC0415 - most locks are no updates
 
-    return standing(request.updating, knowledge)
+    return *standing(request.updating, knowledge), ""
 
 
 def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
@@ -258,6 +264,9 @@ def _without_cuda(
     """A file that names CUDA cannot be solved without a driver's CUDA level."""
     if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):
         return ()
+    words = lock_words(read_text(request.path))
+    named = shlex.join([*words[:2], str(request.path), *words[3:]]) if words[3:] else ""
+    pretend = f"CONDA_OVERRIDE_CUDA={named_cuda(spec) or '12.4'} cuenv lock {shlex.quote(str(request.path))}"
     return (
         Finding(
             code="CU413",
@@ -265,7 +274,7 @@ def _without_cuda(
             subject="__cuda",
             message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda): "
             "name the machine with --host, or with --gpu and --driver, or pretend a CUDA level",
-            fix=f"CONDA_OVERRIDE_CUDA={named_cuda(spec) or '12.4'} cuenv lock {shlex.quote(str(request.path))}",
+            fix=named or pretend,
         ),
     )
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 
-from cuenv.environment import WRITTEN_BY
 from cuenv.errors import CuenvError
-from cuenv.flows.lock_files import LOCK_NAME
+from cuenv.flows.file_host import lock_words
+from cuenv.flows.lock_files import ENVIRONMENT, LOCK_NAME, locked_from
 from cuenv.world.files import is_file, is_folder, read_text
-
-ENVIRONMENT = "environment.yml"
-
-_HEAD = 4096
-_LOCK_IT = re.compile(r"^#   (cuenv lock environment\.yml(?: [A-Za-z0-9._/-]+)*)$", re.MULTILINE)
-"""What cuenv writes, and nothing that a shell would read as more than words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +33,8 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         folder: where the user stands.
         environ: for the active environment.
     """
-    file, lock = folder / ENVIRONMENT, folder / LOCK_NAME
-    found = [f"{name}: {'there' if is_file(folder / name) else 'not here'}" for name in (ENVIRONMENT, LOCK_NAME)]
+    file, lock = locked_from(folder), folder / LOCK_NAME
+    found = [f"{name}: {'there' if is_file(folder / name) else 'not here'}" for name in (file.name, LOCK_NAME)]
     commands: list[tuple[str, str]] = []
     if not is_file(file) and not is_file(lock):
         commands.append(("cuenv demo", "the whole line on a small sample, no conda and no network"))
@@ -69,11 +62,10 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
 def _lock(file: Path) -> str:
     """The command that locks a file: of one that cuenv wrote, for the machine that its head names."""
     try:
-        head = read_text(file)[:_HEAD]
+        words = lock_words(read_text(file))
     except CuenvError:
         return "cuenv lock"
-    said = _LOCK_IT.search(head) if head.startswith(WRITTEN_BY) else None
-    return said[1] if said else "cuenv lock"
+    return join(words) or "cuenv lock"
 
 
 def _active(environ: Mapping[str, str]) -> Path | None:

@@ -19,7 +19,7 @@ from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.errors import NoChannelError
 from cuenv.facts import HostFacts, virtual_packages
-from cuenv.flows.hosts import host_facts
+from cuenv.flows.file_host import host_for
 from cuenv.flows.lock_files import read_environment
 from cuenv.flows.locking import LockRequest
 from cuenv.flows.pip_locking import before_pip
@@ -101,7 +101,7 @@ def repair(
 
 
 def _repaired(spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge, progress: Progress | None) -> Repaired:
-    facts = host_facts(request.host, knowledge)
+    facts, _ = host_for(request.path, request.host, knowledge, spec.platforms)
     platform = request.host.platform or next(iter(spec.platforms), facts.platform)
     facts = replace(facts, platform=platform)
     title = request.path.name
