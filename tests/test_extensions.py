@@ -258,7 +258,53 @@ def test_flash_attention_wants_ampere(gpu: str) -> None:
     found = judged(CUDA129, "flash-attn", facts=machine(gpu, driver="575.57.08"))
     assert found.outcome == "reject"
     assert "from 8.0 on" in found.because
-    assert judged(CUDA129, "flash-attn").outcome == "pass"
+    assert judged(CUDA129, "flash-attn").outcome == "warn"
+
+
+@pytest.mark.parametrize("gpu", ["3.7", "6.1", "7.0", "7.5"])
+@pytest.mark.parametrize("item", [CUDA118, CUDA129, candidate("2.5.1", "*cuda11.8*")])
+def test_what_a_library_serves_does_not_depend_on_who_packs_it(gpu: str, item: Candidate) -> None:
+    """The conda package is made of the sources whose limits the rows on wheels name."""
+    old = machine(gpu, driver="470.256.02")
+    found = verdict("extensions", item, old, packages=("flash-attn",))
+    assert found.outcome == "reject"
+    assert f"serves GPUs from 8.0 on, and there is a {gpu}" in found.because
+    assert verdict("extensions", item, old, packages=("flash-attn<2",)).outcome == "unknown"  # of which no row speaks
+    assert verdict("extensions", CUDA129, machine("8.0"), packages=("flash-attn",)).outcome != "reject"
+
+
+def test_what_is_known_to_suit_goes_before_what_no_row_vouches_for() -> None:
+    """A newer CUDA of which no row says that the library has a build is behind one that is known to have it."""
+    new = machine("9.0", driver="590.48.01")
+    assert str(choice(decided(new)).build.build) == "cuda130*"
+    for packages in (("bitsandbytes",), ("bitsandbytes", "no-such-library"), ("no-such-library", "bitsandbytes")):
+        decision = decided(new, packages=packages)
+        chosen = choice(decision)
+        assert (chosen.build.build, str(chosen.cuda)) == ("cuda129*", "12.9")
+        newer = next(item for item in decision.fitting if item.candidate.build.build == "cuda130*")
+        lost = decision.lost_on(newer)
+        assert lost is not None
+        assert lost[0].name == "the wished libraries are known to suit it"
+
+
+def test_a_library_that_no_row_knows_is_said_to_be_unknown() -> None:
+    known = judged(CUDA129, "accelerate")
+    assert known.outcome == "pass"
+    found = judged(CUDA129, "accelerate", "vllm>=0.9", "apex")
+    assert (found.outcome, found.because) == ("unknown", "no row says what vllm, apex need of torch and CUDA")
+    conda = verdict("extensions", CUDA129, A100, packages=("vllm", "libcufft-dev"))
+    assert (conda.outcome, conda.because) == ("unknown", "no row says what vllm needs of torch and CUDA")
+    assert verdict("extensions", CUDA129, A100, packages=("libcufft-dev",)).outcome == "pass"
+
+
+def test_a_wheel_that_must_be_compiled_is_said() -> None:
+    """The newest release has ready wheels for an older torch alone."""
+    ready = candidate("2.8.0", "cuda129*")
+    assert judged(ready, "flash-attn").outcome == "pass"
+    found = judged(CUDA129, "flash-attn")
+    assert found.outcome == "warn"
+    assert "no prebuilt wheel is for pytorch 2.13.0 with CUDA 12.9" in found.because
+    assert judged(CUDA129, "deepspeed").outcome == "pass"  # it is source alone, and compiles on first use
 
 
 @pytest.mark.parametrize(
@@ -275,7 +321,7 @@ def test_flash_attention_wants_ampere(gpu: str) -> None:
         ("triton==3.2.0", "reject"),
         ("peft", "pass"),
         ("transformers>=4.36", "pass"),
-        ("numpy", "pass"),
+        ("numpy", "unknown"),
     ],
 )
 def test_pins_on_torch(wish: str, outcome: str) -> None:
@@ -309,7 +355,7 @@ def test_a_wider_wish_rejects_no_more(wish: str, item: Candidate) -> None:
             and row.first
             and judged(item, f"{wish}=={row.first}").outcome == "pass"
         ):
-            assert judged(item, wish).outcome == "pass"
+            assert judged(item, wish).outcome in ("pass", "warn")
 
 
 # known regressions

@@ -279,6 +279,7 @@ def test_every_rule_says_each_thing_that_it_can_say() -> None:
         "device-code",
         "cudnn",
         "nccl",
+        "extensions",
         "driver-level",
     }
     assert base().edition

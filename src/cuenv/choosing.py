@@ -17,7 +17,7 @@ from cuenv.preference import Assessment, Criterion, preference
 from cuenv.profile import Profile
 from cuenv.rules import RULES, Case, Rule
 
-_ROLES = next(rule for rule in RULES if rule.name == "roles")
+_BY_NAME = {rule.name: rule for rule in RULES}
 _VIEWS = tuple(dict.fromkeys([rule.sees for rule in RULES] + [item.sees for item in preference("native")]))
 
 
@@ -93,8 +93,8 @@ class _Pool:
             case = self._case(facts)
             levels: dict[Any, int] = {}
             for item, bits in self._groups[criterion.name]:
-                # no criterion reads another verdict than that on the roles
-                judged = Assessment(candidate=item, verdicts=(_ROLES.judge(item, case),), objections=())
+                read = (_BY_NAME[criterion.reads].judge(item, case),) if criterion.reads else ()
+                judged = Assessment(candidate=item, verdicts=read, objections=())
                 key = criterion.key(judged, case)
                 levels[key] = levels.get(key, 0) | bits
             self._levels[known] = [levels[key] for key in sorted(levels)]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from packaging.version import Version
 
 from cuenv.candidates import Candidate, distance
-from cuenv.rules import Case, Verdict, views
+from cuenv.rules import RULES, Case, Verdict, views
 from cuenv.rules.device import jit_count
 from cuenv.rules.views import View
 
@@ -42,6 +42,7 @@ class Criterion(NamedTuple):
     Attributes:
         says: how a candidate stands on it, for "why not".
         sees: what of a host the key depends on.
+        reads: the rule whose verdict the key reads; none when empty.
         of: what of a candidate the key depends on, so that equal questions are asked once; all of it when absent.
     """
 
@@ -50,6 +51,7 @@ class Criterion(NamedTuple):
     says: Callable[[Assessment, Case], str]
     sees: View = views.nothing
     of: Callable[[Candidate], Hashable] | None = None
+    reads: str = ""
 
 
 def _build(item: Candidate) -> Hashable:
@@ -69,8 +71,21 @@ def _jit(item: Assessment, case: Case) -> int:
     return jit_count(item.candidate.build, case.facts.capabilities)
 
 
-def _unknown_roles(item: Assessment, _: Case) -> int:
-    return int(item.verdict("roles").outcome == "unknown")
+def _left_open(verdict: Verdict) -> int:
+    return verdict.open if verdict.outcome == "unknown" else 0
+
+
+def _known(rule: str, name: str) -> Criterion:
+    """What no row vouches for goes behind what one does: unknown is never as good as known."""
+    by = next(item for item in RULES if item.name == rule)
+    return Criterion(
+        name,
+        lambda item, _: _left_open(item.verdict(rule)),
+        lambda item, _: item.verdict(rule).because,
+        sees=by.sees,
+        of=by.weighs or by.key,
+        reads=rule,
+    )
 
 
 def _newest(item: Assessment, _: Case) -> tuple[int, ...]:
@@ -107,6 +122,11 @@ NATIVE_LEVEL = Criterion(
 )
 
 PREFERENCE: tuple[Criterion, ...] = (
+    _known("extensions", "the wished libraries are known to suit it"),
+    _known("device-code", "torch is known to hold code for the GPUs"),
+    _known("cudnn", "cuDNN is known to serve the GPUs"),
+    _known("nccl", "NCCL is known to serve the GPUs"),
+    _known("glibc", "the C library is known to be new enough"),
     Criterion(
         "every GPU native before JIT",
         _jit,
@@ -114,7 +134,7 @@ PREFERENCE: tuple[Criterion, ...] = (
         sees=views.capabilities,
         of=lambda item: id(item.build.code),
     ),
-    Criterion("all asked roles filled", _unknown_roles, lambda item, _: item.verdict("roles").because),
+    _known("roles", "all asked roles filled"),
     Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of=_build),
     Criterion(
         "stack conda-forge",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from packaging.version import Version
@@ -44,8 +45,7 @@ class _Fault(NamedTuple):
 def extensions(candidate: Candidate, case: Case) -> Verdict:
     """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
     wish = case.wish
-    known = {row.package for row in case.knowledge.extensions}
-    asked = [item for item in demands(wish.packages, wish.pip) if item.name in known]
+    asked = demands(wish.packages, wish.pip)
     if not asked:
         return _PASS
     build = candidate.build
@@ -53,11 +53,26 @@ def extensions(candidate: Candidate, case: Case) -> Verdict:
         because = "beside a CPU build no library needs CUDA"
         return Verdict(rule=_NAME, outcome="pass", because=because)
     torch = _Torch(build.version, build.cuda, candidate.cuda, build.stack)
-    return worst([_judged(item, torch, case) for item in asked])
+    known = {row.package for row in case.knowledge.extensions}
+    verdicts = [_judged(item, torch, case) for item in asked if item.name in known]
+    strange = [item for item in asked if item.name not in known and not case.knowledge.is_component(item.name)]
+    verdicts += [_not_judged(strange)] if strange else []
+    return worst(verdicts) if verdicts else _PASS
+
+
+def _not_judged(strange: list[Demand]) -> Verdict:
+    """Libraries that no row knows: they may need another torch, and nobody here can say."""
+    names = ", ".join(dict.fromkeys(item.name for item in strange))
+    because = f"no row says what {names} need{'' if len(strange) > 1 else 's'} of torch and CUDA"
+    grounds = tuple(Ground("wish", item.text) for item in strange)
+    return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds)
 
 
 def _judged(demand: Demand, torch: _Torch, case: Case) -> Verdict:
     asked = Ground("wish", demand.text)
+    dropped = _dropped(demand, asked, case)
+    if dropped:
+        return dropped
     bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.wish)]
     out = tuple(release for _, releases in bad for release in releases)
     rows = case.knowledge.extension(demand.name)
@@ -70,14 +85,45 @@ def _judged(demand: Demand, torch: _Torch, case: Case) -> Verdict:
     if not left:
         because = f"no row says what {demand.text} needs of torch and CUDA"
         return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
-    faults = []
-    for row in reversed(_speaking(left, torch)):
-        fault = _fault(row, left, torch, case)
-        if fault is None:
-            says = f"{demand.name} ({row.span()}) suits pytorch {torch.release} with CUDA {torch.toolkit}"
-            return Verdict(rule=_NAME, outcome="pass", because=says, grounds=(asked, row_ground(row, says)))
-        faults.append(fault)
-    return _rejected(demand, faults, asked, whole=covered(demand, meant, rows))
+    faults = [(row, _fault(row, left, torch, case)) for row in reversed(_speaking(left, torch))]
+    suits = [row for row, fault in faults if fault is None]
+    if suits:
+        return _suits(demand, suits, meant, torch, asked)
+    found = [fault for _, fault in faults if fault]
+    return _rejected(demand, found, asked, whole=covered(demand, meant, rows))
+
+
+def _suits(
+    demand: Demand, suits: list[Extension], meant: tuple[Extension, ...], torch: _Torch, asked: Ground
+) -> Verdict:
+    """Some release suits: a warning where it has ready wheels, and none of them is for this torch."""
+    ready = [row for row in suits if "source" not in row.comes]
+    row = (ready or suits)[0]
+    says = f"{demand.name} ({row.span()}) suits pytorch {torch.release} with CUDA {torch.toolkit}"
+    grounds = (asked, row_ground(row, says))
+    if ready or not any("wheel" in item.comes for item in meant):
+        return Verdict(rule=_NAME, outcome="pass", because=says, grounds=grounds)
+    because = (
+        f"{demand.text}: no prebuilt wheel is for pytorch {torch.release} with CUDA {torch.toolkit}, so pip compiles "
+        "it with nvcc, which can take an hour"
+    )
+    return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
+
+
+def _dropped(demand: Demand, asked: Ground, case: Case) -> Verdict | None:
+    """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
+    rows = case.knowledge.extension(demand.name)
+    however = replace(demand, ways=tuple({way for row in rows for way in row.comes}))
+    meant = tuple(row for row in rows if meets(however, row))
+    limits = [row.serves_from for row in meant if row.serves_from]
+    if not limits or len(limits) < len(meant) or not covered(however, meant, rows):
+        return None
+    below = [item for item in case.facts.capabilities if item < min(limits)]
+    if not below:
+        return None
+    because = f"{demand.text}: {demand.name} serves GPUs from {min(limits)} on, and there is a {below[0]}"
+    grounds = (asked, *(row_ground(row, f"{row.package} {row.span()}: GPUs from {row.serves_from}") for row in meant))
+    return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
 
 
 def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: bool) -> Verdict:

@@ -47,13 +47,18 @@ class Remedy(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A rule's word on one candidate."""
+    """A rule's word on one candidate.
+
+    Attributes:
+        open: of how many things no row says it; counts where the outcome is unknown.
+    """
 
     rule: str
     outcome: Outcome
     because: str
     grounds: tuple[Ground, ...] = ()
     remedy: Remedy | None = None
+    open: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +114,8 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
     equal = [verdict for verdict in verdicts if verdict.outcome == gravest.outcome]
     because = "; ".join(dict.fromkeys(verdict.because for verdict in equal))
     grounds = tuple(dict.fromkeys(ground for verdict in equal for ground in verdict.grounds))
-    return gravest._replace(because=because, grounds=grounds, remedy=_remedy(equal))
+    left = sum(verdict.open for verdict in equal)
+    return gravest._replace(because=because, grounds=grounds, remedy=_remedy(equal), open=left)
 
 
 def _remedy(verdicts: Sequence[Verdict]) -> Remedy | None:
