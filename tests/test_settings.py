@@ -157,8 +157,8 @@ def test_cuenv_toml_wins_in_its_folder_and_says_so(folder: Path) -> None:
     assert found.warnings == ("pyproject.toml: [tool.cuenv] does not count beside cuenv.toml",)
     done = run("resolve", *HOST, folder=folder)
     assert done.stderr.count("warning pyproject.toml") == 1
-    assert "set     --cuda by cuenv.toml; not with --no-config\n" in done.stderr
-    assert "set     --cuda by CUENV_CUDA\n" in run("resolve", *HOST, folder=folder, CUENV_CUDA="12.6").stderr
+    assert "set     --cuda 12.4 by cuenv.toml; not with --no-config\n" in done.stderr
+    assert "set     --cuda 12.6 by CUENV_CUDA\n" in run("resolve", *HOST, folder=folder, CUENV_CUDA="12.6").stderr
     assert run("resolve", *HOST, "--json", folder=folder).stderr == ""
 
 
@@ -287,6 +287,39 @@ def test_a_strangers_file_in_a_folder_of_everyone_is_passed_over(folder: Path) -
     assert "another user" in found.warnings[0]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_no_file_of_another_user_says_where_to_write(folder: Path) -> None:
+    (folder / "cuenv.toml").write_text("cache-dir = '/srv/elsewhere'\nglibc = '2.31'\n")
+    assert read_configuration({}).settings["cache-dir"].value == "/srv/elsewhere"
+    os.chown(folder / "cuenv.toml", 12345, 12345)
+    found = read_configuration({})
+    assert found.settings["cache-dir"].value is None
+    assert found.settings["glibc"].value == "2.31"
+    (warning,) = found.warnings
+    assert "cache-dir" in warning
+    assert "CUENV_CACHE_DIR" in warning
+    assert read_configuration({"CUENV_CACHE_DIR": "/mine"}).settings["cache-dir"].value == "/mine"
+
+
+def test_every_value_that_a_file_sets_is_said_and_so_is_the_cache(folder: Path) -> None:
+    (folder / "cuenv.toml").write_text(
+        "cache-dir = 'elsewhere'\noffline = true\ndev = false\ngpus = ['V100', 'RTX 5090']\ndriver = '575.57.08'\n"
+        "mirrors = ['conda-forge=https://me:secret@evil.example.com/conda-forge']\n"
+    )
+    said = run("resolve", "--prove", folder=folder).stderr
+    line = next(line for line in said.splitlines() if line.startswith("set     "))
+    for text in (
+        "--gpu V100 --gpu 'RTX 5090'",
+        "--driver 575.57.08",
+        "--mirror conda-forge=https://evil.example.com/conda-forge",
+        "--offline",
+        "--no-dev",
+        "cache-dir elsewhere",
+    ):
+        assert text in line
+    assert "secret" not in said
+
+
 def test_a_working_folder_that_is_gone(folder: Path) -> None:
     folder.rmdir()
     assert read_configuration({}).path == ""
@@ -345,7 +378,7 @@ def test_what_is_typed_replaces_the_machine_of_the_settings(folder: Path) -> Non
     (folder / "cuenv.toml").write_text("gpus = ['V100', 'RTX 5090']\ndriver = '575.57.08'\nglibc = '2.35'\n")
     ours = run("resolve", folder=folder)
     assert "V100 (7.0) + RTX 5090 (12.0)" in ours.stderr
-    assert "set     --gpu, --driver, --glibc by cuenv.toml" in ours.stderr
+    assert "set     --gpu V100 --gpu 'RTX 5090', --driver 575.57.08, --glibc 2.35 by cuenv.toml" in ours.stderr
     other = run("resolve", *HOST, folder=folder)
     assert other.stdout == run("resolve", *HOST, "--no-config", folder=folder).stdout
     assert "set  " not in other.stderr
@@ -361,7 +394,7 @@ def test_several_platforms_of_the_settings(folder: Path) -> None:
     typed = ("--platform", "linux-64", "--platform", "linux-aarch64")
     by_file = run("resolve", *hopper, folder=folder)
     assert "platforms:\n  - linux-64\n  - linux-aarch64\n" in by_file.stdout
-    assert "set     --platform by cuenv.toml" in by_file.stderr
+    assert "set     --platform linux-64 --platform linux-aarch64 by cuenv.toml" in by_file.stderr
     assert by_file.stdout == run("resolve", *hopper, *typed, "--no-config", folder=folder).stdout
     by_variable = run("resolve", *hopper, "--no-config", folder=folder, CUENV_PLATFORM="linux-64, linux-aarch64")
     assert by_variable.stdout == by_file.stdout

@@ -158,7 +158,10 @@ def test_a_driver_that_is_set_is_the_one_of_today(tmp_path: Path) -> None:
     by_settings = run("what-if", "--add-gpu", "H100", "--json", folder=tmp_path, **environ)
     assert by_settings.stdout == typed.stdout
     told = run("what-if", "--driver", "580", folder=tmp_path, **environ)
-    assert told.stderr.splitlines() == ["set     --gpu by CUENV_GPU", "set     --driver-now by CUENV_DRIVER"]
+    assert told.stderr.splitlines() == [
+        "set     --gpu A100 by CUENV_GPU",
+        "set     --driver-now 525.60.13 by CUENV_DRIVER",
+    ]
     assert told.stdout.startswith("before  the given host: driver 525.60.13")
     other = run("what-if", "--gpu", "V100", "--driver", "580", folder=tmp_path, **environ)
     assert other.stdout.startswith("before  the given host: driver not known, V100")

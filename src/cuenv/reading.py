@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from cuenv.errors import InputError
-from cuenv.urls import redact
+from cuenv.urls import one_line, redact
 
 T = TypeVar("T")
 
@@ -33,8 +33,8 @@ class Faults:
         self.items: list[str] = []
 
     def add(self, path: str, message: str) -> None:
-        """Note one fault at a path such as ``gpus[3].capability``; credentials of a URL in it are left out."""
-        self.items.append(redact(f"{path}: {message}" if path else message))
+        """Note one fault at a path such as ``gpus[3].capability``, as one line; credentials of a URL are left out."""
+        self.items.append(one_line(redact(f"{path}: {message}" if path else message)))
 
     def check(self, hint: str | None = None) -> None:
         """Raise what was collected; do nothing when there is nothing."""

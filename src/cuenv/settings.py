@@ -113,6 +113,9 @@ KINDS: Mapping[str, Kind] = {
 MACHINE = frozenset({"hosts", "gpus", "driver", "glibc", "platforms"})
 """The settings that name a host."""
 
+WRITTEN = frozenset({"cache-dir"})
+"""The settings that name a place to write to: never taken from a file of another user."""
+
 NO_CONFIG = "CUENV_NO_CONFIG"
 """The variable that switches the files off."""
 

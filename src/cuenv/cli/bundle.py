@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
-from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode, UsageError
 
@@ -65,9 +65,9 @@ def command(path: Path, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif not answer.solutions:
-        emit("\n".join([*report_lines(answer.report, verbose=values["verbose"]), "nothing was written"]))
+        emit_lines([*report_lines(answer.report, verbose=values["verbose"]), "nothing was written"])
     elif not values["quiet"]:
-        emit("\n".join(_lines(answer)))
+        emit_lines(_lines(answer))
     return ExitCode.OK if answer.solutions else answer.report.exit
 
 

@@ -9,8 +9,7 @@ import click
 
 from cuenv.cli.configured import configuration, typed
 from cuenv.cli.options import talk_options
-from cuenv.cli.output import emit, emit_json, say
-from cuenv.urls import printable
+from cuenv.cli.output import emit_json, emit_lines, say
 
 
 @click.command("config")
@@ -56,7 +55,7 @@ def command(**values: Any) -> None:
         texts = [(item.name, _text(item.shown()), item.origin) for item in shown]
         wide = [max(len(row[column]) for row in texts) for column in range(2)]
         lines = [f"{name:<{wide[0]}}  {text:<{min(wide[1], 48)}}  {origin}" for name, text, origin in texts]
-        emit("\n".join(printable(line) for line in lines))
+        emit_lines(lines)
 
 
 def _text(value: object) -> str:

@@ -19,11 +19,13 @@ from cuenv.errors import UsageError
 from cuenv.world.config_files import anything
 
 if TYPE_CHECKING:  # only where something is set
+    from cuenv.settings import Setting
     from cuenv.world.configuration import Configuration
 
 _FOUND = "cuenv.configuration"
 _NO_FILES = "cuenv.no_config"
 _TAKEN = "cuenv.taken"
+_VALUES = "cuenv.values"
 _GONE = "cuenv.gone"
 _LOOKS = frozenset({"--color", "--no-progress"})
 _LOOKS_AT_THIS_MACHINE = "inspect"
@@ -75,12 +77,12 @@ def _warn(warnings: tuple[str, ...], params: Mapping[str, Any]) -> None:
 
 
 def _tell(context: click.Context) -> None:
-    """Say what was not typed and counted: an answer for another machine than this one must not surprise."""
+    """Say what was not typed and counted, each with its value: a file of somebody else's project must not surprise."""
     gone = context.meta.get(_GONE, ())
     told: dict[str, list[str]] = {}
     for flag, origin in context.meta[_TAKEN].items():
         if flag not in _LOOKS and flag.removeprefix("--") not in gone:
-            told.setdefault(origin.rpartition(": ")[0] or origin, []).append(flag)
+            told.setdefault(origin.rpartition(": ")[0] or origin, []).append(context.meta[_VALUES][flag])
     params = context.params
     lines = [
         f"set     {', '.join(flags)} by {source}" + ("" if source.startswith("CUENV_") else "; not with --no-config")
@@ -90,9 +92,31 @@ def _tell(context: click.Context) -> None:
 
 
 def set_value(name: str) -> Any:
-    """A setting that has no option, such as ``cache-dir``."""
-    found = configuration()
-    return found.settings[name].value if found else None
+    """A setting that has no option, such as ``cache-dir``; said like those that have one."""
+    found, context = configuration(), click.get_current_context(silent=True)
+    if found is None:
+        return None
+    setting = found.settings[name]
+    if context and setting.origin != "default" and setting.value is not None:
+        _take(context, name, setting)
+    return setting.value
+
+
+def _take(context: click.Context, flag: str, setting: Setting) -> None:
+    """Note that a setting counts, and how to say it: as it would be typed."""
+    if _TAKEN not in context.meta:
+        context.meta[_TAKEN], context.meta[_VALUES] = {}, {}
+        context.call_on_close(lambda: _tell(context))
+    import shlex  # noqa: PLC0415 - only where something is set
+
+    value = setting.shown()
+    if isinstance(value, bool):
+        text = flag if value else "--no-dev" if flag == "--dev" else f"{flag} false"
+    else:
+        items = value if isinstance(value, tuple) else (str(value),)
+        text = " ".join(f"{flag} {shlex.quote(item)}" for item in items)
+    context.meta[_TAKEN][flag] = setting.origin
+    context.meta[_VALUES][flag] = text
 
 
 class Defaults(dict[str, Any]):
@@ -140,10 +164,7 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
         if len(value) != 1:
             return None  # several platforms: a command that takes one judges those of its file or lock
         value = value[0]
-    if _TAKEN not in context.meta:
-        context.meta[_TAKEN] = {}
-        context.call_on_close(lambda: _tell(context))
-    context.meta[_TAKEN][option.opts[0]] = setting.origin
+    _take(context, option.opts[0], setting)
     return [value] if option.multiple and isinstance(value, str) else value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cuenv.cli.options import knowledge_from, talk_options
-from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.errors import ExitCode, UsageError
 
 
@@ -48,6 +48,10 @@ def _demo(folder: Path, values: dict[str, Any]) -> int:
         decision = decision_plain(shown.resolution.decision, shown.resolution.findings)
         emit_json({"schema": "cuenv/demo/1", "ok": shown.ok, "decision": decision, "reports": reports})
         return ExitCode.OK if shown.ok else ExitCode.NEGATIVE
+    if values["quiet"] and shown.ok and shown.locked and shown.locked.lock:
+        count = len(shown.locked.lock.solutions[0].packages)
+        emit_lines([f"ok      {count} packages chosen, locked, checked and installed from the sample channel"])
+        return ExitCode.OK
     lines = ["1. the host"]
     if shown.recorded:
         lines.append(f"   this machine has no NVIDIA GPU, so this is the recorded host {shown.facts.label}")
@@ -62,5 +66,5 @@ def _demo(folder: Path, values: dict[str, Any]) -> int:
     lines += ["", "Sample: the packages above are empty stand-ins from a channel that ships with cuenv."]
     lines += ["The same on the real channels:"]
     lines += [f"   {line}" for line in real_commands(shown.facts, recorded=shown.recorded)]
-    emit("\n".join(lines))
+    emit_lines(lines)
     return ExitCode.OK if shown.ok else ExitCode.NEGATIVE

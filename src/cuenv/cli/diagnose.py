@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,10 @@ import click
 
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json, finding_json, report_lines, styled
+from cuenv.cli.output import emit_json, emit_lines, finding_json, report_lines
 from cuenv.errors import ExitCode
 
-_COLOURS = {"cause": "error", "unknown": "error", "effect": "warning", "do": "ok", "clean": "ok", "here": "info"}
+_COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 
 
 @click.command("diagnose")
@@ -56,7 +55,7 @@ def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
         lines = diagnosis_v1.lines(
             found.diagnosis, found.guidance, knowledge, verbose=values["verbose"], brief=values["quiet"]
         )
-        emit("\n".join(map(_styled, lines)))
+        emit_lines(lines, _COLOURS)
     return ExitCode.OK if found.diagnosis.fine else ExitCode.NEGATIVE
 
 
@@ -73,13 +72,8 @@ def _look(prefix: Path | None, values: dict[str, Any]) -> int:
         return found.report.exit
     lines = report_lines(found.report, verbose=values["verbose"])
     if not values["quiet"]:
-        lines[1:1] = [f"{styled('fine', 'ok', sys.stdout)}    {item}" for item in found.fine]
+        lines[1:1] = [f"fine    {item}" for item in found.fine]
         shows = ((code, symptoms) for code, symptoms in sorted(found.shows.items()) if symptoms)
         lines += [f"{code} shows as {', '.join(symptoms[:6])}: cuenv why {code}" for code, symptoms in shows]
-    emit("\n".join(lines))
+    emit_lines(lines)
     return found.report.exit
-
-
-def _styled(line: str) -> str:
-    word, space, rest = line.partition(" ")
-    return f"{styled(word, _COLOURS[word], sys.stdout)}{space}{rest}" if word in _COLOURS else line

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json
+from cuenv.cli.output import emit, emit_json, emit_lines
 from cuenv.errors import ExitCode
 
 
@@ -33,14 +33,15 @@ def command(old: Path, new: Path, **values: Any) -> int:
     """
     from cuenv.flows.comparing import compare  # noqa: PLC0415 - not needed for --help
     from cuenv.formats import lock_diff_v1  # noqa: PLC0415 - as above
-    from cuenv.urls import printable  # noqa: PLC0415 - as above
+    from cuenv.urls import one_line  # noqa: PLC0415 - as above
 
     found = compare(old, new, host_from(values), knowledge_from(values))
     if values["as_json"] or values["form"] == "json":
         emit_json(lock_diff_v1.plain(found.diff, found.old, found.new))
     elif values["form"] == "markdown":
         text = lock_diff_v1.markdown(found.diff, found.old, found.new)
-        emit("\n".join(map(printable, text.splitlines())))
-    elif not values["quiet"]:
-        emit("\n".join(map(printable, lock_diff_v1.lines(found.diff, found.old, found.new))))
+        emit("\n".join(map(one_line, text.splitlines())))
+    elif not values["quiet"] or not found.diff.equal:
+        lines = lock_diff_v1.lines(found.diff, found.old, found.new)
+        emit_lines(lines[:1] if values["quiet"] else lines)
     return ExitCode.OK if found.diff.equal else ExitCode.NEGATIVE

@@ -8,7 +8,7 @@ import click
 
 from cuenv.cli.completions import completes
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json
+from cuenv.cli.output import emit_json, emit_lines
 from cuenv.errors import UsageError
 from cuenv.guidance import Guidance
 from cuenv.knowledge import Knowledge
@@ -60,7 +60,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
     if values["as_json"]:
         emit_json(plain(found, guidance, knowledge))
     else:
-        emit("\n".join(text))
+        emit_lines(text)
 
 
 def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dict[str, Any]) -> None:
@@ -72,4 +72,4 @@ def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dic
     if values["as_json"]:
         emit_json(gpu_advice.plain(page, guidance, knowledge))
     else:
-        emit("\n".join(gpu_advice.lines(page, guidance, knowledge, brief=values["quiet"])))
+        emit_lines(gpu_advice.lines(page, guidance, knowledge, brief=values["quiet"]))

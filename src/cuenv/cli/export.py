@@ -166,7 +166,7 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str]) 
     say(made.talk, quiet=quiet)
     if made.refused:
         say([f"error   {made.refused.because}"], quiet=values["as_json"])
-        say([f"hint    {made.refused.hint}"] if made.refused.hint else [], quiet=quiet)
+        say([f"hint    {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
     elif files:
         from cuenv.flows.exporting import save  # noqa: PLC0415 - only with -o
 

@@ -54,7 +54,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
             raise UsageError("--remove and --print exclude each other", hint="cuenv hook --print")
         removed, kept = take_away(path)
         say([f"removed {file}" for file in removed] or ["removed nothing: there is no hook"], quiet=quiet)
-        say([f"warning {file} is not cuenv's: it stays" for file in kept], quiet=quiet)
+        say([f"warning {file} is not cuenv's: it stays" for file in kept], quiet=values["as_json"])
         if values["as_json"]:
             emit_json(_plain(path, removed=removed, kept=kept))
         return ExitCode.NEGATIVE if kept else ExitCode.OK

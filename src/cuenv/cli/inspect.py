@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, say
+from cuenv.cli.output import emit, emit_lines, say
 from cuenv.errors import UsageError
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
@@ -53,7 +53,7 @@ def command(record: Path | None, **values: Any) -> None:
     from cuenv.explain_host import evidence_lines, lines  # noqa: PLC0415 - only for people
 
     abilities = [f"{title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows]
-    emit("\n".join([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())]))
+    emit_lines([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())])
 
 
 def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:

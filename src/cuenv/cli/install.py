@@ -11,7 +11,7 @@ import click
 
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
-from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode
 
@@ -66,9 +66,9 @@ def command(path: Path, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.solution is None:
-        emit("\n".join([*report_lines(answer.report, verbose=values["verbose"]), "nothing was installed"]))
+        emit_lines([*report_lines(answer.report, verbose=values["verbose"]), "nothing was installed"])
     elif not values["quiet"]:
-        emit("\n".join(_lines(answer)))
+        emit_lines(_lines(answer))
     return answer.report.exit if answer.solution is None else ExitCode.OK
 
 

@@ -10,10 +10,9 @@ from cuenv.cli.completions import completes
 from cuenv.cli.configured import Defaults
 from cuenv.cli.knowledge import SUBCOMMANDS
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json
+from cuenv.cli.output import emit_json, emit_lines
 from cuenv.errors import UsageError
 from cuenv.knowledge import Knowledge
-from cuenv.urls import printable
 
 _EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
@@ -78,7 +77,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
             lines.append(f"    note: {entry.note}")
         if not values["quiet"]:
             lines += [f"    source: {_source(item, knowledge)}" for item in entry.sources]
-    emit("\n".join(printable(line) for line in lines))
+    emit_lines(lines)
 
 
 def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_json: bool) -> None:
@@ -88,7 +87,7 @@ def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_j
     lines = [f"knowledge base, edition {knowledge.edition}"]
     lines += [f"  {count:5d}  {name}" for name, count in tables]
     lines.append("look one up: cuenv kb gpu 'RTX 4090', cuenv kb driver 470.129.06, cuenv kb cuda 12.1")
-    emit("\n".join(lines))
+    emit_lines(lines)
 
 
 def _source(identifier: str, knowledge: Knowledge) -> str:

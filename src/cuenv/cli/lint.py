@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 
 from cuenv import __version__
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json, say, styled
+from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.errors import ExitCode, UsageError
 from cuenv.knowledge import Knowledge
 from cuenv.lint import KINDS, Machine
@@ -100,10 +99,6 @@ def _show(found: Sequence[Result], form: str, *, verbose: bool) -> None:
     elif form == "sarif":
         emit_json(lint_report.sarif(found, __version__))
     elif form == "text":
-        emit("\n".join(lint_report.lines(found, _coloured)))
+        emit_lines(lint_report.lines(found, str))
     elif lines := lint_report.github(found, verbose=verbose):
         emit("\n".join(lines))
-
-
-def _coloured(word: str) -> str:
-    return styled(word, "ok" if word == "fine" else word, sys.stdout)

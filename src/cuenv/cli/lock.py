@@ -20,7 +20,7 @@ from cuenv.cli.options import (
     several_platforms,
     talk_options,
 )
-from cuenv.cli.output import emit, emit_json, progress, progress_done, report_json, report_lines, say
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines, say
 from cuenv.errors import ExitCode, UsageError
 
 _TREE = 20
@@ -153,8 +153,8 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
     if values["as_json"]:
         emit_json(report_json(report))
-    elif not values["quiet"]:
-        emit("\n".join(report_lines(report, verbose=values["verbose"])))
+    elif not values["quiet"] or report.errors:
+        emit_lines(report_lines(report, verbose=values["verbose"]))
     return report.exit
 
 

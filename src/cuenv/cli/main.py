@@ -13,7 +13,7 @@ import click
 
 from cuenv import __version__
 from cuenv.cli.configured import Defaults, with_origin
-from cuenv.cli.output import error_json, styled
+from cuenv.cli.output import colour_as, error_json, say
 from cuenv.errors import CuenvError, ExitCode
 from cuenv.errors import UsageError as CuenvUsageError
 
@@ -136,14 +136,13 @@ def _show_next_step() -> None:
     """``cuenv`` alone: what lies in this folder, and what to type next."""
     from pathlib import Path  # noqa: PLC0415 - only then
 
-    from cuenv.cli.output import emit  # noqa: PLC0415 - as above
+    from cuenv.cli.output import emit_lines  # noqa: PLC0415 - as above
     from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
-    from cuenv.urls import printable  # noqa: PLC0415 - as above
 
     step = next_step(Path(), os.environ)
     width = max(len(command) for command, _ in step.commands)
     lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in step.commands)]
-    emit("\n".join(map(printable, [*lines, "", "all commands: cuenv --help"])))
+    emit_lines([*lines, "", "all commands: cuenv --help"])
 
 
 def run(argv: Sequence[str]) -> int:
@@ -158,6 +157,7 @@ def run(argv: Sequence[str]) -> int:
     if "_CUENV_COMPLETE" in os.environ:
         return _complete(os.environ["_CUENV_COMPLETE"])
     wants_json = _wants_json(argv)
+    colour_as(_wanted_colour(argv))
     try:
         code = cli.main(args=list(argv), prog_name="cuenv", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -196,20 +196,23 @@ def _wants_json(argv: Sequence[str]) -> bool:
     return "--json" in argv or "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 
+def _wanted_colour(argv: Sequence[str]) -> str:
+    """What ``--color`` says, for an error that no command says: it may be the command line that is wrong."""
+    said = [text.removeprefix("--color=") for text in argv if text.startswith("--color=")]
+    said += [text for flag, text in pairwise(argv) if flag == "--color"]
+    return said[-1] if said and said[-1] in ("always", "never") else "auto"
+
+
 def _help_for(error: click.ClickException) -> str | None:
     context = getattr(error, "ctx", None)
     return f"{context.command_path} --help" if context else None
 
 
 def _fail(code: str, message: str, hint: str | None, *, wants_json: bool) -> None:
-    from cuenv.urls import printable  # noqa: PLC0415 - only when something is wrong
-
     if wants_json:
         click.echo(error_json(code, message, hint))
         return
-    shown = "\n".join(printable(line) for line in message.splitlines())
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")  # a line of progress may stand there
-    sys.stderr.write(f"{styled('error', 'error')}: {shown}\n")
-    if hint:
-        sys.stderr.write(f"hint: {printable(hint)}\n")
+    first, *rest = message.splitlines() or [""]
+    say([f"error: {first}", *rest, *([f"hint: {hint}"] if hint else [])])

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 import click
 
 from cuenv.errors import OutsideError
 from cuenv.report import Finding, Report
-from cuenv.urls import one_line, printable
+from cuenv.urls import one_line
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan", "ok": "green", "hint": "cyan", "choice": "green"}
+_COLOURS: Mapping[str, str] = {
+    word: colour
+    for colour, words in {
+        "red": ("error", "fail", "not fine"),
+        "yellow": ("warning", "warn"),
+        "cyan": ("info", "skip", "hint"),
+        "green": ("ok", "fine", "choice"),
+    }.items()
+    for word in words
+}
+"""The words that begin a line of ours, or stand behind a place in a file, and their colours."""
+_WORD = re.compile(
+    r"(?P<before>(?: {3}|\S+:\d+:\d+: |\d+ files?: )?)(?P<word>(?P<count>[1-9]\d* error\(s\))|not fine|[a-z]+)(?!\w)"
+)
 _USUAL = 80
 """Columns of a terminal that does not say."""
+_LEAST = 40
+"""Columns below which nothing is wrapped any more."""
+_COMMAND = re.compile(
+    r"(?:(?<=: )|(?<=or )|^)(?:\w+=\S* )*(?:\S*/)?(?:cuenv|conda|mamba|micromamba|pixi|pip|uv|sh|eval|mkdir|ls|df|ldd"
+    r"|nvidia-smi|python3?|tar|cp|unset|export|source|\.) \S.*$"
+)
+"""A command at the end of a line: it is never broken, so that it can be copied."""
+_COLUMN = re.compile(r"\S {2,}(?=\S)")
 
 
 def wants_colour(stream: IO[str], option: str = "auto") -> bool:
@@ -30,32 +52,92 @@ def wants_colour(stream: IO[str], option: str = "auto") -> bool:
     return os.environ.get("TERM") not in ("dumb", "unknown") and stream.isatty()
 
 
-def styled(word: str, kind: str, stream: IO[str] | None = None) -> str:
+def styled(word: str, kind: str, stream: IO[str] | None = None, colours: Mapping[str, str] = _COLOURS) -> str:
     """A word in the colour of its kind, where the stream is coloured."""
-    context = click.get_current_context(silent=True)
-    option = context.params.get("color", "auto") if context else "auto"
-    if kind in _COLOURS and wants_colour(stream or sys.stderr, option):
-        return click.style(word, fg=_COLOURS[kind], bold=kind == "error")
+    if kind in colours and wants_colour(stream or sys.stderr, _colour_option()):
+        return click.style(word, fg=colours[kind], bold=colours[kind] == "red")
     return word
 
 
+def _colour_option() -> str:
+    """What ``--color`` says, before or behind the command."""
+    context = click.get_current_context(silent=True)
+    return str(context.params.get("color") or "auto") if context else _typed_colour
+
+
+_typed_colour = "auto"
+"""What was typed as ``--color``, for errors that are said when no command runs any more."""
+
+
+def colour_as(option: str) -> None:
+    """Remember what was typed as ``--color``."""
+    global _typed_colour  # noqa: PLW0603 - one process has one command line
+    _typed_colour = option
+
+
+def laid_out(line: str, stream: IO[str], colours: Mapping[str, str] = _COLOURS) -> str:
+    """One line of ours for a stream: nothing in it starts another, its first word in colour, wrapped on a terminal."""
+    lines = _wrapped(one_line(line), _columns(stream)) if stream.isatty() else [one_line(line)]
+    found = _WORD.match(lines[0])
+    if found:
+        word = found["word"]
+        kind = "error" if found["count"] else word
+        lines[0] = f"{found['before']}{styled(word, kind, stream, colours)}{lines[0][found.end() :]}"
+    return "\n".join(lines)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """A line on as many as it needs: continued under its last column, a command at its end whole on a line of its own.
+
+    A terminal breaks a command that is longer than its line by itself, and copies it as one.
+    """
+    if len(line) <= width or width < _LEAST:
+        return [line]
+    import textwrap  # noqa: PLC0415 - only on a terminal
+
+    bare = len(line) - len(line.lstrip(" "))
+    columns = [found.end() for found in _COLUMN.finditer(line, 0, width // 2)]
+    hang = max([columns[-1]] if columns else [bare + 2 if bare else 8])
+    found = _COMMAND.search(line)
+    if found and found.start() <= hang:
+        return [line]
+    text, command = (line[: found.start()].rstrip(), line[found.start() :]) if found else (line, "")
+    lines = textwrap.wrap(
+        text[bare:],
+        width,
+        initial_indent=" " * bare,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [*lines, " " * hang + command] if command else lines
+
+
 def say(lines: Iterable[str], *, quiet: bool = False) -> None:
-    """Talk: lines on stderr, their first word in colour."""
+    """Talk: one line on stderr for each, its first word in colour."""
     if quiet:
         return
     for line in lines:
-        word, space, rest = line.partition(" ")
-        sys.stderr.write(f"{styled(word, word)}{space}{printable(rest)}\n" if word else f"{printable(line)}\n")
+        sys.stderr.write(f"{laid_out(line, sys.stderr)}\n")
+
+
+def emit_lines(lines: Iterable[str], colours: Mapping[str, str] = _COLOURS) -> None:
+    """The product for people: one line on stdout for each, its first word in colour.
+
+    Raises:
+        OutsideError: as `emit`.
+    """
+    emit("\n".join(laid_out(line, sys.stdout, colours) for line in lines))
 
 
 def emit(text: str) -> None:
-    """The product, on stdout.
+    """The product, on stdout, as it is.
 
     Raises:
         OutsideError: stdout cannot be written (a full disk); a reader that went away stays a BrokenPipeError.
     """
     try:
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(text, nl=not text.endswith("\n"), color=True)  # colour was decided where it was put in
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -82,7 +164,7 @@ def _json(data: Any) -> str:
 
 
 def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:
-    """A report as lines: its head, then each finding, its evidence when asked, its fix; last the verdict.
+    """A report as lines for `say` or `emit_lines`: head, findings, evidence when asked, fixes; last the verdict.
 
     Args:
         report: the report.
@@ -91,26 +173,25 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
         most: findings that are shown of one code; all when ``None``.
     """
     head = f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title
-    lines = [one_line(head)]
+    lines = [head]
     told: dict[tuple[str, str], int] = {}
     for finding in report.findings:
         kind = (finding.code, finding.severity)
         told[kind] = told.get(kind, 0) + 1
         if most is not None and told[kind] > most:
             continue
-        said = one_line(f"{finding.code} {finding.message}")
-        lines.append(f"{styled(finding.severity, finding.severity, sys.stdout)} {said}")
+        lines.append(f"{finding.severity} {finding.code} {finding.message}")
         if verbose:
-            lines += [f"        - {one_line(item)}" for item in finding.evidence]
+            lines += [f"        - {item}" for item in finding.evidence]
         if finding.fix:
-            lines.append(f"        fix: {one_line(finding.fix)}")
+            lines.append(f"        fix: {finding.fix}")
     over = {code: told[code, severity] - (most or 0) for code, severity in told if most and told[code, severity] > most}
     lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
     counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
     refused = strict and counts["warning"] > 0
     verdict = f"{counts['error']} error(s)" if counts["error"] else "not fine" if refused else "fine"
     also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
-    return [*lines, f"{styled(verdict, 'ok' if verdict == 'fine' else 'error', sys.stdout)}{also}"]
+    return [*lines, f"{verdict}{also}"]
 
 
 def report_json(report: Report, **more: Any) -> dict[str, Any]:
@@ -146,16 +227,16 @@ def progress(*, quiet: bool) -> Callable[[str], None] | None:
         return None
 
     def show(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{printable(text)[: _columns() - 1]}")
+        sys.stderr.write(f"\r\x1b[K{one_line(text)[: _columns(sys.stderr) - 1]}")
         sys.stderr.flush()
 
     return show
 
 
-def _columns() -> int:
-    """The width of the terminal of stderr: a line that runs over could not be written over."""
+def _columns(stream: IO[str]) -> int:
+    """The width of the terminal of a stream: a line of progress that runs over could not be written over."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
     except (OSError, ValueError):
         return _USUAL
 

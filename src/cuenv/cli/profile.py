@@ -13,7 +13,7 @@ import click
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
-from cuenv.cli.output import emit, emit_json, say
+from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.errors import ExitCode, UsageError
 from cuenv.urls import printable
 
@@ -60,7 +60,7 @@ def _list(**values: Any) -> None:
             lines.append(f"    not valid; see: cuenv profile validate {item.place.name}")
         elif item.says and not values["quiet"]:
             lines.append(f"    {item.says}")
-    emit("\n".join(printable(line) for line in lines))
+    emit_lines(lines)
 
 
 @command.command("show", short_help="as YAML, with where it stands")
@@ -141,7 +141,7 @@ def _say_validated(found: tuple[Any, ...], *, quiet: bool) -> None:
         if item.fault:
             say([f"error   {line}" if number == 0 else line for number, line in enumerate(item.fault.splitlines())])
             continue
-        say([f"{item.asked}:", *item.lines] if item.lines else [], quiet=quiet)
+        say([f"{item.asked}:", *item.lines] if item.lines else [], quiet=quiet and item.fits is not False)
         word = "valid" if item.fits is None else "fits" if item.fits else "nothing fits"
         if not quiet or item.fits is False:
-            emit(f"{printable(item.asked)}: {word}")
+            emit_lines([f"{item.asked}: {word}"])

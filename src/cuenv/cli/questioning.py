@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuenv.cli.options import channel_sources, host_from, knowledge_from, wish_from
-from cuenv.cli.output import emit, emit_json
+from cuenv.cli.output import emit_json, emit_lines
 from cuenv.decision import Decision
 from cuenv.explain import verdict_lines
 from cuenv.flows.hosts import host_facts
@@ -14,7 +14,6 @@ from cuenv.flows.resolving import resolve
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.questions import Answer
-from cuenv.urls import printable
 
 
 def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decision:
@@ -30,7 +29,7 @@ def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decisio
         emit_json(answer_plain(given, knowledge))
     else:
         lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says, *_lines(given, knowledge)]
-        emit("\n".join(printable(line) for line in lines))
+        emit_lines(lines)
     return decision
 
 

@@ -48,7 +48,7 @@ def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int
     answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show)
     progress_done(show)
     quiet = values["quiet"] or values["as_json"]
-    say(_lines(answer, verbose=values["verbose"]), quiet=quiet)
+    say(_lines(answer, verbose=values["verbose"]), quiet=quiet and (values["as_json"] or answer.spec is not None))
     if answer.spec is not None and answer.needed:
         _deliver(answer, path, values)
     if values["as_json"]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cuenv.checks import Check, Checked
-from cuenv.cli.output import emit, emit_json, layer_plain, report_json, report_lines, styled
+from cuenv.cli.output import emit, emit_json, emit_lines, layer_plain, report_json, report_lines
 from cuenv.errors import ExitCode
-from cuenv.urls import printable
 
 _MOST = 8
 """Findings of one code that are shown of an environment, which may lack a hundred packages of its lock."""
-_STATUS = {"ok": "ok", "warn": "warning", "fail": "error", "skip": "info"}
 
 
 def show(reports: Sequence[Checked], values: dict[str, Any]) -> int:
@@ -39,7 +36,8 @@ def show(reports: Sequence[Checked], values: dict[str, Any]) -> int:
 
         emit(report_markdown.text(reports, strict=strict, verbose=verbose))
     elif not values["quiet"] or negative:
-        emit("\n\n".join("\n".join(_lines(told, strict=strict, verbose=verbose)) for told in reports))
+        several = [[*_lines(told, strict=strict, verbose=verbose), ""] for told in reports]
+        emit_lines([line for lines in several for line in lines][:-1])
     return ExitCode.NEGATIVE if negative else ExitCode.OK
 
 
@@ -52,12 +50,11 @@ def _lines(told: Checked, *, strict: bool, verbose: bool) -> Iterator[str]:
     yield from findings
     yield verdict
     if verbose:
-        yield from (printable(f"layer {layer}") for layer in told.layers)
+        yield from (f"layer {layer}" for layer in told.layers)
 
 
 def _check_line(check: Check, width: int) -> str:
-    word = styled(check.status, _STATUS[check.status], sys.stdout)
-    return f"{word}{' ' * (5 - len(check.status))}{check.name:<{width}}  {printable(check.says)}"
+    return f"{check.status:<5}{check.name:<{width}}  {check.says}"
 
 
 def _plain(reports: Sequence[Checked], *, strict: bool) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def command(**values: Any) -> int:
         answer = resolve(facts, wish, knowledge, name=name, prove=sources, progress=show)
     progress_done(show)
     talk = [f"{line}{_again(platforms)}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
-    say(talk, quiet=values["quiet"] or values["as_json"])
+    say(talk, quiet=values["as_json"] or (values["quiet"] and answer.fits))
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document

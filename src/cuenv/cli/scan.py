@@ -8,7 +8,7 @@ import click
 
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json
+from cuenv.cli.output import emit_json, emit_lines
 
 
 @click.command("scan")
@@ -32,11 +32,10 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
     """
     from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - not needed for --help
     from cuenv.formats import scan_text, scan_v1  # noqa: PLC0415 - as above
-    from cuenv.urls import printable  # noqa: PLC0415 - as above
 
     scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep)
     if values["as_json"]:
         emit_json(scan_v1.plain(scanned))
     elif not values["quiet"] or scanned.exit:
-        emit("\n".join(map(printable, scan_text.lines(scanned, verbose=values["verbose"]))))
+        emit_lines(scan_text.lines(scanned, verbose=values["verbose"]))
     return scanned.exit

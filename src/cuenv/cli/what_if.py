@@ -9,7 +9,7 @@ import click
 
 from cuenv.cli.configured import without_replaced
 from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options, wish_from, wish_options
-from cuenv.cli.output import emit, emit_json
+from cuenv.cli.output import emit_json, emit_lines
 from cuenv.errors import ExitCode
 
 
@@ -35,13 +35,12 @@ def command(**values: Any) -> int:
     """
     from cuenv.flows.what_if import ChangeOptions, what_if  # noqa: PLC0415 - not needed for --help
     from cuenv.formats import what_if_v1  # noqa: PLC0415 - as above
-    from cuenv.urls import printable  # noqa: PLC0415 - as above
 
     host = replace(host_from(values), driver=without_replaced(values)["driver_now"])
     options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])
     asked = what_if(host, options, wish_from(values), knowledge_from(values))
     if values["as_json"]:
         emit_json(what_if_v1.plain(asked.answer))
-    elif not values["quiet"]:
-        emit("\n".join(map(printable, what_if_v1.lines(asked.answer, verbose=values["verbose"]))))
+    elif not values["quiet"] or not asked.after.fits:
+        emit_lines(what_if_v1.lines(asked.answer, verbose=values["verbose"]))
     return ExitCode.OK if asked.after.fits else ExitCode.NEGATIVE

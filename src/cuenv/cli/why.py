@@ -40,7 +40,7 @@ def command(subject: str, **values: Any) -> int:
 
 
 def _code(subject: str, values: dict[str, Any]) -> int:
-    from cuenv.cli.output import emit, emit_json  # noqa: PLC0415 - not needed for --help
+    from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - not needed for --help
     from cuenv.finding_codes import code_page  # noqa: PLC0415 - as above
     from cuenv.formats import code_v1  # noqa: PLC0415 - as above
     from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
@@ -49,5 +49,5 @@ def _code(subject: str, values: dict[str, Any]) -> int:
     if values["as_json"]:
         emit_json(code_v1.plain(page))
     else:
-        emit("\n".join(code_v1.lines(page)))
+        emit_lines(code_v1.lines(page))
     return ExitCode.OK

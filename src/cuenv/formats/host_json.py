@@ -40,10 +40,15 @@ from cuenv.formats.host_state_json import (
 )
 from cuenv.pools import pool
 from cuenv.reading import Faults, Reader, describe, once
+from cuenv.urls import one_line
 from cuenv.versions import Capability, check_driver, version
 
 SCHEMA = "cuenv/host/1"
 
+_LONGEST = 4096
+"""Characters of a text in a host file: what a path may have."""
+_LONGEST_NAME = 200
+"""Characters of a label and of a name, which stand in lines that people read."""
 _RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
 _HINT = "cuenv inspect --json > host.json"
 
@@ -63,8 +68,16 @@ def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dic
 
 
 def dump(facts: HostFacts, features: Mapping[str, Any] | None = None) -> str:
-    """The text of a host file."""
-    return json.dumps(to_plain(facts, features), indent=2) + "\n"
+    """The text of a host file; what does not print, in a path of this machine perhaps, is escaped as `parse` wants."""
+    return json.dumps(_shown(to_plain(facts, features)), indent=2) + "\n"
+
+
+def _shown(data: Any) -> Any:
+    if isinstance(data, str):
+        return one_line(data)
+    if isinstance(data, dict):
+        return {key: _shown(value) for key, value in data.items()}
+    return [_shown(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
 def _host(facts: HostFacts) -> dict[str, Any]:
@@ -101,6 +114,7 @@ def parse(text: str, source: str, label: str) -> HostFacts:
     """
     data = _load(text, source)
     faults = Faults(source)
+    _refuse_odd_texts(data, faults)
     reader = Reader(data, faults)
     schema = reader.text("schema") if isinstance(data, dict) else SCHEMA
     if schema and schema != SCHEMA:
@@ -118,6 +132,31 @@ def parse(text: str, source: str, label: str) -> HostFacts:
         facts = merged
     faults.check(hint=_HINT)
     return facts
+
+
+def _refuse_odd_texts(data: object, faults: Faults) -> None:
+    """Refuse every text that could look like a line of ours on a terminal: other people write these files."""
+    waiting: list[tuple[str, object]] = [("", data)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{path}.{key}" if path else str(key), inner) for key, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{index}]", inner) for index, inner in reversed(list(enumerate(value)))]
+        elif isinstance(value, str):
+            odd = next((mark for mark in value if not mark.isprintable()), None)
+            if odd is not None:
+                faults.add(path, f"expected text on one line, got a control character (U+{ord(odd):04X})")
+            elif len(value) > _LONGEST:
+                faults.add(path, f"expected at most {_LONGEST} characters, got {len(value)}")
+
+
+def _named(reader: Reader, key: str) -> str | None:
+    """A name that stands in lines for people."""
+    name = reader.get(key, str)
+    if name is not None and _LONGEST_NAME < len(name) <= _LONGEST:
+        reader.faults.add(reader.at(key), f"expected at most {_LONGEST_NAME} characters, got {len(name)}")
+    return name
 
 
 def _load(text: str, source: str) -> object:
@@ -152,10 +191,10 @@ def _compare(written: HostFacts, merged: HostFacts, faults: Faults) -> None:
 
 
 def _read_host(reader: Reader, label: str) -> HostFacts:
-    own = reader.get("label", str) or THIS_MACHINE
     members = reader.has("members") if not reader.path else False
+    own = _named(reader, "label") or THIS_MACHINE
     return HostFacts(
-        label=label if own == THIS_MACHINE else own,
+        label=one_line(label) if own == THIS_MACHINE else own,
         platform=reader.parsed("platform", _platform, required=True) or "",
         detected=bool(reader.get("detected", bool, default=not members)),
         driver=_driver(reader.reader("driver")),
@@ -200,7 +239,7 @@ def _gpus(reader: Reader) -> tuple[Gpu, ...]:
     for position, item in enumerate(reader.readers("gpus", required=True)):
         gpu = Gpu(
             index=amount(item, "index", position) or 0,
-            name=item.get("name", str) or "",
+            name=_named(item, "name") or "",
             capability=_capability(item),
             memory_mib=amount(item, "memory_mib"),
             mig=read_mig(item.reader("mig")),

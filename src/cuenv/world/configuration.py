@@ -11,7 +11,7 @@ from typing import Any
 
 from cuenv.errors import InputError
 from cuenv.reading import Faults
-from cuenv.settings import HINT, Setting, merge, parse_table, parse_variables
+from cuenv.settings import HINT, KINDS, WRITTEN, Setting, merge, parse_table, parse_variables
 from cuenv.world.config_files import OWN, PROJECT, exists, upward
 from cuenv.world.files import read_text, shown, why
 
@@ -63,6 +63,7 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
         path = _name(folder, name)
         faults = Faults(path)
         found, profiles = parse_table(data, faults, path=prefix, folder="" if folder == _here() else folder)
+        _drop_strange_places(found, f"{folder}/{name}", path, warnings)
         faults.check(hint=_NESTED if name == OWN and isinstance(data, dict) and "tool" in data else HINT)
         return Configuration(
             settings=merge(variables, found), path=path, prefix=prefix, profiles=profiles, warnings=tuple(warnings)
@@ -120,6 +121,17 @@ def _strangers(path: str) -> bool:
     except OSError:
         return False
     return bool(folder & stat.S_IWOTH) and owner not in (0, os.geteuid())
+
+
+def _drop_strange_places(found: dict[str, Setting], path: str, label: str, warnings: list[str]) -> None:
+    """Let no file of another user say where this user's runs write to."""
+    asked = sorted(WRITTEN & set(found))
+    if not asked or os.stat(path).st_uid == os.geteuid():  # noqa: PTH116 - as above
+        return
+    for setting in asked:
+        del found[setting]
+        variable = KINDS[setting].variable
+        warnings.append(f"{label}: {setting} does not count; the file belongs to another user ({variable} sets it)")
 
 
 def _here() -> str:

@@ -14,7 +14,7 @@ from cuenv.cli.options import (
     one_channel_options,
     talk_options,
 )
-from cuenv.cli.output import emit, emit_json, report_json, report_lines
+from cuenv.cli.output import emit_json, emit_lines, report_json, report_lines
 
 
 @click.command("audit")
@@ -41,5 +41,5 @@ def command(channel: str, platform: str, **values: Any) -> int:
     if values["as_json"]:
         emit_json(report_json(found, channel=channel, platform=platform))
     elif not values["quiet"] or found.errors:
-        emit("\n".join(report_lines(found, verbose=values["verbose"])))
+        emit_lines(report_lines(found, verbose=values["verbose"]))
     return found.exit
