@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import inside
 from cuenv.checks import Check
 from cuenv.flows.prefix_checks import Subject, jit
-from cuenv.formats import host_config_h
+from cuenv.formats import hook_sh, host_config_h
+from cuenv.formats.activation_sh import Shell, source
 from cuenv.installed.prefix import Prefix, Wheel
+from cuenv.jit.hook import VARIABLES, Hook
 from cuenv.jit.laws import jit_findings, trial_findings
 from cuenv.jit.wants import WantedHeader, Wants, compiling, wants, wheel_of
 from cuenv.jit.workshop import BuildFolder, Compiled, CompilerBounds, HostCompiler, Nvcc, Workshop, gencode, library_of
@@ -28,6 +31,7 @@ from cuenv.world.compile import Toolchain, compile_cuda
 from cuenv.world.host_compilers import ccbin, find_host_compilers, nvcc_host
 from cuenv.world.prefix import find_prefix
 from cuenv.world.scratch import private_folder
+from cuenv.world.workshop import nvcc_at
 from given import base, machine, package, solution
 from trees import plant, program
 
@@ -137,7 +141,7 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
             {"activation": "activate.d: one of its scripts ends the shell"},
             "CU261",
             "ends the shell",
-            "conda activate /env",
+            "cuenv check --prefix /env --run",
         ),
     ],
 )
@@ -318,10 +322,10 @@ def test_host_compilers_as_their_variables_name_them(tmp_path: Path) -> None:
     clang = program(tmp_path / "clang++", '[ "$#" = 1 ] && echo 18.1.3')
     program(tmp_path / "gcc", "exit 1")
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    one, two = find_host_compilers({**environ, "CXX": str(gxx), "CC": f"ccache {clang}"})
+    one, two = find_host_compilers({**environ, "CXX": str(gxx), "CC": f"ccache {clang}"}, running=True)
     assert (one.path, one.kind, one.version, one.via) == (str(gxx), "gcc", "13.3.0", "CXX")
     assert (two.path, two.kind, two.version) == (str(clang), "clang", "18.1.3")
-    one, two = find_host_compilers({**environ, "CXX": "no-such-compiler", "CC": str(tmp_path)})
+    one, two = find_host_compilers({**environ, "CXX": "no-such-compiler", "CC": str(tmp_path)}, running=True)
     assert (one.path, one.asked) == (None, "no-such-compiler")
     assert (two.path, two.version) == (f"{tmp_path}/gcc", None)
 
@@ -369,16 +373,26 @@ def environ(folder: Path) -> dict[str, str]:
 
 
 def checked(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
-    subject = Subject(
+    return jit.check(subject_of(root, folder, *gpus, **more))
+
+
+def only_read(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
+    """The same without ``--run``."""
+    return jit.check(replace(subject_of(root, folder, *gpus, **more), running=False))
+
+
+def subject_of(root: Path, folder: Path, *gpus: str, **more: str) -> Subject:
+    return Subject(
         prefix=find_prefix(root),
         facts=machine(*(gpus or ("9.0",)), driver="575.57.08"),
         knowledge=base(),
         environ={**environ(folder), **more},
+        running=True,
     )
-    return jit.check(subject)
 
 
-def test_activation_is_followed(env: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("running", [True, False])
+def test_activation_is_followed(env: Path, tmp_path: Path, running: bool) -> None:
     plant(
         env,
         {
@@ -388,7 +402,7 @@ def test_activation_is_followed(env: Path, tmp_path: Path) -> None:
     )
     kept = {"MINE": "1", "bad=": "x", "n": 3, "CUDA_HOME": "***unset***"}
     (env / "conda-meta/state").write_text(json.dumps({"env_vars": kept}))
-    found, reason = activated(find_prefix(env), {**environ(tmp_path), "SECRET": "x"})
+    found, reason = activated(find_prefix(env), {**environ(tmp_path), "SECRET": "x"}, running=running)
     assert reason is None
     assert found["CXX"] == "conda-g++ -x"
     assert found["CPATH"] == "a\nb"
@@ -399,8 +413,8 @@ def test_activation_is_followed(env: Path, tmp_path: Path) -> None:
 
 def test_an_environment_that_is_active_is_taken_as_it_is(env: Path, tmp_path: Path) -> None:
     mine = {"PATH": f"{env}/bin:/usr/bin", "HOME": str(tmp_path), "CONDA_PREFIX": str(env), "CXX": "mine"}
-    assert activated(find_prefix(env), mine) == (mine, None)
-    halfway, _ = activated(find_prefix(env), {**mine, "PATH": "/usr/bin"})
+    assert activated(find_prefix(env), mine, running=False) == (mine, None)
+    halfway, _ = activated(find_prefix(env), {**mine, "PATH": "/usr/bin"}, running=False)
     assert (halfway["CXX"], halfway["PATH"]) == ("conda-g++", f"{env}/bin:/usr/bin")
 
 
@@ -411,7 +425,7 @@ def test_what_belongs_to_another_active_environment_is_left_out(env: Path, tmp_p
         "CUDA_HOME": "/other",
         "CPATH": "/mine",
     }
-    found, _ = activated(find_prefix(env), {**environ(tmp_path), **other})
+    found, _ = activated(find_prefix(env), {**environ(tmp_path), **other}, running=False)
     assert found["PATH"] == f"{env}/bin:/usr/bin:/otherwise"
     assert "CUDA_HOME" not in found
     assert found["CPATH"] == "/mine"
@@ -421,6 +435,245 @@ def test_a_script_that_ends_the_shell_is_a_warning(env: Path, tmp_path: Path) ->
     plant(env, {"etc/conda/activate.d/bad.sh": "exit 0\n"})
     check = checked(env, tmp_path)
     assert "one of its scripts ends the shell" in next(item.message for item in check.findings if item.code == "CU261")
+    check = only_read(env, tmp_path)
+    assert "bad.sh:1 ends the shell" in next(item.message for item in check.findings if item.code == "CU261")
+
+
+def test_variables_of_packages_are_read_as_conda_reads_them(env: Path, tmp_path: Path) -> None:
+    """A package may keep them in env_vars.d; what ``variables:`` of a file says goes over that."""
+    plant(
+        env,
+        {
+            "etc/conda/env_vars.d/a.json": '{"CUDA_HOME": "/of/a/package", "MINE": "1"}',
+            "etc/conda/env_vars.d/b.json": "[1",
+            "conda-meta/state": '{"env_vars": {"MINE": "2"}}',
+        },
+    )
+    found, _ = activated(find_prefix(env), environ(tmp_path), running=False)
+    assert (found["CUDA_HOME"], found["MINE"]) == ("/of/a/package", "2")
+
+
+# Without --run nothing of the environment runs, whatever it is called.
+
+
+def traps(root: Path, mark: Path) -> None:
+    """Programs, scripts and a Python of an environment that leave a mark when any of them is run."""
+    told = f'echo "$0" >> {mark}\n'
+    names = (
+        "nvcc",
+        "gcc",
+        "g++",
+        "c++",
+        "cc",
+        "clang",
+        "ninja",
+        "bash",
+        "sh",
+        "env",
+        "nvidia-smi",
+        "ldconfig",
+        "ptxas",
+    )
+    for name in (*names, "python", "python3", "python3.12", "x86_64-conda-linux-gnu-c++", "conda-g++", "uname", "ldd"):
+        program(root / "bin" / name, told)
+    scripts = ("a.sh", "activate-gcc_linux-64.sh", "~last.sh", "z.fish")
+    plant(root, {f"etc/conda/activate.d/{name}": f'{told}eval "{told}"\nexport X=$({told})\n' for name in scripts})
+    plant(root, {"lib/python3.12/site-packages/sitecustomize.py": f"open({str(mark)!r}, 'a').write('python')\n"})
+
+
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize(
+    "words", [("check", "--prefix"), ("hook", "--print", "--prefix"), ("hook", "--prefix"), ("check", "-v", "--prefix")]
+)
+def test_what_only_reads_runs_nothing_of_an_environment(
+    env: Path, tmp_path: Path, words: tuple[str, ...], active: bool
+) -> None:
+    mark = tmp_path / "mark"
+    traps(env, mark)
+    (env / "conda-meta/state").write_text(json.dumps({"env_vars": {"CXX": str(env / "bin/c++"), "CC": "gcc"}}))
+    here = {"HOME": str(tmp_path), "PATH": f"{env}/bin:{os.environ['PATH']}", "CUDA_HOME": str(env)}
+    here |= {"CONDA_PREFIX": str(env)} if active else {"CONDA_PREFIX": ""}
+    host = () if active else ("--gpu", "9.0", "--driver", "575.57.08")
+    result = inside(*words, env, *host, folder=tmp_path, **here)
+    assert result.returncode in (0, 1), result.stderr
+    assert not mark.exists(), mark.read_text()
+    activated(find_prefix(env), {"PATH": os.environ["PATH"]}, running=True)
+    assert mark.exists()  # the traps are real ones
+
+
+def test_a_program_elsewhere_that_an_environment_names_is_not_run_either(env: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    for name in ("gcc", "c++"):
+        program(tmp_path / "elsewhere" / name, f"touch {mark}")
+    program(tmp_path / "elsewhere/cuda/bin/nvcc", f"touch {mark}")
+    told = {
+        "CXX": f"{tmp_path}/elsewhere/c++",
+        "CC": f"{tmp_path}/elsewhere",
+        "CUDA_HOME": f"{tmp_path}/elsewhere/cuda",
+    }
+    (env / "etc/conda/activate.d/gxx.sh").unlink()
+    (env / "conda-meta/state").write_text(json.dumps({"env_vars": told}))
+    found = only_read(env, tmp_path)
+    assert {"CU251", "CU256"} <= set(codes(found))
+    assert {item.severity for item in found.findings if item.code in ("CU251", "CU256")} == {"warning"}
+    assert not mark.exists()
+
+
+def test_what_activation_sets_and_only_a_run_could_tell_is_said_and_makes_nothing_certain(
+    env: Path, tmp_path: Path
+) -> None:
+    plant(env, {"etc/conda/activate.d/gxx.sh": "export CPATH=$(find / -name cuda)\n"})
+    found = only_read(env, tmp_path)
+    assert {(item.code, item.severity) for item in found.findings} >= {("CU254", "warning"), ("CU261", "warning")}
+    told = next(item for item in found.findings if item.code == "CU261")
+    assert "CPATH is set by gxx.sh:1: it was read, not run" in told.message
+    assert told.fix == f"cuenv check --prefix {env} --run"
+
+
+def test_the_hook_that_was_written_is_read_again(env: Path, tmp_path: Path) -> None:
+    for home in ("", "targets/a 'b'"):
+        hook = Hook(home=home, includes=("t/include", "t/include/it's"), libraries=("t/lib",), arch_list="9.0")
+        text = hook_sh.activate(hook)
+        assert hook_sh.read(text) == hook
+        assert hook_sh.read(text + "rm -r /\n") is None
+        plant(env, {"etc/conda/activate.d/~cuenv_activate.sh": text})
+        read, reason = activated(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=False)
+        ran, _ = activated(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=True)
+        assert reason is None
+        assert {name: read[name] for name in VARIABLES} == {name: ran[name] for name in VARIABLES}
+
+
+# Versions by files alone.
+
+
+def test_the_release_of_nvcc_is_read_from_the_files_around_it(tmp_path: Path) -> None:
+    def told(root: Path) -> str:
+        program(root / "bin/nvcc", "exit 1")
+        return str(nvcc_at(str(root), "PATH", running=False).release)
+
+    files = {
+        "json/version.json": '{"cuda": {"version": "12.6.3"}}',
+        "header/include/cuda_runtime_api.h": "#define CUDART_VERSION  11080\n",
+        "conda/conda-meta/cuda-nvcc-tools-12.4.131-h1_0.json": "{}",
+        "site/nvidia_cuda_nvcc-13.2.51.dist-info/METADATA": "",
+        "site/nvidia/cu13/include/cuda_runtime_api.h": "#define CUDART_VERSION 13000\n",
+    }
+    plant(tmp_path, files)
+    names = ("json", "header", "conda", "site/nvidia/cu13")
+    assert [told(tmp_path / name) for name in names] == ["12.6", "11.8", "12.4", "13.2"]
+    assert told(tmp_path / "nothing") == "None"
+
+
+@pytest.mark.parametrize(
+    ("name", "folders", "number"),
+    [
+        ("x86_64-conda-linux-gnu-c++", ["lib/gcc/x86_64-conda-linux-gnu/13.3.0"], "13.3.0"),
+        ("gcc", ["lib/gcc/x86_64-redhat-linux/11"], "11"),
+        ("x86_64-linux-gnu-g++-12", ["lib/gcc/x86_64-linux-gnu/12", "lib/gcc/x86_64-linux-gnu/13"], "12"),
+        ("gcc", ["lib/gcc/x86_64-linux-gnu/12", "lib/gcc/x86_64-linux-gnu/13"], None),
+        ("gcc", [], None),
+        ("clang-18", ["lib/clang/18", "lib/clang/19"], "18"),
+        ("clang++", ["lib/clang/14.0.6"], "14.0.6"),
+        ("icpx", ["lib/gcc/x86_64-linux-gnu/12"], None),
+        ("gcc", ["lib/gcc/x86_64-linux-gnu/12; rm"], None),
+    ],
+)
+def test_the_version_of_a_host_compiler_by_its_folders(
+    tmp_path: Path, name: str, folders: list[str], number: str | None
+) -> None:
+    path = tmp_path / "bin" / name
+    path.parent.mkdir()
+    path.write_bytes(b"\x7fELF")
+    path.chmod(0o755)
+    (tmp_path / "c++").symlink_to(path)
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    found, _ = find_host_compilers({"CXX": str(tmp_path / "c++"), "PATH": ""}, running=False)
+    assert (found.version, found.unread) == (number, number is None)
+    path.write_bytes(b"#!/bin/sh\nexec something-else\n")
+    found, _ = find_host_compilers({"CXX": str(path), "PATH": ""}, running=False)
+    assert found.version is None  # whatever it calls
+
+
+# The scripts of activate.d, as a shell follows them.
+
+TOOLCHAIN = """
+_tc_activation() {
+  local thing
+  for thing in "$@"; do
+    eval oldval="\\${${thing%%,*}:-}"
+    if [ -n "${oldval:-}" ]; then eval export "CONDA_BACKUP_${thing%%,*}='${oldval}'"; fi
+    eval export "'${thing%%,*}=${thing#*,}'"
+  done
+}
+_tc_activation "CC,${CONDA_PREFIX}/bin/cc" \\
+  "CXX,${CONDA_PREFIX}/bin/c++" "CPPFLAGS,-O2${CPPFLAGS:+ }${CPPFLAGS:-}"
+"""
+SCRIPTS = (
+    "export CPATH=/a CC='x y' CXX=\"$HOME/c\"",
+    "CPATH=/a; export CPATH\nunset CC",
+    'if [ -z "${CC+x}" ]; then export CC=one; else CC=two; fi',
+    'if [[ ! -z "${NOPE+x}" ]]\nthen\n  export CC=1\nelif [ "${A:-0}" = 1 ]; then CC=2\nelse export CC=3\nfi',
+    '[ "${CONDA_BUILD:-0}" = "1" ] && export CC=built || export CC=plain',
+    "# a comment; export CC=no\nexport CC=yes # and one more",
+    "false && export CC=1\ntrue || export CC=2\n! false && export CC=3",
+    "f() { export CC=never; }\nexport CXX=after",
+    "echo 'export CC=no' > /dev/null 2>&1; (export CC=no) || true",
+    'export CPATH="/b${CPATH:+:$CPATH}" LIBRARY_PATH="${LIBRARY_PATH:-/c}"',
+    'if [ -d "$HOME" ] && [ ! -f "$HOME/x" ]; then export CC=there; fi',
+    'NVCC_PREPEND_FLAGS="${NVCC_PREPEND_FLAGS} -ccbin=${CXX}"\nexport NVCC_PREPEND_FLAGS',
+    'if [ "$CC" != a ]; then\n if true; then export CC=in; fi\nfi; return 0\nexport CC=late',
+    TOOLCHAIN,
+    "export CC=\\\n/x/cc\nexport CXX=a\\ b",
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_that_is_read_sets_what_it_sets_when_it_is_run(env: Path, tmp_path: Path, script: str) -> None:
+    (env / "etc/conda/activate.d/gxx.sh").write_text(f"{script}\n")
+    mine = {**environ(tmp_path), "CC": "a", "CPATH": "/mine"}
+    read, reason = activated(find_prefix(env), mine, running=False)
+    ran, failed = activated(find_prefix(env), mine, running=True)
+    if "(export" not in script:  # a shell inside of the shell is not followed, and said
+        assert (reason, failed) == (None, None)
+        drop = {"CONDA_BACKUP_CC", "CONDA_BACKUP_CPPFLAGS", "LC_ALL", "LANGUAGE", "_"}
+        assert {k: v for k, v in read.items() if k not in drop} == {k: v for k, v in ran.items() if k not in drop}
+    else:
+        assert reason
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("export CC=$(which cc)", "CC is set by gxx.sh:1"),
+        ("\nfor i in 1 2; do\n  export CC=$i\ndone", "CC is set by gxx.sh:3"),
+        ("eval 'CC=x'", "gxx.sh:1 may set any variable"),
+        (". /some/file", "gxx.sh:1 may set any variable"),
+        ("if some-program; then export CXX=1; fi", "CXX is set by gxx.sh:1"),
+        ("some-program && CC=1", "CC is set by gxx.sh:1"),
+        ("read -r CC < /etc/passwd", "CC is set by gxx.sh:1"),
+        ("f() { CC=x; }\nf", "CC is set by gxx.sh:1"),
+        ("$DO CC=x", "gxx.sh:1 may set any variable"),
+        ("case $CC in a) CC=b;; esac", "CC is set by gxx.sh:1"),
+        ("cat <<END\nx\nEND", "gxx.sh may set any variable"),
+        ("if true; then", "gxx.sh may set any variable"),
+        ("'", "gxx.sh may set any variable"),
+    ],
+)
+def test_what_a_script_sets_and_cannot_be_read_is_told_with_its_line(
+    env: Path, tmp_path: Path, script: str, told: str
+) -> None:
+    (env / "etc/conda/activate.d/gxx.sh").write_text(f"{script}\n")
+    found, reason = activated(find_prefix(env), {**environ(tmp_path), "CC": "a", "CXX": "b"}, running=False)
+    assert told in (reason or "")
+    assert all(name not in found for name in ("CC", "CXX") if f"{name} is set by" in (reason or ""))
+
+
+@given(st.text(alphabet="if then fi;&|(){}[]$\"'\\=\nCX `#<>!-", max_size=60))
+def test_any_text_is_read_to_its_end(text: str) -> None:
+    shell = Shell(values={}, exported=set(), there=lambda _asked, _path: False)
+    source(text, "x.sh", shell)
+    assert all(value is None or isinstance(value, str) for value in shell.values.values())
 
 
 # The check as a whole, with tools that are scripts.

@@ -40,10 +40,11 @@ def command(path: Path | None, **values: Any) -> int:
     """Check a lock, or an installed environment, against a host and against the laws.
 
     LOCK is judged against a host, against its environment file, and by itself. With --prefix or --name an installed
-    environment (conda, venv, or a Python's own) is: its files are read, its compilers are tried, nothing else of it
-    runs, and no GPU is needed. Without any of them: conda-lock.yml in this folder, and the environment that is active.
+    environment (conda, venv, or a Python's own) is: its files are read, nothing of it runs, and no GPU is needed.
+    Without any of them: conda-lock.yml in this folder, and the environment that is active.
 
-    With --run the environment's own Python then tries what it will be used for, on this machine: one probe at a time,
+    With --run its activation scripts are sourced, its compilers compile a small program, and the
+    environment's own Python then tries what it will be used for, on this machine: one probe at a time,
     each in a process with a time limit. What is not installed, or needs a GPU that is not there, is skipped.
 
     The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the

@@ -10,7 +10,7 @@ from pathlib import Path
 from cuenv.checks import Checked
 from cuenv.errors import InputError, UsageError
 from cuenv.flows.checking import check
-from cuenv.flows.hosts import HostOptions, checked_host
+from cuenv.flows.hosts import HostOptions, checked_host, outside
 from cuenv.flows.lock_files import LOCK_NAME, lock_file
 from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
@@ -124,7 +124,9 @@ def checked(
         raise UsageError(
             "--run needs an environment, and none is named or active", hint="cuenv check --run --prefix DIR"
         )
-    facts = checked_host(options, knowledge, wish) if what.lock and what.prefix else None  # asked once for both
+    facts = None
+    if what.lock and what.prefix:  # asked once for both
+        facts = checked_host(outside(options, str(what.prefix)), knowledge, wish)
     found = []
     if what.lock:
         one = check(what.lock, options, knowledge, wish, facts)
@@ -133,8 +135,16 @@ def checked(
     if what.prefix:
         from cuenv.flows.prefix_checking import check_prefix  # noqa: PLC0415 - 15 ms that a lock does not need
 
-        named = what.named
-        other = check_prefix(what.prefix, options, knowledge, lock=what.against, named=named, wish=wish, facts=facts)
+        other = check_prefix(
+            what.prefix,
+            options,
+            knowledge,
+            lock=what.against,
+            named=what.named,
+            wish=wish,
+            facts=facts,
+            running=limit is not None,
+        )
         if limit is not None:
             from cuenv.flows.prefix_running import with_runs  # noqa: PLC0415 - only with --run
 

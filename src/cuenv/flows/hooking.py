@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.hosts import HostOptions, host_facts, outside
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.formats import hook_fish, hook_sh
 from cuenv.installed.prefix import Prefix
@@ -52,7 +52,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     prefix = find_prefix(path)
     if ":" in prefix.path:
         raise InputError(f"{path}: a path with a colon cannot stand in CPATH", hint="move the environment")
-    facts = _facts(options, knowledge, lock)
+    facts = _facts(outside(options, prefix.path), knowledge, lock)
     places = _conda_places(prefix, facts.platform) if prefix.kind == "conda" else _wheel_places(prefix)
     nvccs = nvccs_in(prefix)
     if not places and not nvccs:
@@ -61,7 +61,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
             hint=f"cuenv check --prefix {shlex.quote(str(path))}",
         )
     home = nvccs[0].removesuffix("/bin/nvcc") if nvccs else prefix.path if prefix.kind == "conda" else None
-    able = targets_of(nvcc_at(home or "", "the environment"), knowledge) if nvccs else ()
+    able = targets_of(nvcc_at(home or "", "the environment", running=False), knowledge) if nvccs else ()
     archs, notes = arch_list(facts.capabilities, able)
     if not facts.capabilities:
         notes = ("no GPU is known, so TORCH_CUDA_ARCH_LIST is left alone; name them with --gpu",)

@@ -105,6 +105,19 @@ def checked_host(options: HostOptions, knowledge: Knowledge, wish: Profile | Non
     return with_disk(facts, wish) if wish and not options.given else facts
 
 
+def outside(options: HostOptions, folder: str) -> HostOptions:
+    """The options without the programs of an environment: what asks about the machine runs none of them.
+
+    Args:
+        options: as they were typed.
+        folder: the environment, which may be the active one.
+    """
+    real = os.path.realpath(folder)
+    entries = options.environ.get("PATH", "").split(":")
+    kept = [item for item in entries if not f"{os.path.realpath(item)}/".startswith(f"{real}/")]
+    return options if kept == entries else replace(options, environ={**options.environ, "PATH": ":".join(kept)})
+
+
 def with_disk(facts: HostFacts, wish: Profile) -> HostFacts:
     """This machine with what is free in the working folder, where a profile asks for it."""
     if not wish.disk_gb or facts.resources.disk_mib is not None:

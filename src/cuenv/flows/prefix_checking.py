@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.checks import Check
 from cuenv.facts import HostFacts
-from cuenv.flows.hosts import HostOptions, checked_host
+from cuenv.flows.hosts import HostOptions, checked_host, outside
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.flows.prefix_checks import CHECKS, NO_LOCK, Subject
 from cuenv.host_text import host_line
@@ -40,8 +40,9 @@ def check_prefix(
     named: bool = True,
     wish: Profile | None = None,
     facts: HostFacts | None = None,
+    running: bool = False,
 ) -> PrefixChecked:
-    """Check an environment for a host, without running anything of it but its compilers.
+    """Check an environment for a host; nothing of it is run unless that is asked for.
 
     Args:
         path: its folder.
@@ -51,13 +52,14 @@ def check_prefix(
         named: whether the user said so; else it is only at hand, and the environment may be another's.
         wish: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
+        running: its activation scripts and its compilers may be run.
 
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
     prefix = find_prefix(path)
     made_from = read_lock(lock) if lock else None
-    facts = facts or checked_host(options, knowledge, wish)
+    facts = facts or checked_host(outside(options, prefix.path), knowledge, wish)
     other = None if named or made_from is None else _of_another(prefix, made_from, facts)
     if other:
         made_from = None
@@ -69,6 +71,7 @@ def check_prefix(
         environ=options.environ,
         lock=made_from,
         profile=wish,
+        running=running,
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
     checks = tuple(_check(name, subject) for name in CHECKS)

@@ -7,6 +7,7 @@ variables with a level, because environments are stacked and shells are started 
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from cuenv.environment import WRITTEN_BY
@@ -69,6 +70,9 @@ _RESTORE = """\
     fi
   fi
 """
+_HOME_LINE = re.compile(r'^  export CUDA_HOME="\$CONDA_PREFIX"(?:/(.*))?$', re.MULTILINE)
+_FRONT_LINE = re.compile(r'^  _cuenv_at="\$CONDA_PREFIX"/(.*)\n  case ":\$\{([A-Z_]+)-\}:" in$', re.MULTILINE)
+_ARCHS_LINE = re.compile(r"^  export TORCH_CUDA_ARCH_LIST=(.*)$", re.MULTILINE)
 _LEAVE = """\
   unset _cuenv_n _cuenv_i _cuenv_at _cuenv_on _cuenv_v
 """
@@ -91,6 +95,25 @@ def activate(hook: Hook) -> str:
 def deactivate() -> str:
     """The script that restores what was set before; what was not kept is left alone."""
     return "".join([_HEAD, _IF, _LEVEL, _filled(_RESTORE), _LEAVE, "fi\n"])
+
+
+def read(text: str) -> Hook | None:
+    """The hook whose script this is, letter by letter; ``None`` for any other text."""
+    if not text.startswith(OWN):
+        return None
+    home, folders, archs = _HOME_LINE.search(text), _FRONT_LINE.findall(text), _ARCHS_LINE.search(text)
+    found = Hook(
+        home=_unquoted(home[1] or "") if home else None,
+        includes=tuple(_unquoted(folder) for folder, name in reversed(folders) if name == "CPATH"),
+        libraries=tuple(_unquoted(folder) for folder, name in reversed(folders) if name == "LIBRARY_PATH"),
+        arch_list=_unquoted(archs[1]) if archs else None,
+    )
+    return found if activate(found) == text else None
+
+
+def _unquoted(word: str) -> str:
+    """A word as it stood before `shlex.quote`; what is not written like that does not come out the same again."""
+    return word[1:-1].replace("'\"'\"'", "'") if word.startswith("'") else word
 
 
 def exports(hook: Hook, prefix: str) -> str:

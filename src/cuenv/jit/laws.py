@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from cuenv.facts import HostFacts
 from cuenv.installed.prefix import Prefix
@@ -14,12 +15,15 @@ from cuenv.knowledge import Knowledge
 from cuenv.report import Finding
 from cuenv.versions import Capability, target_for
 
+_BY_VARIABLES = frozenset({"CU250", "CU251", "CU252", "CU254", "CU255", "CU256", "CU257", "CU258", "CU259"})
+"""What depends on variables, and so on activation."""
+
 
 def jit_findings(
     wanted: Wants, found: Workshop, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
     """What would stop a build, most basic first."""
-    return (
+    told = (
         *_nvcc(wanted, found, prefix),
         *_home(found, prefix),
         *_targets(found.nvcc, facts, knowledge),
@@ -30,6 +34,10 @@ def jit_findings(
         *_folder(found),
         *_activation(found, prefix),
     )
+    if found.activation is None:
+        return told
+    # What activation sets may mend it, so none of them is certain.
+    return tuple(replace(item, severity="warning") if item.code in _BY_VARIABLES else item for item in told)
 
 
 def trial_findings(tried: Iterable[Compiled]) -> tuple[Finding, ...]:
@@ -92,6 +100,19 @@ def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             message=f"{nvcc.path}, to which {nvcc.via} leads, does not run: {nvcc.reason}",
             fix=hook(prefix) if found.inside and nvcc.path not in found.inside else get_nvcc(prefix),
         )
+    elif nvcc.release is None:
+        yield Finding(
+            code="CU251",
+            severity="warning",
+            subject=nvcc.path,
+            message=f"no file tells the release of {nvcc.path}, to which {nvcc.via} leads; it was not run",
+            fix=_run(prefix),
+        )
+
+
+def _run(prefix: Prefix) -> str:
+    """What asks programs that a check without ``--run`` only looks at."""
+    return shlex.join(["cuenv", "check", "--prefix", prefix.path, "--run"])
 
 
 def _home(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
@@ -217,6 +238,15 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
     newest, says = gcc_bounds(nvcc, knowledge, compiler.kind) if nvcc else (None, "")
     row = knowledge.cuda(nvcc.release) if nvcc and nvcc.release else None
     oldest = row.gcc_min if row and compiler.kind == "gcc" else None
+    if compiler.unread:
+        return Finding(
+            code="CU256",
+            severity="warning",
+            subject=compiler.path or compiler.asked,
+            message=f"no file tells the version of {compiler.path} (from {compiler.via}), the host compiler for "
+            f"{compiler.does}; it was not run",
+            fix=_run(prefix),
+        )
     if compiler.path is None or compiler.major is None:
         what = f"{compiler.asked} (from {compiler.via})"
         lacks = f"{what} is not there" if compiler.path is None else f"{what} does not tell its version"
@@ -261,6 +291,6 @@ def _activation(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             code="CU261",
             severity="warning",
             subject="activate.d",
-            message=f"what activation sets could not be followed: {found.activation}",
-            fix=f"activate it and check again: conda activate {shlex.quote(prefix.path)}",
+            message=f"what activation sets is not known for certain: {found.activation}",
+            fix=_run(prefix),
         )

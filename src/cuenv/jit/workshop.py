@@ -28,7 +28,7 @@ class Nvcc:
 
     Attributes:
         via: what leads to it: ``CUDA_HOME``, ``CUDA_PATH``, ``PATH`` or ``/usr/local/cuda``.
-        release: X.Y that it names; ``None`` when it cannot be run.
+        release: X.Y by its files, or as it says it; ``None`` when neither tells it.
         targets: the capabilities that it says it compiles for; empty when it does not say.
         bounds: what its own ``host_config.h`` says; ``None`` without one.
         reason: why it gives no good answer.
@@ -52,7 +52,8 @@ class HostCompiler:
         via: the variable that names it, or ``PATH``.
         path: where it is; ``None`` when it is nowhere.
         kind: ``gcc`` or ``clang``; empty when it does not say.
-        version: as it says it.
+        version: by the files beside it, or as it says it.
+        unread: no file tells its version, and it was not run.
     """
 
     does: str
@@ -61,6 +62,7 @@ class HostCompiler:
     path: str | None = None
     kind: str = ""
     version: str | None = None
+    unread: bool = False
 
     @property
     def major(self) -> int | None:

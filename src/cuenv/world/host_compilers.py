@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.jit.workshop import HostCompiler
-from cuenv.world.files import is_file, is_folder
+from cuenv.world.files import is_file, is_folder, names_in
 from cuenv.world.process import run, which
 from cuenv.world.toolkits import parse_compiler
 
 _SECONDS = 20.0
 _CACHES = frozenset({"ccache", "sccache", "distcc", "icecc"})
+_PROGRAM = re.compile(
+    r"(?P<triple>[\w.-]+-)?(?P<kind>g\+\+|gcc|c\+\+|cc|clang\+\+|clang)(?:-(?P<number>[0-9]{1,3}(?:\.[0-9]{1,3}){0,2}))?"
+)
+_RECORD = re.compile(r"g(?:cc|xx)(?:_impl)?_linux-[a-z0-9]{1,20}-([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})-[^-]{1,80}\.json")
 _CCBIN = re.compile(r"--?(?:ccbin|compiler-bindir)(?:=(.*))?", re.DOTALL)
 
 
-def find_host_compilers(environ: Mapping[str, str]) -> tuple[HostCompiler, ...]:
+def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[HostCompiler, ...]:
     """The compiler of C++ files, then the one that nvcc calls.
 
     torch takes ``CXX`` for the first, and tells nvcc to call ``CC``. nvcc takes the last that it is told: by
@@ -25,10 +30,12 @@ def find_host_compilers(environ: Mapping[str, str]) -> tuple[HostCompiler, ...]:
 
     Args:
         environ: the variables as activation leaves them.
+        running: whether they may be asked for their versions; else the files beside them are.
     """
+    find = _compiler if running else _read
     return (
-        _compiler("C++", *_named(environ, ("CXX",), "c++"), environ),
-        _compiler("nvcc", *nvcc_host(environ), environ),
+        find("C++", *_named(environ, ("CXX",), "c++"), environ),
+        find("nvcc", *nvcc_host(environ), environ),
     )
 
 
@@ -77,6 +84,53 @@ def _compiler(does: str, asked: str, via: str, environ: Mapping[str, str]) -> Ho
         if done.reason is None and number:
             return HostCompiler(does=does, asked=asked, via=via, path=path, kind=kind, version=number)
     return HostCompiler(does=does, asked=asked, via=via, path=path)
+
+
+def _read(does: str, asked: str, via: str, environ: Mapping[str, str]) -> HostCompiler:
+    """A compiler by its name and the folder of its own libraries: ``lib/gcc/x86_64-conda-linux-gnu/13.3.0``."""
+    path = _path(asked, environ)
+    if path is None:
+        return HostCompiler(does=does, asked=asked, via=via)
+    real = Path(os.path.realpath(path))
+    found = _PROGRAM.fullmatch(real.name)
+    kind = "" if found is None else "clang" if found["kind"].startswith("clang") else "gcc"
+    number = _recorded(real, kind) if found else None
+    if found and number is None and not _is_script(real):  # a script may call another one
+        number = _number(real, kind, found)
+    return HostCompiler(
+        does=does, asked=asked, via=via, path=path, kind=kind if number else "", version=number, unread=number is None
+    )
+
+
+def _recorded(real: Path, kind: str) -> str | None:
+    """The version of an environment's own gcc, by the file names of its conda-meta."""
+    names = names_in(real.parent.parent / "conda-meta") if kind == "gcc" else ()
+    found = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
+    return found.pop() if len(found) == 1 else None
+
+
+def _number(real: Path, kind: str, name: re.Match[str]) -> str | None:
+    """The version of a compiler by its folders; of several the one that its name names."""
+    root = real.parent.parent
+    if kind == "clang":
+        folders = [root / lib / "clang" for lib in ("lib", "lib64")]
+    else:
+        own = (name["triple"] or "").rstrip("-")
+        bases = [root / lib / "gcc" for lib in ("lib", "lib64", "libexec")]
+        folders = [base / triple for base in bases for triple in names_in(base) if triple == own or not own]
+    found = {number for folder in folders for number in names_in(folder) if parse_compiler(number) == number}
+    named = name["number"]
+    if named:
+        found = {number for number in found if f"{number}.".startswith(f"{named}.")} or {named}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(2) == b"#!"
+    except OSError:
+        return True
 
 
 def _path(asked: str, environ: Mapping[str, str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -201,12 +201,17 @@ def _measured(root: Path, ask: Outside, *, deep: bool) -> resources.Measured:
     )
 
 
+def _unasked(_argv: Sequence[str], _timeout: float, _environ: Mapping[str, str]) -> process.Completed:
+    """In the place of a program that is not started: the nvcc on PATH may belong to an environment."""
+    return process.Completed(code=None, reason="only its files were read")
+
+
 def _with_tools(facts: HostFacts, environ: Mapping[str, str], root: Path, ask: Outside, *, deep: bool) -> HostFacts:
     if not deep and process.which("nvcc", environ) is None:
         return facts
     from cuenv.world import toolkits, torchfiles  # noqa: PLC0415 - only where there is something to find
 
-    found = toolkits.find_toolkits(environ, root, ask.run, deep=deep)
+    found = toolkits.find_toolkits(environ, root, ask.run if deep else _unasked, deep=deep)
     facts = replace(facts, toolkits=found.toolkits)
     evidence, gaps = [*facts.evidence, *found.evidence], [*facts.gaps, *found.gaps]
     if deep:

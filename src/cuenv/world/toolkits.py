@@ -105,6 +105,20 @@ def parse_wrapper(text: str) -> str | None:
 
 
 def _release(folder: str, nvcc: str | None, environ: Mapping[str, str], run: Run) -> tuple[str | None, str]:
+    program = nvcc or f"{folder}/bin/nvcc"
+    told = release_in(folder, program)
+    if told or not is_file(program):
+        return told or (None, folder)
+    return parse_nvcc(run([program, "--version"], TIMEOUT, environ).out), f"{program} --version"
+
+
+def release_in(folder: str, nvcc: str | None = None) -> tuple[str, str] | None:
+    """The release of a toolkit by its files, and the file that tells it; ``None`` when none does.
+
+    Args:
+        folder: its root.
+        nvcc: its compiler; headers alone make no toolkit.
+    """
     base = Path(folder)
     for name, parse in (("version.json", parse_version_json), ("version.txt", parse_version_txt)):
         release = parse(read(base, name).text)
@@ -114,14 +128,11 @@ def _release(folder: str, nvcc: str | None, environ: Mapping[str, str], run: Run
         release = parse_conda_names(names_in(base / "conda-meta"))
         if release:
             return release, f"{folder}/conda-meta"
-    program = nvcc or f"{folder}/bin/nvcc"
-    if not is_file(program):
-        return None, folder
-    for name in _HEADERS:
+    for name in _HEADERS if is_file(nvcc or f"{folder}/bin/nvcc") else ():
         release = parse_header(read(base, name).text)
         if release:
             return release, f"{folder}/{name}"
-    return parse_nvcc(run([program, "--version"], TIMEOUT, environ).out), f"{program} --version"
+    return None
 
 
 def parse_version_json(text: str) -> str | None:

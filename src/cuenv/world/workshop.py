@@ -18,13 +18,15 @@ from cuenv.versions import Capability, version
 from cuenv.world.files import is_file, is_folder, names_in, read_text
 from cuenv.world.host_compilers import find_host_compilers
 from cuenv.world.process import run, which
-from cuenv.world.toolkits import parse_nvcc, toolkit_root
+from cuenv.world.toolkits import parse_nvcc, release_in, toolkit_root
 from cuenv.world.wheel_files import files_of
 
 _SECONDS = 20.0
 _LARGEST = 8 * 1024 * 1024
 _TARGETS = {"linux-64": ("x86_64-linux",), "linux-aarch64": ("sbsa-linux", "aarch64-linux")}
 _CODE = re.compile(r"\bsm_([0-9]{2,3})\b")
+_BARE = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
+_NVCC_WHEEL = re.compile(r"nvidia_cuda_nvcc(?:_cu[0-9]{2})?-([0-9]{1,2}\.[0-9]{1,2})\.[0-9.]{1,20}\.dist-info")
 _SPLAYED = re.compile(r"""["']targets["'],\s*["']([\w-]{1,40})["'],\s*["']include["']""")
 _TORCH_HEADERS = tuple(f"ATen/cuda/{name}.h" for name in ("CUDAContext", "CUDAContextLight"))
 _INCLUDED = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*[<"]((?:cu|nccl)\w{0,40}\.h)[>"]""", re.MULTILINE)
@@ -87,7 +89,9 @@ def _text(path: str) -> str:
         return ""
 
 
-def look(prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str]) -> Workshop:
+def look(
+    prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str], *, running: bool
+) -> Workshop:
     """Everything that a build would find.
 
     Args:
@@ -95,9 +99,10 @@ def look(prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping
         platform: which of conda's target folders counts.
         headers: names of header files to look for.
         environ: the variables as activation leaves them.
+        running: whether compilers may be asked for their versions; else their files are.
     """
     home, via = _home(environ)
-    compilers = find_host_compilers(environ)
+    compilers = find_host_compilers(environ, running=running)
     splayed = target_folders(prefix, platform)
     # A compiler of conda's looks into its own sysroot alone.
     outside = not any(item.path and item.path.startswith(f"{prefix.path}/") for item in compilers)
@@ -114,7 +119,7 @@ def look(prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping
     wanted = {name for name in map(library_of, names) if name}
     further = [f"{folder}/lib" for folder in (*splayed, *wheels)]
     return Workshop(
-        nvcc=nvcc_at(home, via) if home else None,
+        nvcc=nvcc_at(home, via, running=running) if home else None,
         inside=nvccs_in(prefix),
         home=home,
         named={name: environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)},
@@ -139,11 +144,16 @@ def _home(environ: Mapping[str, str]) -> tuple[str | None, str]:
     return ("/usr/local/cuda", "/usr/local/cuda") if is_folder("/usr/local/cuda") else (None, "")
 
 
-def nvcc_at(home: str, via: str) -> Nvcc:
-    """What the nvcc of a toolkit says of itself."""
+def nvcc_at(home: str, via: str, *, running: bool) -> Nvcc:
+    """What the nvcc of a toolkit says of itself, or what the files around it say."""
     path = f"{home}/bin/nvcc"
     if not is_file(path):
         return Nvcc(path=path, via=via, reason="no such file")
+    if not running:
+        told = _wheels_release(home) or next((item[0] for item in map(release_in, _roots(home, path)) if item), None)
+        known = _BARE.match(told or "")
+        bounds = _bounds(home, path)
+        return Nvcc(path=path, via=via, release=version(known[0]) if known else None, bounds=bounds)
     done = run([path, "--version"], _SECONDS)
     release = parse_nvcc(done.out)
     if release is None:
@@ -159,8 +169,20 @@ def nvcc_at(home: str, via: str) -> Nvcc:
     )
 
 
+def _roots(home: str, nvcc: str) -> tuple[str, ...]:
+    """Where the files of a toolkit may lie: the folder that leads to it, and the one that its nvcc really is in."""
+    return tuple(dict.fromkeys((home, toolkit_root(nvcc))))
+
+
+def _wheels_release(home: str) -> str | None:
+    """The release of an nvcc that came as a wheel, by the name of its dist-info."""
+    site, folder, _ = home.rpartition("/nvidia/")
+    found = filter(None, map(_NVCC_WHEEL.fullmatch, names_in(site))) if folder else ()
+    return next((match[1] for match in found), None)
+
+
 def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
-    for base in dict.fromkeys((home, toolkit_root(nvcc))):
+    for base in _roots(home, nvcc):
         folders = (f"{base}/include", *(f"{base}/targets/{name}/include" for name in names_in(f"{base}/targets")))
         for folder in folders:
             found = host_config_h.parse(_text(f"{folder}/crt/host_config.h"))

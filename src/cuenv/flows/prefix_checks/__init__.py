@@ -31,6 +31,7 @@ class Subject:
         no_lock: why there is none.
         profile: what the team asked for, where it is known.
         environ: the variables of this process; a check says which of them it reads.
+        running: what belongs to the environment may be run; else its files are read, and no more.
     """
 
     prefix: Prefix
@@ -40,6 +41,7 @@ class Subject:
     lock: Lock | None = None
     no_lock: str = NO_LOCK
     profile: Profile | None = None
+    running: bool = False
 
     @property
     def solution(self) -> Solution | None:

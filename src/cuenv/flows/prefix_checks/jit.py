@@ -1,4 +1,4 @@
-"""Whether the environment can compile CUDA extensions on first use, proven by compiling one."""
+"""Whether the environment can compile CUDA extensions on first use; proven by compiling one where it may be run."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ def check(subject: Subject) -> Check:
     wanted = _wanted(subject)
     if not wanted.why:
         return skipped("jit", "nothing compiles on first use: no nvcc, and no library here that needs one")
-    environ, reason = activated(subject.prefix, subject.environ)
+    running = subject.running
+    environ, reason = activated(subject.prefix, subject.environ, running=running)
     names = [header.name for header in wanted.headers]
-    found = replace(look(subject.prefix, subject.facts.platform, names, environ), activation=reason)
+    found = look(subject.prefix, subject.facts.platform, names, environ, running=running)
+    found = replace(found, activation=reason)
     findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
+    there = [name for name in names if found.headers.get(name)]
+    if not running:
+        return judged("jit", _read(found, there), findings)
     tools = toolchain(found, environ)
     if tools is None:
         return judged("jit", f"no compiler to try: {wanted.why[0]}", findings)
     capabilities = _compilable(subject, found)
-    there = [name for name in names if found.headers.get(name)]
     tried = try_out(
         tools,
         headers=there,
@@ -81,6 +85,15 @@ def _compilable(subject: Subject, found: Workshop) -> tuple[Capability, ...]:
     able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
     targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
     return tuple(dict.fromkeys(item for item in targets if item))
+
+
+def _read(found: Workshop, there: list[str]) -> str:
+    """What is there by its files alone."""
+    nvcc = found.nvcc
+    named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
+    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
+    parts = [named, *called, f"{len(there)} CUDA headers"]
+    return f"{', '.join(parts)}, by their files; --run compiles a program with them"
 
 
 def _says(found: Workshop, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]) -> str:
