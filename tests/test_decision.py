@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate, admits, admits_all, candidates, distance, pythons
@@ -38,6 +38,7 @@ from given import (
     case,
     choice,
     decided,
+    desktop,
     drivers,
     everything,
     fitting,
@@ -320,7 +321,8 @@ def followed(command: str) -> tuple[HostFacts, Profile]:
         python=asked[2],
         prefer=single.get("--prefer", "newest"),
         dev="--no-dev" not in given,
-        packages=tuple(given.get("--with", ())),
+        packages=tuple(text for text in given.get("--with", ()) if not text.startswith("pip:")),
+        pip=tuple(text.removeprefix("pip:") for text in given.get("--with", ()) if text.startswith("pip:")),
     )
     return host_facts(host, base()), wish
 
@@ -339,6 +341,60 @@ def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: di
         found = decide(Case(facts=facts, wish=wish, knowledge=base()))
         best, named = choice(found).build, miss.candidate.build
         assert (best.version, best.build, best.stack) == (named.version, named.build, named.stack), hint.command
+
+
+OLD_DRIVERS = ("390.157", "418.39", "440.33.01", "455.32.00", "460.32.03", "495.29.05", "520.61.05", "580.65.06")
+
+
+@examples(60)
+@given(
+    st.lists(st.lists(desktop, min_size=1, max_size=3), min_size=1, max_size=2),
+    st.one_of(drivers, st.sampled_from(OLD_DRIVERS)),
+    st.sampled_from(
+        [
+            *({}, {"dev": False}, {"stack": "pytorch"}, {"pytorch": "2.5"}, {"pytorch": "2.5", "dev": False}),
+            *({"cuda": "13"}, {"prefer": "native"}, {"python": "3.9"}, {"packages": ("bitsandbytes",)}),
+            *({"packages": ("flash-attn", "vllm")}, {"pip": ("deepspeed==0.15.4",), "dev": False}),
+        ]
+    ),
+    st.sampled_from(["linux-64", "linux-aarch64"]),
+)
+@example([[Capability.parse("12.0")]], "520.61.05", {}, "linux-64")  # two objections that one driver lifts
+@example([[Capability.parse("9.0")]], "470.129.06", {}, "linux-64")
+@example([[Capability.parse("10.3")]], "495.29.05", {"dev": False}, "linux-64")
+@example([[Capability.parse("7.0")]], "440.33.01", {"stack": "pytorch"}, "linux-64")
+@example([[Capability.parse("11.0")]], "570.86.10", {}, "linux-aarch64")
+@example([[Capability.parse("3.5")]], "390.157", {}, "linux-64")  # a driver, and no compiler
+@example([[Capability.parse("8.6")]], "535.129.03", {"pytorch": "99", "python": "3.11"}, "linux-64")
+def test_a_hint_is_what_its_command_then_gives(
+    gpus: list[list[Capability]], driver: str, wishes: dict[str, Any], platform: str
+) -> None:
+    hosts = [
+        machine(*map(str, some), driver=driver, label=f"box{number}", platform=platform)
+        for number, some in enumerate(gpus)
+    ]
+    decision = decided(pool(hosts), **wishes)
+    told = list(decision.near_misses)
+    for hint in hints(decision):
+        facts, wish = followed(hint.command)
+        facts = decision.case.facts if "--host" in hint.command else facts  # the recorded machines as they are
+        best = choice(decide(Case(facts=facts, wish=wish, knowledge=base())))
+        if not told:
+            assert str(best) in hint.text
+            continue
+        miss = told.pop(0)
+        named = miss.candidate
+        assert (best.build, best.cuda, best.label) == (named.build, named.cuda, named.label), hint.command
+        assert f"pytorch {best.build.version} {best.build.build} with CUDA {best.cuda}" in hint.text
+    assert not told
+
+
+def test_one_driver_that_lifts_several_objections_is_hinted() -> None:
+    said = [hint.text for hint in hints(decided(machine("12.0", driver="520.61.05")))]
+    assert said[0] == "driver 570.26 or later opens pytorch 2.13.0 cuda129* with CUDA 12.9"
+    both = [hint for hint in hints(decided(machine("3.5", driver="390.157"))) if "CUDA 11.8" in hint.text]
+    assert ["--no-dev" in hint.command and "--driver 450.80.02" in hint.command for hint in both] == [True]
+    assert "up to branch 470" in both[0].text
 
 
 def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
@@ -382,7 +438,11 @@ def test_a_hint_is_better_than_the_choice(name: str) -> None:
             assert choice(decide(case)).build is miss.candidate.build
             continue
         item = next(item for item in decision.assessments if item.candidate is miss.candidate)
-        assert [lead.remedy for lead in item.objections] == [miss.remedy]
+        assert item.objections[0] == miss.objection
+        needs = [lead.remedy.driver for lead in item.objections if lead.remedy and lead.remedy.driver]
+        assert len(needs) == len(item.objections)
+        assert max(needs, key=driver_key, default=miss.remedy.driver) == miss.remedy.driver
+        assert choice(decide(miss.then)).build is miss.candidate.build
 
 
 def test_a_wrong_gpu_has_no_remedy_and_so_no_hint() -> None:

@@ -39,11 +39,17 @@ class Rejection:
 
 
 class NearMiss(NamedTuple):
-    """A better candidate that one remedy would open."""
+    """What would be chosen with a remedy, where that is better.
+
+    Attributes:
+        objection: what leads against it today.
+        then: the host and the wishes as they would be with the remedy.
+    """
 
     candidate: Candidate
     objection: Verdict
     remedy: Remedy
+    then: Case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,25 +89,33 @@ class Decision:
 
     @cached_property
     def near_misses(self) -> tuple[NearMiss, ...]:
-        """For each remedy the best candidate that it alone would open, where it would then beat the choice."""
-        opened: dict[Remedy, list[Assessment]] = {}
-        for item in self.assessments:
-            if len(item.objections) == 1 and item.objections[0].remedy:
-                opened.setdefault(item.objections[0].remedy, []).append(item)
-        misses = []
-        for remedy, items in opened.items():
+        """For each remedy what a decision with it would choose, where that is better than the choice."""
+        remedies = self._remedies()
+        single = self._opened(remedy for remedy in remedies if not (remedy.driver and remedy.option))
+        if single or self.chosen:
+            return single
+        return self._opened(remedy for remedy in remedies if remedy.driver and remedy.option)
+
+    def _remedies(self) -> tuple[Remedy, ...]:
+        """The remedies that lift every objection to some candidate, those without a driver first, then by driver."""
+        found = {_together(item.objections) for item in self.assessments if item.objections}
+        known = [remedy for remedy in found if remedy]
+        return tuple(sorted(known, key=lambda one: (driver_key(one.driver or "0"), one.text)))
+
+    def _opened(self, remedies: Iterable[Remedy]) -> tuple[NearMiss, ...]:
+        misses: list[NearMiss] = []
+        for remedy in remedies:
             then = _remedied(self.case, remedy)
-            ranking = Ranking(then)
-            # An option changes what is asked of every candidate: what it opens is what a decision with it would choose.
-            if remedy.option:
-                best = min(_again(self.assessments, then), key=ranking.key, default=None)
-            else:
-                best = _first_fitting(sorted(items, key=ranking.key), then)
-            if best is None:
+            key = Ranking(then).key
+            best = min(_again(self.assessments, then, remedy), key=key, default=None)
+            if best is None or (self.chosen and not key(best) < key(self.chosen)):
                 continue
-            if self.chosen is None or ranking.key(best) < ranking.key(self.chosen):
-                misses.append(NearMiss(best.candidate, items[0].objections[0], remedy))
-        return tuple(sorted(misses, key=lambda miss: (driver_key(miss.remedy.driver or "0"), miss.remedy.text)))
+            if any(best.candidate is miss.candidate for miss in misses if not miss.remedy.option):
+                continue  # an earlier driver opens it
+            before = next(item for item in self.assessments if item.candidate is best.candidate)
+            lead = before.objections[0] if before.objections else best.verdicts[0]
+            misses.append(NearMiss(best.candidate, lead, remedy, then))
+        return tuple(misses)
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
@@ -144,23 +158,32 @@ def grouped(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
     return tuple(sorted(found, key=lambda group: (-group.count, order[group.rule], group.because)))
 
 
-def _first_fitting(items: Iterable[Assessment], then: Case) -> Assessment | None:
-    """The first that fits indeed: the driver that one GPU needs may be one that has dropped another."""
-    judge = Judge(then)
-    return next((item for item in items if _assess(item.candidate, judge).fits), None)
+def _together(objections: Iterable[Verdict]) -> Remedy | None:
+    """What lifts all of them at once: the driver that the last of them needs, an option, or both."""
+    remedies = [verdict.remedy for verdict in objections]
+    found = [remedy for remedy in remedies if remedy]
+    drivers = [remedy for remedy in found if remedy.driver]
+    options = {remedy for remedy in found if not remedy.driver}
+    if len(found) < len(remedies) or len({remedy.upto for remedy in drivers}) > 1 or len(options) > 1:
+        return None
+    option = options.pop() if options else None
+    if not drivers:
+        return option
+    pick = min if drivers[0].upto else max
+    driver = pick(drivers, key=lambda one: driver_key(one.driver or "0"))
+    return driver._replace(text=f"{driver.text} with {option.text}", option=option.option) if option else driver
 
 
 def _remedied(case: Case, remedy: Remedy) -> Case:
-    """The case as it would be with the option, or with the driver on every machine, of the remedy."""
-    if remedy.option == "--no-dev":
-        return replace(case, wish=replace(case.wish, dev=False))
-    if remedy.option == "--dev":
-        return replace(case, wish=replace(case.wish, dev=True))
+    """The case as the command of a hint asks it: with the option, or one machine with the driver and all GPUs."""
+    if remedy.option:
+        case = replace(case, wish=replace(case.wish, dev=remedy.option == "--dev"))
     if remedy.driver is None:
         return case
-    driver = Driver(version=remedy.driver, cuda=case.knowledge.cuda_of(remedy.driver))
-    machines = tuple(replace(machine, driver=driver) for machine in case.facts.members)
-    return replace(case, facts=replace(case.facts, driver=driver, members=machines))
+    version = case.knowledge.first_driver(int(remedy.driver)) if remedy.upto else remedy.driver
+    driver = Driver(version=version, cuda=case.knowledge.cuda_of(version))
+    gpus = tuple(gpu for gpu in case.facts.gpus if gpu.capability)
+    return replace(case, facts=replace(case.facts, driver=driver, gpus=gpus, members=()))
 
 
 def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
@@ -186,10 +209,13 @@ def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessme
     return Assessment(candidate=candidate, verdicts=verdicts, objections=objections)
 
 
-def _again(items: Iterable[Assessment], case: Case) -> Iterator[Assessment]:
-    """What fits with a compiler in place of none, or without one: only the rules that look at it are asked again."""
-    judge = Judge(case, tuple(rule for rule in RULES if rule.dev))
+def _again(items: Iterable[Assessment], case: Case, remedy: Remedy) -> Iterator[Assessment]:
+    """What fits with a remedy: only the rules are asked again whose outcome it can change."""
+    rules = tuple(rule for rule in RULES if (rule.dev and remedy.option) or (rule.driver and remedy.driver))
+    judge, names = Judge(case, rules), {rule.name for rule in rules}
     for item in items:
+        if any(verdict.rule not in names for verdict in item.objections):
+            continue
         anew = {verdict.rule: verdict for verdict in judge.verdicts(item.candidate)}
         found = _assessment(item.candidate, tuple([anew.get(verdict.rule, verdict) for verdict in item.verdicts]))
         if found.fits:

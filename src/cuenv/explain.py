@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from cuenv.decision import Decision
-from cuenv.facts import Driver
+from cuenv.decision import Decision, NearMiss, decide
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
@@ -121,22 +120,20 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         if id(build) in lacking:  # the channels have just been found not to hold it
             continue
         opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
-        if miss.remedy.driver:
-            if not case.facts.gpus:  # a driver without GPUs says nothing to resolve
-                continue
-            driver = case.knowledge.first_driver(int(miss.remedy.driver)) if miss.remedy.upto else miss.remedy.driver
-            host = replace(case.facts, driver=Driver(version=driver), members=())
-            asked = wish_options(wish)
-        else:
-            host = case.facts
-            asked = (*wish_options(replace(wish, dev=True)), miss.remedy.option or "")
+        if miss.remedy.driver and not miss.then.facts.gpus:  # a driver without GPUs says nothing to resolve
+            continue
+        host = miss.then.facts
+        asked = (
+            (*wish_options(replace(wish, dev=True)), miss.remedy.option) if miss.remedy.option else wish_options(wish)
+        )
         command = shlex.join(["cuenv", "resolve", *host_options(host), *asked, *prove])
-        found.append(Hint(f"{miss.remedy.text} opens {opens}", command))
-    free = decision.without_wish
-    if free:
-        rest = wish_options(replace(wish, stack=None, pytorch=None, cuda=None, python=None))
-        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *rest])
-        found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
+        found.append(Hint(f"{_bounded(miss)} opens {opens}", command))
+    if decision.without_wish:
+        rest = replace(wish, stack=None, pytorch=None, cuda=None, python=None)
+        free = decide(replace(case, wish=rest)).chosen
+        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *wish_options(rest)])
+        if free:
+            found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:
         found += [
             Hint("name the GPU it is for", "cuenv resolve --gpu 'RTX 4090' --driver 535.129.03"),
@@ -144,6 +141,14 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             Hint("or ask for a CPU build", "cuenv resolve --cpu"),
         ]
     return tuple(found)
+
+
+def _bounded(miss: NearMiss) -> str:
+    """The remedy in words, with the last driver branch of the oldest GPU: a later driver opens nothing."""
+    rows = (miss.then.knowledge.generation(item) for item in miss.then.facts.capabilities)
+    last = min((row.last_branch for row in rows if row and row.last_branch), default=None)
+    bound = last is not None and miss.remedy.driver and not miss.remedy.upto
+    return f"{miss.remedy.text}, up to branch {last}," if bound else miss.remedy.text
 
 
 def _spelled(case: Case) -> Profile:

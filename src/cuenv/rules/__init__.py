@@ -94,7 +94,12 @@ RULES: tuple[Rule, ...] = (
     Rule(name="gpu", title="there is a GPU of known capability", key=_nothing, sees=views.presence, judge=driver.gpu),
     Rule(name="wish", title="it is what was asked for", key=_wished, sees=views.nothing, judge=wishes.wish),
     Rule(
-        name="driver-gpu", title="the driver drives the GPUs", key=_nothing, sees=views.driven, judge=driver.driver_gpu
+        name="driver-gpu",
+        title="the driver drives the GPUs",
+        key=_nothing,
+        sees=views.driven,
+        judge=driver.driver_gpu,
+        driver=True,
     ),
     Rule(
         name="driver-floor",
@@ -103,6 +108,7 @@ RULES: tuple[Rule, ...] = (
         sees=views.drivers,
         judge=driver.driver_floor,
         apart=True,
+        driver=True,
     ),
     Rule(
         name="device-code",
@@ -112,6 +118,7 @@ RULES: tuple[Rule, ...] = (
         judge=device.device_code,
         weighs=_code,
         apart=True,
+        driver=True,
     ),
     Rule(
         name="nvcc",
@@ -170,6 +177,7 @@ RULES: tuple[Rule, ...] = (
         key=_cuda,
         sees=views.level,
         judge=driver.driver_level,
+        driver=True,
     ),
 )
 

@@ -80,6 +80,7 @@ class Rule(NamedTuple):
         rests: what of the tables the verdict rests on, where that is less again and cheaper to find than to judge.
         apart: a host is rejected exactly when one of its GPUs alone is, with the machine that it sits in.
         dev: the verdict depends on whether a compiler is asked for (``--dev``).
+        driver: the outcome depends on the driver.
         judge: the verdict.
     """
 
@@ -92,6 +93,7 @@ class Rule(NamedTuple):
     rests: Callable[[Candidate, Knowledge], Hashable] | None = None
     apart: bool = False
     dev: bool = False
+    driver: bool = False
 
 
 def row_ground(row: Row, says: str) -> Ground:
