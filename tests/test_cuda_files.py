@@ -267,6 +267,19 @@ def test_condas_libraries_beside_a_torch_from_pip_may_be_meant(tmp_path: Path) -
     assert codes(told, "runtime") == []
 
 
+def test_the_name_of_a_file_counts_and_not_what_it_calls_itself(tmp_path: Path) -> None:
+    """torch 1.13 to 2.5 from the Python index hold ``libcusparseLt-294d6944.so.0``, whose SONAME has no digest."""
+    needed = ("libcusparseLt-294d6944.so.0", "libcudart.so.12", "libcublas.so.12")
+    env = venv(tmp_path / "env", torch_wheel(tmp_path, "12.4", needed=needed))
+    site = Path(find_prefix(env).site_packages[0])
+    put(site, {f"torch/lib/{needed[0]}": shared_object("libcusparseLt.so.0")})
+    put(site, {"torch/lib/libcudart.so.12.4.127": shared_object("libcudart-x.so")})
+    put(site, {"torch/lib/libcublas-0123abcd.so.12": shared_object("libcublas-0123abcd.so.12")})
+    (site / "torch/lib/libcudart.so.12").symlink_to("libcudart.so.12.4.127")
+    wrong = found(checked(env), "runtime")
+    assert [(item.code, item.subject) for item in wrong] == [("CU211", "libcublas.so.12")]
+
+
 def test_a_copy_inside_torch_has_its_own_name(tmp_path: Path) -> None:
     name = "libcudart-9335f6a2.so.11.0"
     env = venv(

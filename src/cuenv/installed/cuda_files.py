@@ -23,12 +23,14 @@ class CudaLibrary:
         soname: what the loader knows it by; the file's name where it says none.
         source: who brought it: ``conda``, the name of a wheel, or ``torch`` for a copy inside torch.
         version: of the package that brought it; ``None`` when it is not known.
+        names: what the file is called where it lies, its links as well: NEEDED is looked for by these.
     """
 
     path: str
     soname: str
     source: str
     version: str | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:

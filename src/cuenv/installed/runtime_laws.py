@@ -36,8 +36,11 @@ def runtime_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]
 
 
 def _needed(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
-    """Every SONAME of NVIDIA's that torch names is there; another of its family is the wrong one."""
-    there = {library.soname for library in found.libraries}
+    """Every library of NVIDIA's that torch names is there; another of its family is the wrong one.
+
+    The loader takes a file of that name, whatever SONAME stands in it, or what it has loaded under that SONAME.
+    """
+    there = {name for library in found.libraries for name in (library.soname, *library.names)}
     asked = found.needed
     if found.cuda and not any(family(name) == "cudart" for name in asked):
         asked = (*asked, runtime_soname(found.cuda)) if _of("cudart", found) else asked

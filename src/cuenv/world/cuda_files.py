@@ -80,20 +80,26 @@ def _owners(prefix: Prefix) -> dict[str, tuple[str, ...]]:
 
 def _libraries(prefix: Prefix, torch: TorchHere | None, owners: Mapping[str, tuple[str, ...]]) -> Iterator[CudaLibrary]:
     versions = {wheel.name: wheel.version for wheel in prefix.wheels}
-    seen: set[str] = set()
+    names: dict[str, list[tuple[str, str]]] = {}
     for folder, source in _folders(prefix, torch):
         for name in names_in(folder):
-            kind = family(name)
             path = os.path.realpath(folder / name)
-            if kind is None or path in seen or not is_file(path):
-                continue
-            seen.add(path)
-            dynamic = linkage(Path(path))
-            if dynamic is None:
-                continue
-            owner = owners.get(path, (source,))[-1]
-            known = versions.get(owner) or (_by_conda(prefix, kind) if owner == "conda" else None)
-            yield CudaLibrary(path=path, soname=dynamic.soname or name, source=owner, version=known)
+            if family(name) and is_file(path):
+                names.setdefault(path, []).append((name, source))
+    for path, called in names.items():
+        dynamic = linkage(Path(path))
+        if dynamic is None:
+            continue
+        first, source = called[0]
+        owner = owners.get(path, (source,))[-1]
+        known = versions.get(owner) or (_by_conda(prefix, family(first) or "") if owner == "conda" else None)
+        yield CudaLibrary(
+            path=path,
+            soname=dynamic.soname or first,
+            source=owner,
+            version=known,
+            names=tuple(dict.fromkeys(name for name, _ in called)),
+        )
 
 
 def _folders(prefix: Prefix, torch: TorchHere | None) -> Iterator[tuple[Path, str]]:
