@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cuenv.candidates import Candidate, admits, admits_all, candidates, distance, pythons
 from cuenv.compose import compose, cuda_channel
 from cuenv.decision import Decision, decide
-from cuenv.explain import hints, minimum_text
+from cuenv.explain import hints, minimum_text, summary
 from cuenv.facts import Driver, HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.resolving import resolve
@@ -54,6 +54,24 @@ from thorough import examples
 def chosen(decision: Decision) -> tuple[str, str, str, str]:
     item = choice(decision)
     return str(item.build.version), item.build.build, str(item.cuda), item.build.stack
+
+
+def test_a_build_that_nobody_saw_in_a_channel_loses_to_the_next_unless_the_channels_are_asked() -> None:
+    host = options("8.9", driver="535.129.03")
+    best = choice(decided(host))
+    rows = tuple(replace(row, seen=None) if row.version == best.build.version else row for row in base().torch)
+    asked = replace(case(host), knowledge=replace(base(), torch=rows))
+    then = choice(decide(asked))
+    assert then.build.version < best.build.version
+    assert then.build.seen
+    answer = why_not(decide(asked), f"pytorch={best.build.version}")
+    assert "build seen in its channel" in answer.says
+    assert "never seen in a channel" in answer.losses[0].other
+    proving = decide(replace(asked, proving=True))
+    assert choice(proving).build.version == best.build.version
+    (note,) = [line for line in summary(decide(asked)) if "never seen in a channel" in line]
+    assert f"pytorch {best.build.version} {best.build.build}" in note
+    assert not [line for line in summary(proving) if "never seen in a channel" in line]
 
 
 def native_everywhere(decision: Decision) -> bool:

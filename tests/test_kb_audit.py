@@ -216,6 +216,25 @@ def test_cpu_builds_of_the_pytorch_channel_are_learned_and_composed_without_a_cu
     assert made.channels == ("pytorch", "conda-forge")
 
 
+def unseen(pytorch: str) -> Knowledge:
+    """The tables as they would be had nobody seen a release in a channel."""
+    rows = tuple(replace(item, seen=None) if item.version == version(pytorch) else item for item in base().torch)
+    return replace(base(), torch=rows)
+
+
+def test_a_row_learns_when_its_build_was_last_seen() -> None:
+    knowledge = unseen("2.12.0")
+    seen, _ = seen_builds([record()], "conda-forge", PLATFORM)
+    told = [item.message for item in torch_findings(seen, "conda-forge", PLATFORM, knowledge)]
+    assert [text for text in told if text.startswith("1 builds that no row had seen in a channel")]
+    assert row("2.12.0", knowledge=learned(record(day="2026-06-14"), knowledge=knowledge)).seen == "2026-06-14"
+    found = learned(record(), knowledge=knowledge)
+    assert row("2.12.0", knowledge=found).seen == "2026-12-24"  # the record tells no day: that of the reading
+    assert row("2.12.0", knowledge=found).note == row("2.12.0").note
+    assert learned(record(), knowledge=found) is found
+    assert row("2.99.0", knowledge=learned(record(version="2.99.0", day="2027-01-02"))).seen == "2027-01-02"
+
+
 def test_nothing_new_is_nothing_learned() -> None:
     assert learned(record()) is base()
 

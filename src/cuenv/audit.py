@@ -58,6 +58,9 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
             yield _unknown(build)
     yield from _many(older, "CU602", "builds older than the first row of this channel are not compared")
     yield from _many(cpu, "CU602", "CPU builds are not compared: the tables have none of this channel")
+    first_seen = [str(build) for key, build in builds.items() if key in rows and rows[key].seen is None]
+    says = f"builds that no row had seen in a channel are in this one ({_LEARN.format(stack)})"
+    yield from _many(first_seen, "CU602", says)
     gone = [f"pytorch {row.version} {row.build}" for key, row in rows.items() if key not in builds]
     yield from _many(gone, "CU602", "builds of the tables are not in this channel")
     yield from _many(_lost_pythons(rows, builds), "CU602", "builds of the tables are not in this channel for a Python")

@@ -256,6 +256,7 @@ TORCH = (
     _version_column("glibc", absent=None),
     Column("cudnn", _requirement, _requirement_text, absent=None),
     Column("nccl", _requirement, _requirement_text, absent=None),
+    Column("seen", day, _same, absent=None),
 )
 
 LAYER = (

@@ -117,6 +117,14 @@ class Decision:
             misses.append(NearMiss(best.candidate, lead, remedy, then))
         return tuple(misses)
 
+    @cached_property
+    def unseen(self) -> Assessment | None:
+        """What would be chosen had it been seen in a channel; ``None`` when that is the choice."""
+        if self.case.proving or self.chosen is None or all(item.candidate.build.seen for item in self.fitting):
+            return None
+        best = min(self.fitting, key=Ranking(replace(self.case, proving=True)).key)
+        return None if best.candidate.build.seen else best
+
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
         wish = self.case.wish.python

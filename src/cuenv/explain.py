@@ -77,6 +77,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
         if decision.minimum_driver and not unknown_driver:
             lines.append(f"        lowest driver that runs it: {minimum_text(decision)}")
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
+    lines += unseen_lines(decision)
     lines += skipped_lines(decision)
     groups = decision.rejections
     for group in (
@@ -89,6 +90,16 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
     ]
     lines += [f"hint    {hint.text}: {hint.command}" for hint in hints(decision)]
     return lines
+
+
+def unseen_lines(decision: Decision) -> list[str]:
+    """The better build, if there is one, that lost because nobody has seen it in a channel."""
+    best = decision.unseen
+    if best is None:
+        return []
+    build = best.candidate.build
+    what = f"pytorch {build.version} {build.build} of {build.stack}"
+    return [f"note    {what} would be newer; it was never seen in a channel, and --prove takes it where it is there"]
 
 
 def skipped_lines(decision: Decision) -> list[str]:

@@ -92,9 +92,9 @@ def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
     if row is None:
         return _fresh(build, source, knowledge) if _in_reach(build, knowledge) else None
     wrong = {fault.cell for fault in faults(build, row)}
-    if not wrong:
+    if not wrong and row.seen:
         return None
-    note = f"{', '.join(sorted(wrong))} as in the records of {source.read_on}"
+    note = f"{', '.join(sorted(wrong))} as in the records of {source.read_on}" if wrong else ""
     return replace(
         row,
         build=build.glob if "build" in wrong else row.build,
@@ -102,6 +102,7 @@ def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
         cudnn=loosest(build.cudnn) if "cudnn" in wrong else row.cudnn,
         nccl=loosest(build.nccl) if "nccl" in wrong else row.nccl,
         glibc=build.glibc[0] if "glibc" in wrong else row.glibc,
+        seen=max(row.seen or "", build.day or source.read_on),
         sources=tuple(dict.fromkeys((*row.sources, source.id))),
         note=f"{row.note}; {note}" if row.note and note not in row.note else row.note or note,
     )
@@ -137,6 +138,7 @@ def _fresh(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
         glibc=build.glibc[0] if build.glibc else None,
         cudnn=loosest(build.cudnn) if build.cudnn else None,
         nccl=loosest(build.nccl) if build.nccl else None,
+        seen=build.day or source.read_on,
         sources=tuple(dict.fromkeys(sources)),
         low=low,
         note=note,

@@ -226,9 +226,10 @@ def _build(row: TorchBuild) -> Entry:
     cuda = f"CUDA {row.cuda}" if row.cuda else "CPU"
     holds = f", holds {arch_list(row.code)}" if row.code and row.code.sass else ""
     layers = "".join(f", {item}" for item in (row.cudnn, row.nccl) if item and item.package)
+    seen = f"last seen {row.seen}" if row.seen else "never seen in a channel"
     says = (
         f"{row.version} {row.build} of {row.stack} for {row.platform}: {cuda}, python {', '.join(row.pythons)}"
-        f"{holds}, glibc {row.glibc or '?'}{layers}"
+        f"{holds}, glibc {row.glibc or '?'}{layers}, {seen}"
     )
     return _entry("torch", row, says)
 

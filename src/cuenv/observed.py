@@ -50,6 +50,7 @@ class SeenBuild:
         cuda: ``None`` for the CPU build.
         builds: every build string.
         cudnn, nccl, glibc: what the records ask for; of those that ask for nothing there is no entry.
+        day: of the newest upload; empty when no record tells it.
     """
 
     stack: str
@@ -61,6 +62,7 @@ class SeenBuild:
     cudnn: tuple[Requirement, ...]
     nccl: tuple[Requirement, ...]
     glibc: tuple[Version, ...]
+    day: str = ""
 
     @property
     def key(self) -> BuildKey:
@@ -136,6 +138,7 @@ def _build(key: tuple[Version, Version], records: list[Record], stack: str, plat
         cudnn=_unique(item for record in records for item in (*_asked(record, "cudnn"), *_inside(record))),
         nccl=_unique(item for record in records for item in _asked(record, "nccl")),
         glibc=tuple(sorted({floor for record in records for floor in _glibc(record)})),
+        day=newest_day(records),
     )
 
 

@@ -113,6 +113,12 @@ def _label(item: Assessment, _: Case) -> tuple[int, ...]:
     return tuple(-int(part) for part in label.label.split(".")) if label else ()
 
 
+def _seen(item: Candidate) -> str:
+    seen, build = item.build.seen, item.build
+    what = f"pytorch {build.version} {build.build}"
+    return f"{what} last seen in a channel on {seen}" if seen else f"{what} never seen in a channel, only its recipe"
+
+
 NATIVE_LEVEL = Criterion(
     "toolkit within the driver's CUDA level",
     lambda item, case: not _within(item, case),
@@ -120,6 +126,14 @@ NATIVE_LEVEL = Criterion(
     sees=views.level,
     of=lambda item: id(item.cuda),
 )
+
+SEEN = Criterion(
+    "build seen in its channel",
+    lambda item, case: not (case.proving or item.candidate.build.seen),
+    lambda item, _: _seen(item.candidate),
+    of=_build,
+)
+"""A recipe is no package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""
 
 PREFERENCE: tuple[Criterion, ...] = (
     _known("extensions", "the wished libraries are known to suit it"),
@@ -135,6 +149,7 @@ PREFERENCE: tuple[Criterion, ...] = (
         of=lambda item: id(item.build.code),
     ),
     _known("roles", "all asked roles filled"),
+    SEEN,
     Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of=_build),
     Criterion(
         "stack conda-forge",

@@ -203,6 +203,8 @@ class TorchBuild(Row):
         code: its device code; ``None`` when unknown, empty for the CPU build.
         glibc: lowest glibc it needs.
         cudnn, nccl: what it asks of these libraries, or the release inside the build; ``None`` when unknown.
+        seen: the newest day, ``YYYY-MM-DD``, of which a record of it in its channel is known: of the upload where the
+            record tells it, else of the reading. ``None`` for a build of which only the recipe is known.
     """
 
     stack: str
@@ -215,6 +217,7 @@ class TorchBuild(Row):
     glibc: Version | None
     cudnn: Requirement | None
     nccl: Requirement | None
+    seen: str | None = None
 
     @property
     def key(self) -> BuildKey:

@@ -56,7 +56,7 @@ def resolve_together(
     """
     facts = decidable(facts)
     hosts = [replace(facts, platform=platform) for platform in platforms]
-    decisions = [decide(Case(facts=host, wish=wish, knowledge=knowledge)) for host in hosts]
+    decisions = [decide(Case(facts=host, wish=wish, knowledge=knowledge, proving=prove is not None)) for host in hosts]
     rows, skipped = _common(decisions)
     fits, solution = bool(rows), None
 

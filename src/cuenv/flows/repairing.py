@@ -174,7 +174,7 @@ def _anew(
     if spec.pin("pytorch") is None and not wants_cuda(spec, knowledge):
         return found
     intent = intent_of(spec, knowledge)
-    decision = decide(Case(facts=facts, wish=intent.profile(), knowledge=knowledge))
+    decision = decide(Case(facts=facts, wish=intent.profile(), knowledge=knowledge, proving=True))
     skipped: list[tuple[str, str]] = []
     for item, lost in _nearest(decision, intent, request.sources, skipped)[:_ATTEMPTS]:
         then = _case(decision, item, intent, lost)

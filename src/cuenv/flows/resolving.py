@@ -70,7 +70,7 @@ def resolve(
         UsageError: a wished package is no spec, or nothing can have that name.
     """
     facts = decidable(facts)
-    decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge))
+    decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge, proving=prove is not None))
     solution = None
     if prove is not None and decision.chosen is not None:
         from cuenv.flows.proving import prove as ask  # noqa: PLC0415 - the solver is heavy

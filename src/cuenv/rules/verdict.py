@@ -63,11 +63,16 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What every rule may look at, beside the candidate."""
+    """What every rule may look at, beside the candidate.
+
+    Attributes:
+        proving: the channels are asked for each candidate, so that the tables need not know where it was seen.
+    """
 
     facts: HostFacts
     wish: Profile
     knowledge: Knowledge
+    proving: bool = False
 
 
 class Rule(NamedTuple):
