@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.cli.stopping import stop_as_on_ctrl_c
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from cuenv.flows.bundling import Bundled
 
 
-@click.command("bundle")
+@click.command("bundle", cls=Grouped)
 @click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
 @click.option(
     "--output",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import (
     environment_options,
@@ -24,7 +25,7 @@ from cuenv.profile import Profile
 _FORMS = ["text", "json", "github", "markdown"]
 
 
-@click.command("check")
+@click.command("check", cls=Grouped)
 @click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
 @environment_options
 @click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
@@ -33,7 +34,9 @@ _FORMS = ["text", "json", "github", "markdown"]
 @click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
-@click.option("--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Wishes from a profile.")
+@click.option(
+    "--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Take the request from a profile."
+)
 @knowledge_option
 @talk_options
 def command(path: Path | None, **values: Any) -> int:

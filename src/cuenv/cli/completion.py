@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.errors import UsageError
@@ -26,7 +27,7 @@ _MORE = {
 }
 
 
-@click.command("completion")
+@click.command("completion", cls=Grouped)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 @talk_options
 def command(shell: str | None, **values: Any) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.configured import configuration, typed
 from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, say
 
 
-@click.command("config")
+@click.command("config", cls=Grouped)
 @talk_options
 def command(**values: Any) -> None:
     """Show each setting and where it came from.

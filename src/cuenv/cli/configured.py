@@ -136,7 +136,7 @@ class Defaults(dict[str, Any]):
         context = click.get_current_context(silent=True)
         if option is None or option.is_eager or context is None or context.resilient_parsing:
             return default
-        value = _set_for(option, context)
+        value = _typed_before(option, context) or _set_for(option, context)
         return default if value is None else value
 
     def __contains__(self, name: object) -> bool:
@@ -144,6 +144,15 @@ class Defaults(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         return self.get(name)
+
+
+def _typed_before(option: click.Option, context: click.Context) -> Any:
+    """What was typed before the name of the command: ``cuenv --json lint``."""
+    root = context.find_root()
+    if root is context or option.name not in root.params:
+        return None
+    given = root.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    return root.params[option.name] if given else None
 
 
 def _set_for(option: click.Option, context: click.Context) -> Any:
@@ -171,7 +180,11 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
 def typed(name: str) -> bool:
     """Whether a parameter of the running command was given on the command line."""
     context = click.get_current_context(silent=True)
-    return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    if context is None:
+        return False
+    return any(
+        item.get_parameter_source(name) is ParameterSource.COMMANDLINE for item in (context, context.find_root())
+    )
 
 
 def without_replaced(values: dict[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.errors import ExitCode, UsageError
 
 
-@click.command("demo")
+@click.command("demo", cls=Grouped)
 @click.option("--dir", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Keep everything in this folder.")
 @talk_options
 def command(folder: Path | None, **values: Any) -> int:
@@ -23,6 +24,11 @@ def command(folder: Path | None, **values: Any) -> int:
     For the machine at hand if it has an NVIDIA GPU, else for a recorded host. The channel is a small sample that
     ships with cuenv: its packages have the names, versions and dependencies of real ones, and no content. No conda
     and no network is needed.
+
+    \b
+    Examples:
+      cuenv demo
+      cuenv demo --dir cuenv-demo
     """
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="cuenv-demo-") as scratch:

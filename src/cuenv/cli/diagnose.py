@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, finding_json, report_lines
@@ -15,7 +16,7 @@ from cuenv.errors import ExitCode
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 
 
-@click.command("diagnose")
+@click.command("diagnose", cls=Grouped)
 @click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
 @click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
 @host_options

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
@@ -14,7 +15,7 @@ from cuenv.guidance import Guidance
 from cuenv.knowledge import Knowledge
 
 
-@click.command("explain")
+@click.command("explain", cls=Grouped)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("explain"))
 @click.argument("subject", required=False, metavar="[GPU]", shell_complete=completes("explain-gpu"))
 @knowledge_option

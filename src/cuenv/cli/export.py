@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.command import GroupedGroup
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     host_from,
@@ -33,7 +34,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "
 """Options that choose an environment; what settings wish for counts only where there is no lock."""
 
 
-@click.group("export", invoke_without_command=True)
+@click.group("export", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Deliver an environment where people run it: a container, a workflow, a shell.

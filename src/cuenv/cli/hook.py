@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import (
     environment_options,
     host_from,
@@ -21,7 +22,7 @@ from cuenv.cli.output import emit, emit_json, say
 from cuenv.errors import ExitCode, UsageError
 
 
-@click.command("hook")
+@click.command("hook", cls=Grouped)
 @environment_options
 @click.option("--remove", is_flag=True, help="Take the hook away again.")
 @click.option("--print", "show", is_flag=True, help="Only show what would be sourced.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_lines, say
 from cuenv.errors import UsageError
@@ -15,7 +16,7 @@ from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 
 
-@click.command("inspect")
+@click.command("inspect", cls=Grouped)
 @click.option(
     "--record",
     metavar="DIR",
@@ -29,6 +30,13 @@ def command(record: Path | None, **values: Any) -> None:
     """Show what this machine is, layer by layer, and what could not be told.
 
     With host options it shows that host instead, as the other commands see it.
+
+    \b
+    Examples:
+      cuenv inspect
+      cuenv inspect --json > node1.json
+      cuenv inspect --record my-host
+      cuenv inspect --gpu 'RTX 4090' --driver 535.129.03
     """
     options = host_from(values)
     if record is not None and options.given:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from cuenv.flows.installing import Installed
 
 
-@click.command("install")
+@click.command("install", cls=Grouped)
 @click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option(
     "-p",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import Defaults
 from cuenv.cli.knowledge import SUBCOMMANDS
@@ -17,7 +18,7 @@ from cuenv.knowledge import Knowledge
 _EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
 
-class Topics(click.Command):
+class Topics(Grouped):
     """A command with topics, and with subcommands that have options of their own."""
 
     def make_context(

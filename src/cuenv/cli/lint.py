@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cuenv import __version__
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.errors import ExitCode, UsageError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # not needed for --help
 FORMATS = ("text", "json", "github", "sarif")
 
 
-@click.command("lint")
+@click.command("lint", cls=Grouped)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("--fix", is_flag=True, help="Mend what can be mended; comments, order and style stay.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.engines import engine_from, engine_options
 from cuenv.cli.options import (
     channel_options,
@@ -15,7 +16,6 @@ from cuenv.cli.options import (
     host_from,
     knowledge_from,
     knowledge_option,
-    output_option,
     several_host_options,
     several_platforms,
     talk_options,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cuenv.lockfile import Lock, Solution
 
 
-@click.command("lock")
+@click.command("lock", cls=Grouped)
 @click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[environment.yml]")
 @several_host_options
 @click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     "--update", multiple=True, metavar="PACKAGE", help="Move this package of the existing lock; all else stays."
 )
 @click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
-@output_option
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="With --repair: write the new file here."
+)
 @engine_options
 @channel_options
 @talk_options
@@ -59,6 +61,14 @@ def command(path: Path | None, **values: Any) -> int:
     one lock for several. A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was
     meant to do, and says what became of each entry. --engine conda-lock asks stock conda-lock with your own conda,
     mamba or micromamba.
+
+    \b
+    Examples:
+      cuenv lock
+      cuenv lock --gpu A100 --driver 525.60.13
+      cuenv lock --update transformers
+      cuenv lock --check
+      cuenv lock --repair -o environment.new.yml
 
     \b
     Writes:

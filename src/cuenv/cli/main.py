@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cuenv import __version__
+from cuenv.cli.command import before_options
 from cuenv.cli.configured import Defaults, with_origin
 from cuenv.cli.output import colour_as, error_json, say
 from cuenv.errors import CuenvError, ExitCode
@@ -61,6 +62,10 @@ Start here:
   cuenv resolve -o environment.yml    for the GPUs of this machine
   cuenv lock                          pin every package, with hashes
   cuenv check                         would it run here, and why
+
+\b
+More about a command, with examples:
+  cuenv help resolve
 """
 
 
@@ -102,16 +107,36 @@ class Commands(click.Group):
         return [*items(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, with the nearest command in the error."""
+        """As click does; a name of another tool leads to the command or to a pointer, a slip to the nearest one."""
+        name = args[0]
+        if name not in COMMANDS:
+            from cuenv.cli.habits import ALIASES, POINTERS  # noqa: PLC0415 - only when something is wrong
+
+            args = [ALIASES.get(name, name), *args[1:]]
+            if name in POINTERS:
+                command, what = POINTERS[name]
+                raise CuenvUsageError(f"there is no command {name!r}: {what}", hint=command)
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
-            near = get_close_matches(args[0], COMMANDS, n=1)
+            near = get_close_matches(name, COMMANDS, n=1)
             if not near:
                 raise
             raise click.UsageError(f"{error.format_message()} Did you mean {near[0]!r}?", ctx) from error
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; ``help COMMAND`` is ``COMMAND --help``, and ``version`` is ``--version``."""
+        if args and args[0] == "help":
+            args = [*(word for word in args[1:] if word not in ("--help", "-h")), "--help"]
+        elif args == ["version"]:
+            args = ["--version"]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            said = f"no option {error.option_name} of all commands; an option of one command stands behind its name"
+            raise click.UsageError(said, ctx) from error
 
 
 @click.group(
@@ -120,26 +145,31 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     invoke_without_command=True,
 )
+@before_options
 @click.version_option(__version__, "-V", "--version", prog_name="cuenv", message="%(prog)s %(version)s")
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, /, **values: Any) -> None:
     """CUDA + PyTorch conda environments that are known to run on the GPUs you have.
 
     cuenv looks at the NVIDIA driver and the GPUs, chooses a CUDA toolkit and a PyTorch build from tables with sources,
     writes environment.yml with every CUDA component from one channel, locks it, and checks the result. It says why.
     """
     if ctx.invoked_subcommand is None:
-        _show_next_step()
+        _show_next_step(as_json=values["as_json"])
 
 
-def _show_next_step() -> None:
+def _show_next_step(*, as_json: bool) -> None:
     """``cuenv`` alone: what lies in this folder, and what to type next."""
     from pathlib import Path  # noqa: PLC0415 - only then
 
-    from cuenv.cli.output import emit_lines  # noqa: PLC0415 - as above
+    from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - as above
     from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
 
     step = next_step(Path(), os.environ)
+    if as_json:
+        commands = [{"command": command, "does": what} for command, what in step.commands]
+        emit_json({"schema": "cuenv/next/1", "found": list(step.found), "next": commands})
+        return
     width = max(len(command) for command, _ in step.commands)
     lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in step.commands)]
     emit_lines([*lines, "", "all commands: cuenv --help"])

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cuenv.cli.command import no_progress_option, offline_option, several
+from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completions import completes
-from cuenv.cli.configured import configuration, no_files, set_value, without_replaced
+from cuenv.cli.configured import configuration, set_value, without_replaced
 from cuenv.errors import UsageError
 from cuenv.facts import PLATFORMS
 from cuenv.flows.hosts import HostOptions
@@ -21,16 +23,8 @@ from cuenv.versions import parse_wish
 if TYPE_CHECKING:  # commands that read no channel do not pay for it
     from cuenv.world.sources import Sources
 
+
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    def apply(function: F) -> F:
-        for decorate in reversed(decorators):
-            function = decorate(function)
-        return function
-
-    return apply
 
 
 def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> str | None:
@@ -48,7 +42,11 @@ def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> s
     return value[0] if value else None
 
 
-_host_options = (
+def _driver(text: str) -> Callable[[F], F]:
+    return click.option("--driver", metavar="VERSION", shell_complete=completes("driver"), help=text)
+
+
+_host, _gpu, _glibc = (
     click.option(
         "--host",
         "hosts",
@@ -63,21 +61,25 @@ _host_options = (
         multiple=True,
         metavar="NAME|X.Y",
         shell_complete=completes("gpu"),
-        help="A GPU by name or capability; repeatable.",
-    ),
-    click.option(
-        "--driver",
-        metavar="VERSION",
-        shell_complete=completes("driver"),
-        help="The NVIDIA driver, such as 535.129.03.",
+        help="A GPU by name or compute capability; repeatable.",
     ),
     click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
 )
-PLATFORM_HELP = "linux-64 or linux-aarch64; resolve, lock and bundle take both."
-host_options = _all(
+_host_options = (_host, _gpu, _driver("The NVIDIA driver, such as 535.129.03."), _glibc)
+PLATFORM_HELP = "linux-64 or linux-aarch64."
+host_options = several(
     *_host_options,
     click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
 )
+
+would_be_options = several(
+    _host,
+    _gpu,
+    _driver("The driver that there would be: a version, or a branch such as 580."),
+    _glibc,
+    click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
+)
+"""The host options of ``what-if``, whose ``--driver`` is the one that there would be."""
 
 platforms_option = click.option(
     "--platform",
@@ -85,15 +87,15 @@ platforms_option = click.option(
     multiple=True,
     metavar="PLATFORM",
     shell_complete=completes("platform"),
-    help=PLATFORM_HELP,
+    help="linux-64 or linux-aarch64; repeat for both.",
 )
 """The platforms of a command that serves several."""
 
 knowledge_option = click.option(
-    "--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Further tables."
+    "--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Also read tables from this folder."
 )
 
-environment_options = _all(
+environment_options = several(
     click.option(
         "-p",
         "--prefix",
@@ -110,38 +112,26 @@ output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout."
 )
 prove_option = click.option(
-    "--prove", is_flag=True, help="Ask the solver at once: the best choice that the channels close."
+    "--prove", is_flag=True, help="Solve now, and take the best choice that your channels can satisfy."
 )
 
 jobs_option = click.option(
     "--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time."
 )
 
-several_host_options = _all(*_host_options, platforms_option)
+several_host_options = several(*_host_options, platforms_option)
 """The host options of a command that makes one environment for several platforms."""
 
-talk_options = _all(
-    click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."),
-    click.option("-q", "--quiet", is_flag=True, help="Say less."),
-    click.option("-v", "--verbose", is_flag=True, help="Say more."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour."),
-    click.option(
-        "--no-config",
-        is_flag=True,
-        is_eager=True,  # before the first option asks for its setting
-        expose_value=False,
-        callback=no_files,
-        help="Read no cuenv.toml and no pyproject.toml.",
-    ),
-)
+talk_options = _talk_options
+"""The options of every command."""
 
-channel_options = _all(
+channel_options = several(
     click.option("--mirror", "mirrors", multiple=True, metavar="FROM=TO", help="Read a channel elsewhere; repeatable."),
-    click.option("--offline", is_flag=True, help="Use only what the cache holds."),
-    click.option("--no-progress", is_flag=True, help="Show no progress."),
+    offline_option,
+    no_progress_option,
 )
 
-one_channel_options = _all(
+one_channel_options = several(
     click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch."),
     click.option(
         "--platform",
@@ -153,14 +143,14 @@ one_channel_options = _all(
 )
 """What the tables are compared with."""
 
-wish_options = _all(
+wish_options = several(
     click.option(
         "--profile",
         multiple=True,
         callback=_one,
         metavar="NAME|FILE",
         shell_complete=completes("profile"),
-        help="Wishes from a profile.",
+        help="Take the request from a profile.",
     ),
     click.option("--stack", type=click.Choice(STACKS), help="Where CUDA components come from."),
     click.option(

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import GroupedGroup
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
@@ -20,7 +21,7 @@ from cuenv.urls import printable
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-@click.group("profile", invoke_without_command=True)
+@click.group("profile", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Profiles: those that ship, and your own.
@@ -40,7 +41,13 @@ def command(context: click.Context) -> None:
 @command.command("list", short_help="name, where it stands, first sentence of its story")
 @talk_options
 def _list(**values: Any) -> None:
-    """List the profiles: name, where it stands, the first sentence of its story."""
+    """List the profiles: name, where it stands, the first sentence of its story.
+
+    \b
+    Examples:
+      cuenv profile list
+      cuenv profile list --json
+    """
     from cuenv.flows.profiles import SHIPPED, listed  # noqa: PLC0415 - not needed for --help
 
     found = listed(configuration())
@@ -67,7 +74,13 @@ def _list(**values: Any) -> None:
 @click.argument("name", metavar="NAME|FILE", shell_complete=completes("profile"))
 @talk_options
 def _show(name: str, **values: Any) -> None:
-    """Show a profile as YAML, with where it stands."""
+    """Show a profile as YAML, with where it stands.
+
+    \b
+    Examples:
+      cuenv profile show zero3-offload
+      cuenv profile show lab.yml
+    """
     from cuenv.formats.profile_yml import render  # noqa: PLC0415 - not needed for --help
     from cuenv.world.profiles import find_profile  # noqa: PLC0415 - as above
 
@@ -85,7 +98,13 @@ def _show(name: str, **values: Any) -> None:
 @output_option
 @talk_options
 def _new(name: str, output: Path | None, **values: Any) -> None:
-    """Begin a profile: a template with every key explained, valid as it stands. No file is ever replaced."""
+    """Begin a profile: a template with every key explained, valid as it stands. No file is ever replaced.
+
+    \b
+    Examples:
+      cuenv profile new lab -o lab.yml
+      cuenv profile new lab
+    """
     from cuenv.formats.profile_yml import template  # noqa: PLC0415 - not needed for --help
     from cuenv.world.files import write_atomically  # noqa: PLC0415 - as above
 
@@ -115,6 +134,11 @@ def _validate(asked: tuple[str, ...], **values: Any) -> int:
     """Say whether profiles are valid, and with host options whether that host can have what they ask for.
 
     Without FILE: the project's own. Exit code 3 when one is not valid, 1 when one does not fit.
+
+    \b
+    Examples:
+      cuenv profile validate lab.yml
+      cuenv profile validate zero3-offload --gpu A100 --driver 535.129.03
     """
     from cuenv.flows.profiles import own_names, validated  # noqa: PLC0415 - not needed for --help
 

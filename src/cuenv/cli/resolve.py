@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from cuenv.flows.resolving import Resolution
 
 
-@click.command("resolve")
+@click.command("resolve", cls=Grouped)
 @several_host_options
 @wish_options
 @prove_option

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
 
 
-@click.command("scan")
+@click.command("scan", cls=Grouped)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=completes("file"))
 @click.option("--deep", is_flag=True, help="Also look for device code outside of its usual sections.")
 @host_options

@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.configured import without_replaced
-from cuenv.cli.options import host_from, host_options, knowledge_from, talk_options, wish_from, wish_options
+from cuenv.cli.options import host_from, knowledge_from, talk_options, wish_from, wish_options, would_be_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.errors import ExitCode
 
 
-@click.command("what-if")
-@host_options
+@click.command("what-if", cls=Grouped)
+@would_be_options
 @click.option("--driver-now", metavar="VERSION", help="The driver today, where --gpu names today's GPUs.")
 @click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that comes; repeatable.")
 @click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that goes; repeatable.")

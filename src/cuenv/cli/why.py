@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import channel_options, host_options, knowledge_from, prove_option, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
 
-@click.command("why")
+@click.command("why", cls=Grouped)
 @click.argument("subject", metavar="SUBJECT", shell_complete=completes("why"))
 @host_options
 @wish_options

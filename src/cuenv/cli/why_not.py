@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import channel_options, host_options, prove_option, talk_options, wish_options
 from cuenv.cli.questioning import ask
 from cuenv.errors import ExitCode
 
 
-@click.command("why-not")
+@click.command("why-not", cls=Grouped)
 @click.argument("question", metavar="KEY=VALUE", shell_complete=completes("why-not"))
 @host_options
 @wish_options

@@ -17,6 +17,8 @@ from cuenv.versions import Capability, check_driver
 
 _TARGET = re.compile(r"(?:sm|compute)_?(\d{1,2})(\d)")
 """How nvcc writes a capability: ``sm_90``."""
+_NUMBER = re.compile(r"\s*\d+,\d+\s*")
+"""How some countries write 8.9, which is no list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,11 +225,12 @@ def _overridden(
 
 
 def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
-    """GPUs by name or capability.
+    """GPUs by name or capability; several may stand in one text, with commas between them.
 
     Raises:
         ValueError: one is neither.
     """
+    texts = tuple(part for text in texts for part in ([text] if _NUMBER.fullmatch(text) else text.split(",")))
     return tuple(_gpu(text, index, knowledge) for index, text in enumerate(texts))
 
 

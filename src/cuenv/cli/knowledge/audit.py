@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -17,7 +18,7 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit_json, emit_lines, report_json, report_lines
 
 
-@click.command("audit")
+@click.command("audit", cls=Grouped)
 @one_channel_options
 @channel_options
 @knowledge_option

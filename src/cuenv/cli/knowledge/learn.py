@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuenv.cli.command import Grouped
 from cuenv.cli.options import channel_options, channel_sources, knowledge_option, one_channel_options, talk_options
 from cuenv.cli.output import emit, emit_json, say
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cuenv.flows.auditing import Learned
 
 
-@click.command("learn")
+@click.command("learn", cls=Grouped)
 @one_channel_options
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the rows there, for --knowledge.")
 @click.option("--read-on", default="", metavar="DAY", help="Day of the source rows; the newest record's by default.")

@@ -1,0 +1,115 @@
+"""What every command is: its options in groups in the help, and pointers where other tools are called otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from cuenv.cli.configured import no_files
+from cuenv.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GROUPS: Mapping[str, str] = {
+    "The host": "--host --gpu --driver-now --driver --add-gpu --remove-gpu --glibc --platform",
+    "The request": "--profile --stack --pytorch --cuda --python --with --dev --cpu --prefer --knowledge",
+    "Channels": "--mirror --offline --channel",
+    "Output": "-o --output --format --redact --json -q -v --color --no-progress --no-config --help -h",
+}
+"""The groups of options in the help of a command, after those of the command alone."""
+
+talk_decorators = (
+    click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."),
+    click.option("-q", "--quiet", is_flag=True, help="Print the product, errors and negative answers only."),
+    click.option("-v", "--verbose", is_flag=True, help="Also print evidence and sources."),
+    click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to print in colour."
+    ),
+    click.option(
+        "--no-config",
+        is_flag=True,
+        is_eager=True,  # before the first option asks for its setting
+        expose_value=False,
+        callback=no_files,
+        help="Read no cuenv.toml and no pyproject.toml.",
+    ),
+)
+offline_option = click.option("--offline", is_flag=True, help="Use only what the cache holds.")
+no_progress_option = click.option("--no-progress", is_flag=True, help="Show no progress.")
+
+
+def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator."""
+
+    def apply(function: F) -> F:
+        for decorate in reversed(decorators):
+            function = decorate(function)
+        return function
+
+    return apply
+
+
+talk_options = several(*talk_decorators)
+"""The options of every command."""
+before_options = several(*talk_decorators, offline_option, no_progress_option)
+"""The options that may stand before the name of a command as well."""
+
+
+class Grouped(click.Command):
+    """A command whose help shows its options in groups, and which knows what people type who know other tools."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options of the command alone first, then those of the host, the request, the channels, the output."""
+        rows: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in _GROUPS}}
+        places = {flag: title for title, flags in _GROUPS.items() for flag in flags.split()}
+        for item in self.get_params(ctx):
+            row = item.get_help_record(ctx)
+            if row is not None:
+                title = next((places[flag] for flag in item.opts if flag in places), "Options")
+                rows[title].append(row)
+        for title, found in rows.items():
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with a pointer for an option of another tool and an example for a value that is missing."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from cuenv.cli.habits import option_instead  # noqa: PLC0415 - only when something is wrong
+
+            known = {flag for item in self.params for flag in item.opts}
+            meant = option_instead(error.option_name, known)
+            if meant is None:
+                raise
+            said = f"{ctx.command_path} has no option {error.option_name}: {meant}"
+            raise UsageError(said, hint=f"{ctx.command_path} --help") from error
+        except click.BadOptionUsage as error:
+            from cuenv.cli.habits import VALUES  # noqa: PLC0415 - as above
+
+            value = VALUES.get(error.option_name)
+            if value is None:
+                raise
+            hint = f"{ctx.command_path} {error.option_name} {value}"
+            raise UsageError(f"{error.option_name} needs a value", hint=hint) from error
+        except click.MissingParameter as error:
+            from cuenv.cli.habits import VALUES  # noqa: PLC0415 - as above
+
+            flag = next((flag for flag in (error.param.opts if error.param else ()) if flag in VALUES), None)
+            if flag is None:
+                raise
+            raise UsageError(f"{flag} is missing", hint=f"{ctx.command_path} {flag} {VALUES[flag]}") from error
+
+
+class GroupedGroup(Grouped, click.Group):
+    """A command with commands inside, such as ``profile``; those are `Grouped`."""
+
+    command_class = Grouped
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, then the commands inside."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)

@@ -1,0 +1,105 @@
+"""What people type who know conda, pixi, uv or pip, and how cuenv has it. Read only when something is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+ALIASES: Mapping[str, str] = {"create": "install", "doctor": "diagnose", "info": "inspect", "whatif": "what-if"}
+"""Names of other tools for what a command of cuenv does."""
+
+POINTERS: Mapping[str, tuple[str, str]] = {
+    "init": ("cuenv resolve -o environment.yml", "it chooses and writes the environment file"),
+    "new": ("cuenv resolve -o environment.yml", "it chooses and writes the environment file"),
+    "add": ("cuenv resolve --with PACKAGE -o environment.yml", "--with asks for packages, or write them into the file"),
+    "remove": ("cuenv lock", "take the package out of environment.yml, then lock again"),
+    "uninstall": ("cuenv lock", "take the package out of environment.yml, then lock again"),
+    "update": ("cuenv lock --update PACKAGE", "it moves packages of a lock"),
+    "upgrade": ("cuenv lock --update PACKAGE", "it moves packages of a lock"),
+    "solve": ("cuenv lock", "it solves environment.yml and pins every package"),
+    "freeze": ("cuenv lock", "it solves environment.yml and pins every package"),
+    "sync": ("cuenv install --prefix DIR --replace", "it makes an environment again from its lock"),
+    "repair": ("cuenv lock --repair -o environment.new.yml", "it writes a corrected file"),
+    "fix": ("cuenv lint --fix", "it mends files as they are written"),
+    "verify": ("cuenv check", "it checks a lock or an environment"),
+    "validate": ("cuenv lint", "it checks files as they are written"),
+    "list": ("cuenv check --prefix DIR", "it looks at an environment; 'cuenv profile list' lists profiles"),
+    "search": ("cuenv kb pytorch 2.5", "the tables know builds of PyTorch, CUDA, drivers and GPUs"),
+    "env": ("cuenv install --prefix DIR", "it makes an environment from a lock"),
+    "activate": ("conda activate DIR", "environments are activated as those of conda"),
+    "gpu": ("cuenv inspect", "it shows the driver and the GPUs of this machine"),
+    "docker": ("cuenv export dockerfile -o .", "it writes a Dockerfile"),
+    "dockerfile": ("cuenv export dockerfile -o .", "it writes a Dockerfile"),
+}
+"""What people type who know other tools: a command that does it, and what that does."""
+
+RENAMED: Mapping[str, str] = {
+    "--torch": "--pytorch",
+    "--torch-version": "--pytorch",
+    "--pytorch-version": "--pytorch",
+    "--cuda-version": "--cuda",
+    "--python-version": "--python",
+    "--package": "--with",
+    "--packages": "--with",
+    "--debug": "-v",
+    "--gpus": "--gpu",
+}
+"""Options of other tools that cuenv has by another name."""
+
+_CHANNEL = (
+    "channels stand in environment.yml; --stack chooses where CUDA and PyTorch come from, "
+    "and --mirror where a channel is read"
+)
+OPTIONS: Mapping[str, str] = {
+    "--cuda-arch": "a compute capability is a --gpu: --gpu 8.9",
+    "--file": "the file is named without an option",
+    "-f": "the file is named without an option",
+    "--from-file": "the file is named without an option",
+    "--channel": _CHANNEL,
+    "-c": _CHANNEL,
+    "--channels": _CHANNEL,
+    "--override-channels": "channels stand in environment.yml, and no others are read",
+    "-n": "an environment is named by its folder: --prefix DIR",
+    "--name": "an environment is named by its folder: --prefix DIR",
+    "--dry-run": "'cuenv resolve' without -o, 'cuenv lock --check' and 'cuenv lint --diff' write nothing",
+    "-y": "cuenv asks nothing, so there is nothing to say yes to",
+    "--yes": "cuenv asks nothing, so there is nothing to say yes to",
+    "--force": "a file that was edited is kept as FILE.bak; 'cuenv install --replace' replaces an environment",
+    "--fix": "'cuenv lint --fix' mends files, 'cuenv lock --repair -o environment.new.yml' writes a corrected one",
+    "--repair": "'cuenv lock --repair -o environment.new.yml' writes a corrected environment file",
+    "--no-color": "it is called --color never; NO_COLOR=1 works as well",
+    "--no-colour": "it is called --color never; NO_COLOR=1 works as well",
+    "--version": "'cuenv --version' prints it",
+}
+"""Options of other tools, and how cuenv has it."""
+
+VALUES: Mapping[str, str] = {
+    "--gpu": "'RTX 4090'",
+    "--add-gpu": "'RTX 5090'",
+    "--remove-gpu": "V100",
+    "--driver": "535.129.03",
+    "--driver-now": "535.129.03",
+    "--host": "rtx4090-535",
+    "--glibc": "2.31",
+    "--platform": "linux-aarch64",
+    "--pytorch": "2.5",
+    "--cuda": "12.4",
+    "--python": "3.12",
+    "--with": "'transformers>=4.36'",
+    "--mirror": "conda-forge=https://mirror.example.com/conda-forge",
+    "--prefix": "./env",
+    "-o": "environment.yml",
+}
+"""A value of each option that takes one, for the error about a missing one."""
+
+
+def option_instead(name: str, known: Collection[str]) -> str | None:
+    """What to say of an option that a command has not; ``None`` when nobody is known to type it.
+
+    Args:
+        name: as it was typed.
+        known: the options that the command has.
+    """
+    if name in RENAMED:
+        new = RENAMED[name]
+        return f"it is called {new}" if new in known else f"it is an option of other commands, called {new}"
+    return OPTIONS.get(name)
