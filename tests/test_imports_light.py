@@ -12,8 +12,8 @@ from commands import HOST, run
 
 HEAVY = {"rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"}
 START = """
-cuenv cuenv.cli cuenv.cli.command cuenv.cli.configured cuenv.cli.main cuenv.cli.output cuenv.errors cuenv.report cuenv.urls
-cuenv.world cuenv.world.config_files
+cuenv cuenv.cli cuenv.cli.command cuenv.cli.configured cuenv.cli.main cuenv.cli.output cuenv.errors cuenv.report
+cuenv.urls cuenv.world cuenv.world.config_files
 """
 DECIDE = """
 cuenv.candidates cuenv.cli.completions cuenv.cli.options cuenv.columns cuenv.environment cuenv.extensions
