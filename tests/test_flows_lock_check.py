@@ -14,19 +14,21 @@ from typing import Any
 import pytest
 import yaml
 
+from channel_builder import edit, pkg
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, OutsideError, UsageError
 from cuenv.facts import Driver, Surroundings
 from cuenv.flows.checking import Checked, check
 from cuenv.flows.file_host import options_in
 from cuenv.flows.freshness import out_of_date
-from cuenv.flows.hosts import HostOptions
+from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock, spec_digest
 from cuenv.flows.locking import Locked, LockRequest, lock
 from cuenv.flows.resolving import resolve
 from cuenv.formats.environment_yml import render
 from cuenv.profile import Profile
 from cuenv.report import Report
+from cuenv.world.packages import write_channel
 from cuenv.world.record import SHIPPED
 from cuenv.world.sample import write_sample
 from cuenv.world.sources import Mirror, Sources
@@ -322,6 +324,56 @@ def test_what_the_solver_makes_of_a_file_is_judged_before_anything_is_written(fo
     assert codes(answer.report) == ["CU103"]
     assert content(folder) == {}
     assert locked(folder, sources, allow=("CU103",)).lock
+
+
+@pytest.fixture
+def with_variants(tmp_path: Path) -> Sources:
+    """The sample with two libraries that have a CUDA build for 12.9 and a CPU build: one with a row, one without."""
+    mirrors = write_sample(tmp_path / "sample", "linux-64")
+    forge = tmp_path / "sample" / "conda-forge" / "linux-64" / "repodata.json"
+    variants = [
+        pkg(name, "0.49.2", build, depends=depends, build_number=number)
+        for name in ("bitsandbytes", "newlib")
+        for build, number, depends in (
+            ("cuda129_h0_200", 200, ("cuda-version >=12.9,<13", "pytorch")),
+            ("cpu_h0_0", 0, ("pytorch",)),
+        )
+    ]
+    write_channel(tmp_path / "more", variants, subdirs=("linux-64",))
+    more = json.loads((tmp_path / "more" / "linux-64" / "repodata.json").read_text())["packages"]
+    edit(forge.parent, lambda data: data["packages"].update(more))
+    return Sources(mirrors=mirrors, cache=str(tmp_path / "cache"))
+
+
+NEW_DRIVER: dict[str, Any] = {"gpus": ("H100",), "driver": "590.48.01", "glibc": "2.35"}
+
+
+@pytest.mark.parametrize("name", ["bitsandbytes", "newlib"])
+def test_a_library_with_cpu_and_cuda_builds_is_never_locked_as_a_cpu_build(
+    tmp_path: Path, with_variants: Sources, name: str
+) -> None:
+    host = options(**NEW_DRIVER)
+    facts = host_facts(host, base())
+    plain = resolve(facts, Profile(packages=("ninja",)), base(), name="x", prove=with_variants).spec
+    assert plain
+    assert "pytorch=2.12.1=cuda130*" in render(plain)
+    found = resolve(facts, Profile(packages=(name,)), base(), name="x", prove=with_variants).spec
+    assert found
+    (tmp_path / "environment.yml").write_text(render(found))
+    answer = locked(tmp_path, with_variants, host)
+    assert answer.lock, answer.report
+    package = answer.lock.solutions[0].package(name)
+    assert package
+    assert package.build == "cuda129_h0_200"
+    # Beside a torch of CUDA 13 there is only the CPU build.
+    (tmp_path / "environment.yml").write_text(render(plain).replace("  - ninja\n", f"  - {name}\n"))
+    refused = locked(tmp_path, with_variants, host)
+    assert refused.lock is None
+    assert codes(refused.report) == ["CU103"]
+    lenient = locked(tmp_path, with_variants, host, allow=("CU103",))
+    assert lenient.lock
+    (tmp_path / LOCK_NAME).write_text((tmp_path / LOCK_NAME).read_text().replace("cuenv_allowed: CU103", "x: y"))
+    assert ("CU103", name) in {(item.code, item.subject) for item in looked(tmp_path, host).report.findings}
 
 
 @pytest.mark.parametrize(("host", "code"), [("a800-470", "CU401"), ("rtx5090-560", "CU402"), ("no-gpu", "CU413")])

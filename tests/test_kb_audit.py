@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channel_builder import PLATFORM, edit, pkg, write
+from channel_builder import PLATFORM, edit, pkg, serve, write
 from commands import HOST
 from commands import inside as run
 from cuenv.audit import ending_findings, label_findings, torch_findings
@@ -31,7 +31,7 @@ from cuenv.tables import dump, merge
 from cuenv.versions import arch_list, version
 from cuenv.world.knowledge import load, save
 from cuenv.world.sources import Mirror, Sources
-from given import base
+from given import base, options
 from thorough import examples
 
 KNOWN = {
@@ -280,6 +280,125 @@ def test_a_lying_row_is_mended_and_its_inference_kept() -> None:
     assert findings(record(), knowledge=learned(record(), knowledge=wrong)) == []
 
 
+def build(name: str, release: str, text: str, *depends: str) -> Record:
+    return Record(name=name, version=release, build=text, depends=depends)
+
+
+def libraries(*records: Record, knowledge: Knowledge | None = None, platform: str = PLATFORM) -> Knowledge:
+    return learn(
+        (),
+        knowledge or base(),
+        nvccs=(),
+        stack="conda-forge",
+        platform=platform,
+        day="2026-12-24",
+        records=records,
+    )
+
+
+@pytest.mark.parametrize(
+    ("builds", "glob"),
+    [
+        (("cuda129_py312_0", "cpu_py312_0"), "cuda*"),
+        (("h0_0_cuda", "h1_0_cpu"), "*_cuda"),
+        (("py312cuda126h0_0_cuda", "py312h0_0_cpu"), "*_cuda"),
+        (("py312_cu126", "py312_cpu"), "*_cu*"),
+        (("gpuh0_0", "cpuh0_0"), "gpu*"),
+        (("cuda126_h0_0", "h0_0"), "cuda*"),
+    ],
+)
+def test_a_package_with_cpu_and_cuda_builds_is_learned_from_its_records(builds: tuple[str, ...], glob: str) -> None:
+    found = libraries(*(build("newlib", "1.0", text) for text in builds))
+    twin = found.twin("newlib", "conda-forge")
+    assert twin
+    assert (twin.guard, twin.any_cuda, twin.essential, twin.low) == (glob, glob, True, True)
+    assert libraries(*(build("newlib", "1.0", text) for text in builds), knowledge=found) is found
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (build("newlib", "1.0", "cuda129_0"), build("newlib", "0.9", "h0_0")),  # CUDA from 1.0 on
+        (build("newlib", "1.0", "nocuda_0"), build("newlib", "1.0", "default_0")),
+        (build("newlib", "1.0", "cpu_0"),),
+        (build("newlib", "1.0", "cuda129_0"),),
+        (build("newlib-cpu", "1.0", "cuda129_0"), build("newlib-cpu", "1.0", "cpu_0")),
+        (build("cuda-nvcc", "12.9", "cuda_0"), build("cuda-nvcc", "12.9", "cpu_0")),
+        (build("libarrow", "1.0", "x_cuda"), build("libarrow", "1.0", "x_cpu")),  # a row knows it
+    ],
+)
+def test_what_has_no_two_kinds_of_builds_is_no_such_package(records: tuple[Record, ...]) -> None:
+    assert libraries(*records) is base()
+
+
+def test_a_package_that_changed_how_it_names_its_cuda_builds_is_told_by_the_newest() -> None:
+    found = libraries(
+        build("newlib", "1.0", "gpuh0_0"), build("newlib", "1.1", "cuda_129h0_0"), build("newlib", "1.1", "cpuh0_0")
+    )
+    twin = found.twin("newlib", "conda-forge")
+    assert twin
+    assert twin.any_cuda == "cuda*"
+
+
+def torch(low: str, below: str) -> tuple[str, str]:
+    return f"pytorch >={low},<{below}.0a0", "pytorch * cuda*"
+
+
+def test_the_torch_that_the_builds_of_a_library_ask_for_is_learned() -> None:
+    found = libraries(
+        build("newlib", "1.0", "cuda129_py312_0", *torch("2.9.1", "2.10")),
+        build("newlib", "1.0", "cuda129_py312_1", *torch("2.10.0", "2.11")),
+        build("newlib", "1.0", "cuda_130py312_1", *torch("2.10.0", "2.11")),
+        build("newlib", "1.0", "cpu_py312_1", *torch("2.12.0", "2.13")),
+        build("newlib", "0.9", "cuda126_py312_0", *torch("2.4.0", "2.5")),
+        build("newlib", "0.9", "cuda126_py312_0", *torch("2.7.0", "2.8")),
+        build("noarch-lib", "0.9", "pyh0_0", "pytorch >=2.0"),
+    )
+    rows = [
+        (str(row.releases[0]), str(row.torch), [str(item) for item in row.cuda], row.platforms)
+        for row in found.extension("newlib")
+    ]
+    assert rows == [
+        ("0.9", ">=2.7.0,<2.8", ["12.6"], (PLATFORM,)),
+        ("1.0", ">=2.9.1,<2.11", ["12.9"], (PLATFORM,)),
+        ("1.0", ">=2.10.0,<2.11", ["13.0"], (PLATFORM,)),
+    ]
+    assert found.extension("noarch-lib") == ()
+
+
+def test_what_is_learned_for_another_platform_is_added_to_the_row() -> None:
+    one = build("newlib", "1.0", "cuda129_py312_0", *torch("2.9.1", "2.10"))
+    first = libraries(one)
+    assert libraries(one, knowledge=first) is first
+    (row_of_both,) = libraries(one, knowledge=first, platform="linux-aarch64").extension("newlib")
+    assert row_of_both.platforms == ("linux-64", "linux-aarch64")
+
+
+def test_what_is_learned_of_a_library_guards_it_and_chooses_its_torch() -> None:
+    found = libraries(
+        build("newlib", "1.0", "cuda129_py312_0", *torch("2.10.0", "2.11")),
+        build("newlib", "1.0", "cpu_py312_0", *torch("2.10.0", "2.11")),
+    )
+    decision = decide(
+        Case(facts=options("H100", driver="580.95.05"), wish=Profile(packages=("newlib",)), knowledge=found)
+    )
+    made = compose(decision, name="x", version="0")
+    pins = {pin.name: pin for pin in made.pins}
+    assert pins["pytorch"].version == "2.10.0"
+    assert pins["newlib"].yaml_text() == "conda-forge::newlib=*=cuda*"
+
+
+@examples(50)
+@given(
+    st.lists(
+        st.builds(Record, name=st.sampled_from(["a", "b"]), version=words, build=words, depends=st.tuples(words, words))
+    )
+)
+def test_no_record_of_a_stranger_makes_learning_fail(records: list[Record]) -> None:
+    found = libraries(*records)
+    assert libraries(*records, knowledge=found) is found
+
+
 def test_what_is_learned_twice_is_one_row(tmp_path: Path) -> None:
     once = learned(record(version="2.99.0"))
     assert learned(record(version="2.99.0"), knowledge=once) is once
@@ -321,7 +440,7 @@ def channel(tmp_path: Path) -> Sources:
     return sources
 
 
-def question(sources: Sources, **more: str) -> Question:
+def question(sources: Sources, **more: Any) -> Question:
     return Question(**{"channel": "conda-forge", "platform": PLATFORM, **more}, sources=sources)
 
 
@@ -333,6 +452,25 @@ def test_audit_of_a_test_channel(channel: Sources) -> None:
     assert severities(audit(question(channel), base())) == {("CU601", "warning"), ("CU602", "info")}
     found = audit(question(channel), lying(nccl="nccl >=2.20,<3"))
     assert ("CU603", "error") in severities(found)
+
+
+def test_learn_looks_at_the_packages_that_are_named_and_at_all_when_asked(tmp_path: Path) -> None:
+    builds = [pkg("newlib", "1.0", text, depends=("pytorch >=2.9,<2.10",)) for text in ("cuda129_0", "cpu_0")]
+    sources = write(
+        tmp_path, {"conda-forge": [*builds, pkg("deepspeed", "9.0", "cuda129_0", depends=("pytorch >=2.9,<2.10",))]}
+    )
+
+    def names(packages: tuple[str, ...] | None, there: Sources = sources) -> tuple[list[str], list[str]]:
+        asked = Question(channel="conda-forge", platform=PLATFORM, sources=there, packages=packages)
+        fresh = learn_rows(asked, base(), base(), "2026-12-24").fresh
+        return [row.package for row in fresh.twins], [row.package for row in fresh.extensions]
+
+    assert names(()) == ([], ["deepspeed"])
+    assert names(("newlib",)) == (["newlib"], ["deepspeed", "newlib"])
+    assert names(None) == (["newlib"], ["deepspeed", "newlib"])
+    with serve(tmp_path) as server:
+        online = Mirror(origin="https://conda.anaconda.org/conda-forge", target=f"{server.url}/conda-forge")
+        assert names(None, Sources(mirrors=(online,), cache=str(tmp_path / "c"))) == names(None)
 
 
 def test_learn_takes_the_day_of_the_records(channel: Sources) -> None:

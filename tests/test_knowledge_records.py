@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,10 @@ import pytest
 from packaging.version import Version
 
 from cuenv.knowledge import Knowledge
-from cuenv.rows import Requirement
+from cuenv.learn_libraries import twins_of
+from cuenv.lockfile import names_cuda
+from cuenv.observed import Record as Seen
+from cuenv.rows import Requirement, Source
 from cuenv.versions import version
 from cuenv.world.knowledge import load
 
@@ -138,8 +142,9 @@ def test_torch_of_the_pytorch_channel_is_there_as_the_rows_say() -> None:
 def cuda_build(channel: str, record: Record) -> bool:
     """Whether a record says itself that it is a CUDA build: by its build string, or by what it asks for."""
     if channel == "pytorch":
-        return any(text.split()[0] in ("pytorch-cuda", "cudatoolkit") for text in record["depends"])
-    return "cuda" in record["build"]
+        asked = any(text.split()[0] in ("pytorch-cuda", "cudatoolkit") for text in record["depends"])
+        return asked or re.search(r"(^|_)cu(da)?\d*", record["build"]) is not None
+    return "cuda" in record["build"] or record["build"].startswith("gpu")
 
 
 @pytest.mark.parametrize("index", range(len(load().twins)))
@@ -147,11 +152,16 @@ def test_twins_are_told_apart_by_their_globs(index: int) -> None:
     twin = base().twins[index]
     mine = [record for record in everywhere(twin.channel) if record["name"] == twin.package]
     if twin.channel == "pytorch":  # builds before cpu and cu stood in the build string are left out
-        mine = [record for record in mine if re.search(r"_(cpu|cu)", record["build"])]
+        mine = [record for record in mine if re.search(r"(^|_)(cpu|cu)", record["build"])]
     with_cuda = [record for record in mine if cuda_build(twin.channel, record)]
     without = [record for record in mine if not cuda_build(twin.channel, record)]
-    assert with_cuda
-    assert [record["build"] for record in with_cuda if not fnmatchcase(record["build"], twin.any_cuda)] == []
+    if not with_cuda:  # what no public lock file names was read in its feedstock
+        assert "cfext" in twin.sources
+        return
+    last = max(version(record["version"].removeprefix("v")) for record in with_cuda)
+    newest = [record for record in with_cuda if version(record["version"].removeprefix("v")) == last]
+    strange = [record for record in with_cuda if not fnmatchcase(record["build"], twin.any_cuda)]
+    assert not any(record in newest or names_cuda(record["build"]) == "" for record in strange)
     assert [record["build"] for record in without if fnmatchcase(record["build"], twin.any_cuda)] == []
     cuda_parts = {"__cuda", "cudatoolkit", "cuda-cudart", "libcublas"}
     asked = {text.split()[0] for record in without for text in record["depends"]}
@@ -161,6 +171,24 @@ def test_twins_are_told_apart_by_their_globs(index: int) -> None:
     }
     assert any(fnmatchcase(record["build"], guard) for record in with_cuda for guard in guards)
     assert not any(fnmatchcase(record["build"], guard) for record in without for guard in guards)
+
+
+@pytest.mark.parametrize(
+    ("channel", "platform"), [("conda-forge", "linux-64"), ("conda-forge", "linux-aarch64"), ("pytorch", "linux-64")]
+)
+def test_every_package_with_cpu_and_cuda_builds_has_its_row(channel: str, platform: str) -> None:
+    seen = [
+        Seen(name=record["name"], version=record["version"], build=record["build"], depends=tuple(record["depends"]))
+        for subdir in (platform, "noarch")
+        for found in records(channel, subdir).values()
+        for record in found
+    ]
+    source = Source(id="test", title="", publisher="", locator="", read_on="2026-11-20")
+    assert [row.package for row in twins_of(seen, channel, base(), source)] == []
+    without = replace(base(), twins=())
+    found_again = {row.package for row in twins_of(seen, channel, without, source)}
+    mine = {row.package for row in base().twins if row.channel == channel and "cfext" not in row.sources}
+    assert len(found_again & mine) > (2 if channel == "pytorch" else 8)
 
 
 def all_names() -> set[str]:

@@ -187,11 +187,33 @@ def test_a_cpu_twin_in_a_cuda_lock(twin: LockedPackage) -> None:
         package("deepspeed", "0.18.2", "cuda129_py312h0_0"),
         package("torchvision", "0.18.1", "py310_cu118", "pytorch"),
         package("libarrow", "21.0.0", "h0_cpu"),
-        package("scipy", "1.17.0", "cpu_0"),
+        package("libarrow", "21.0.0", "h0_cuda"),
+        package("newlib", "1.0", "cuda_129py312_0"),
+        package("newlib", "1.0", "gpuh0_0"),
+        package("newlib", "1.0", "nocuda_h0_0"),
     ],
 )
 def test_a_cuda_build_and_a_twin_that_does_not_matter(fine: LockedPackage) -> None:
     assert law(*swapped(FORGE, fine)) == []
+
+
+@pytest.mark.parametrize("build", ["cpu_py312h0_0", "py312h0_0_cpu", "cpuh0_0", "py312_cpu"])
+def test_a_cpu_build_that_no_row_knows_is_found_by_its_build_string(build: str) -> None:
+    finding = only(law(*FORGE, package("newlib", "1.0", build)), "CU103")
+    assert (finding.severity, finding.subject) == ("warning", "newlib")
+    assert f"newlib 1.0 {build} is a CPU build" in finding.message
+    assert finding.fix == "look for a CUDA build: cuenv kb learn --channel conda-forge --package newlib"
+
+
+@pytest.mark.parametrize(("asked", "severity"), [({"newlib"}, "error"), ((), "warning")])
+def test_a_build_without_cuda_beside_a_cuda_build_is_found_by_what_the_channel_offers(
+    asked: tuple[str, ...], severity: str
+) -> None:
+    packages = (*FORGE, package("newlib", "1.0", "h0_0"), package("another", "1.0", "h0_0"))
+    found = lock_findings(packages, "linux-64", base(), {"newlib": "cuda129_h0_0"}, asked)
+    finding = only(list(found), "CU103")
+    assert (finding.severity, finding.subject) == (severity, "newlib")
+    assert finding.fix == "write conda-forge::newlib=1.0=cuda*"
 
 
 def test_a_cpu_lock_has_no_twins() -> None:

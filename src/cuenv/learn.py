@@ -11,7 +11,8 @@ from packaging.version import Version
 
 from cuenv.audit import faults, loosest
 from cuenv.knowledge import Knowledge
-from cuenv.observed import SeenBuild
+from cuenv.learn_libraries import extensions_of, twins_of
+from cuenv.observed import Record, SeenBuild
 from cuenv.rows import Cuda, Source, TorchBuild
 from cuenv.tables import TABLES, dump, merge, rows_of
 from cuenv.versions import DeviceCode
@@ -33,6 +34,7 @@ def learn(
     stack: str,
     platform: str,
     day: str,
+    records: Iterable[Record] = (),
 ) -> Knowledge:
     """Lay over the tables what a channel's records say and the tables do not.
 
@@ -43,6 +45,7 @@ def learn(
         stack: the channel, ``conda-forge`` or ``pytorch``.
         platform: of the records.
         day: ``YYYY-MM-DD``, the day of the records.
+        records: of further packages, in which CPU and CUDA builds under one name are found, and libraries on torch.
 
     Returns:
         the tables with the new rows; the very same when there is nothing to learn.
@@ -56,11 +59,25 @@ def learn(
     )
     torch = [row for build in seen if (row := _torch(build, source, knowledge))]
     cudas = _cudas(torch, nvccs, source, knowledge)
-    if not torch and not cudas:
+    other = replace(
+        source,
+        id=f"learned_libraries_{stack}_{platform}".replace("-", "_"),
+        locator=f"repodata of {platform}: packages with CUDA builds",
+    )
+    further = tuple(records)
+    twins = twins_of(further, stack, knowledge, other)
+    extensions = extensions_of(further, stack, platform, knowledge, other)
+    if not (torch or cudas or twins or extensions):
         return knowledge
-    cited = {item for row in (*torch, *cudas) for item in row.sources}
-    sources = [item for item in (source, replace(_RULE, read_on=day)) if item.id in cited]
-    found: dict[str, list[Any]] = {"sources": sources, "cudas": cudas, "torch": torch}
+    cited = {item for row in (*torch, *cudas, *twins, *extensions) for item in row.sources}
+    sources = [item for item in (source, other, replace(_RULE, read_on=day)) if item.id in cited]
+    found: dict[str, list[Any]] = {
+        "sources": sources,
+        "cudas": cudas,
+        "torch": torch,
+        "twins": twins,
+        "extensions": extensions,
+    }
     edition = max(knowledge.edition, day)
     return merge(knowledge, texts_of(_only(knowledge, found, edition)), f"what {stack} says")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from cuenv.knowledge import Knowledge
 from cuenv.laws import two_channels
-from cuenv.lockfile import Lock, LockedPackage, content_digest
+from cuenv.lockfile import Lock, LockedPackage, content_digest, names_cpu, names_cuda
 from cuenv.report import Finding
 
 _RELEASE = re.compile(r"[1-9][0-9]\.[0-9]+")
@@ -16,13 +16,28 @@ _RELEASE = re.compile(r"[1-9][0-9]\.[0-9]+")
 _LEADS = ("pytorch-cuda", "cuda-version")
 
 
-def lock_findings(packages: Iterable[LockedPackage], platform: str, knowledge: Knowledge) -> tuple[Finding, ...]:
-    """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform."""
+def lock_findings(
+    packages: Iterable[LockedPackage],
+    platform: str,
+    knowledge: Knowledge,
+    offered: Mapping[str, str] | None = None,
+    asked: Collection[str] = (),
+) -> tuple[Finding, ...]:
+    """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform.
+
+    Args:
+        packages: what is locked.
+        platform: that the lock is for.
+        knowledge: the tables.
+        offered: CUDA builds that the channels have of packages that are locked without CUDA; ``None``: not asked.
+        asked: names of the packages that the environment file asks for.
+    """
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
     found = [*one_source(cuda), *without_hash(all_packages), *_subdirs(all_packages, platform)]
     if cuda:
         found += cpu_twins(all_packages, knowledge)
+        found += cpu_builds(all_packages, knowledge, offered, asked)
     return tuple(found)
 
 
@@ -83,7 +98,8 @@ def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterat
     """The CPU builds among packages that have CUDA builds as well, where those matter."""
     for package in packages:
         twin = knowledge.twin(package.name, package.channel_name)
-        if twin and twin.essential and not fnmatchcase(package.build, twin.any_cuda):
+        cuda = twin and (fnmatchcase(package.build, twin.any_cuda) or names_cuda(package.build))
+        if twin and twin.essential and not cuda:
             yield Finding(
                 code="CU103",
                 severity="error",
@@ -92,6 +108,53 @@ def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterat
                 evidence=tuple(twin.sources),
                 fix=f"write {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
             )
+
+
+def cpu_builds(
+    packages: Iterable[LockedPackage],
+    knowledge: Knowledge,
+    offered: Mapping[str, str] | None = None,
+    asked: Collection[str] = (),
+) -> Iterator[Finding]:
+    """The CPU builds of packages that no row knows: by their own build strings, or since a CUDA build lies beside.
+
+    One that was asked for by name while its channel has a CUDA build of that release is an error; all else a warning.
+    """
+    for package in without_row(packages, knowledge):
+        build = (offered or {}).get(package.name)
+        if build is None and not names_cpu(package.build):
+            continue
+        what = f"{package.name} {package.version} {package.build}"
+        if build:
+            message = f"{what} is built without CUDA, and {package.channel_name} has the CUDA build {build} of it"
+            fix = f"write {package.channel_name}::{package.name}={package.version}={_any_cuda(build)}"
+        else:
+            there = "" if offered is None else f", and {package.channel_name} has no CUDA build of that release"
+            message = f"{what} is a CPU build by its build string{there}"
+            fix = f"look for a CUDA build: cuenv kb learn --channel {package.channel_name} --package {package.name}"
+        grave = build is not None and package.name in asked
+        yield Finding(
+            code="CU103",
+            severity="error" if grave else "warning",
+            subject=package.name,
+            message=message,
+            fix=fix,
+        )
+
+
+def without_row(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[LockedPackage]:
+    """The packages that may be CPU builds for all that the tables know: no row, no component, no CUDA in the build."""
+    for package in packages:
+        plain = package.subdir != "noarch" or names_cpu(package.build)
+        known = knowledge.twin(package.name, package.channel_name) or knowledge.is_component(package.name)
+        if plain and not known and not names_cuda(package.build):
+            yield package
+
+
+def _any_cuda(build: str) -> str:
+    """A glob that the CUDA builds of a package match, by one of them."""
+    word = names_cuda(build)
+    return f"{'' if build.startswith(word) else '*'}{word}*"
 
 
 def without_hash(packages: Iterable[LockedPackage]) -> Iterator[Finding]:

@@ -15,6 +15,8 @@ from cuenv.urls import short_channel
 from cuenv.versions import version
 
 _GLIBC = re.compile(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
+_CUDA_WORD = re.compile(r"(?<!no)(cuda|gpu)|(?:^|_)(cu)(?=\d{2,3}(?:_|$))")
+_CPU_WORD = re.compile(r"(?:^|_)cpu")
 _WHEEL = re.compile(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
@@ -23,6 +25,17 @@ ENGINES = ("embedded", "conda-lock")
 """The solvers that a lock may ask: py-rattler inside cuenv, or conda-lock with the user's own client."""
 WHEEL = "wheel"
 """The channel of what pip brought, where an installed environment is judged as a lock would be; no lock has it."""
+
+
+def names_cuda(build: str) -> str:
+    """The word by which a build string says that it is a CUDA build: ``cuda``, ``gpu`` or ``cu``; else empty."""
+    found = _CUDA_WORD.search(build)
+    return found[1] or found[2] if found else ""
+
+
+def names_cpu(build: str) -> bool:
+    """Whether a build string says that it is a CPU build: ``cpu_py312_0``, ``h0_0_cpu``."""
+    return _CPU_WORD.search(build) is not None and not names_cuda(build)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from cuenv import columns
 from cuenv.columns import Column
+from cuenv.facts import PLATFORMS
 from cuenv.rows import Requirement
 from cuenv.versions import version
 
@@ -40,6 +41,7 @@ EXTENSION = (
     Column("torch", _read_span, span_text, absent=None),
     Column("cuda", columns.several(columns.release_number, empty=True), columns.strings, absent=()),
     Column("match", columns.one_of(*MATCHES), columns.same, absent="exact"),
+    Column("platforms", columns.several(columns.one_of(*PLATFORMS), empty=True), list, absent=()),
     Column("serves_from", columns.capability, str, absent=None),
     Column("nvcc", _read_span, span_text, absent=None),
     Column("checks", columns.flag, columns.same, absent=False),

@@ -25,6 +25,7 @@ class Extension(Row):
         cuda: CUDA minors that the binaries are for; empty when they are not bound.
         match: how ``cuda`` is compared: ``exact`` with torch's own CUDA, ``major`` with its major, ``toolkit``
             with the runtime of the environment, whatever torch was made with.
+        platforms: conda platforms that these builds are for; empty when all are.
         serves_from: lowest capability it serves; ``None`` when not known.
         nvcc: range of the nvcc that it compiles with, on first use or at its installation; ``None``: it compiles none.
         checks: the library compares nvcc with torch's CUDA and refuses another minor.
@@ -41,6 +42,7 @@ class Extension(Row):
     torch: Requirement | None
     cuda: tuple[Version, ...]
     match: str
+    platforms: tuple[str, ...]
     serves_from: Capability | None
     nvcc: Requirement | None
     tolerates: tuple[Version, ...]

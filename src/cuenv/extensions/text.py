@@ -14,6 +14,8 @@ def extension_line(row: Extension) -> str:
     if row.cuda:
         how = {"major": ", another of the same major serves", "toolkit": " of the environment's runtime"}
         parts.append(f"CUDA {', '.join(map(str, row.cuda))}{how.get(row.match, '')}")
+    if row.platforms:
+        parts.append(f"for {' and '.join(row.platforms)}")
     if row.serves_from:
         parts.append(f"GPUs from {row.serves_from}")
     if row.nvcc:

@@ -29,11 +29,13 @@ class Question:
 
     Attributes:
         channel: ``conda-forge`` or ``pytorch``, by name or canonical URL; a mirror of it is a matter of ``sources``.
+        packages: that `learn_rows` looks at beside those that the tables name; ``None`` for all of the channel.
     """
 
     channel: str
     platform: str
     sources: Sources
+    packages: tuple[str, ...] | None = ()
 
     @property
     def stack(self) -> str:
@@ -91,7 +93,7 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
         ChannelError: it cannot be read.
     """
     said = _day(read_on)
-    records, seen, _ = _look(question, knowledge)
+    records, seen, _ = _look(question, knowledge, libraries=True)
     day = said or newest_day(records)
     if not day:
         raise UsageError(
@@ -99,7 +101,15 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
             hint="cuenv kb learn --read-on 2026-11-20",
         )
     compilers = judge.nvcc_minors(records) if question.stack == "conda-forge" else set()
-    merged = learn(seen, knowledge, nvccs=compilers, stack=question.stack, platform=question.platform, day=day)
+    merged = learn(
+        seen,
+        knowledge,
+        nvccs=compilers,
+        stack=question.stack,
+        platform=question.platform,
+        day=day,
+        records=records,
+    )
     return Learned(overlay=own(base, merged), fresh=own(knowledge, merged), day=day)
 
 
@@ -125,7 +135,7 @@ def _day(text: str) -> str:
 
 
 def _look(
-    question: Question, knowledge: Knowledge
+    question: Question, knowledge: Knowledge, *, libraries: bool = False
 ) -> tuple[tuple[Record, ...], tuple[SeenBuild, ...], tuple[Record, ...]]:
     from cuenv.world.channel_records import channel_records  # noqa: PLC0415 - rattler is heavy
 
@@ -141,7 +151,12 @@ def _look(
             hint=f"--platform {PLATFORMS[0]}",
         )
     names = {"pytorch", "cuda-nvcc", *(row.package for row in _endings(question.stack, knowledge))}
-    records = channel_records(question.channel, question.platform, names, question.sources)
+    if libraries:
+        names |= {row.package for row in knowledge.twins if row.channel == question.stack}
+        names |= {row.package for row in knowledge.extensions if question.stack in row.comes}
+        names |= set(question.packages or ())
+    whole = libraries and question.packages is None
+    records = channel_records(question.channel, question.platform, None if whole else names, question.sources)
     seen, strange = seen_builds(records, question.stack, question.platform)
     return records, seen, strange
 

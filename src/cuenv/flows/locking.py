@@ -149,8 +149,12 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         progress=progress,
     )
     after = [*early.findings, *of_engine, *of_pip]
+    from cuenv.flows.proving import cuda_offered  # noqa: PLC0415 - the solver is heavy
+
+    asked_for = {pin.name for pin in spec.pins}
     for host, solution in zip(hosts, solutions, strict=True):
-        after += lock_findings(solution.packages, host.platform, knowledge)
+        offered = cuda_offered(solution, spec, request.sources, knowledge)
+        after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
             after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)

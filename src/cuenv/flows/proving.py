@@ -11,7 +11,10 @@ from cuenv.decision import Decision
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import ChannelError
 from cuenv.facts import virtual_packages
+from cuenv.knowledge import Knowledge
+from cuenv.lock_laws import cuda_components, lock_findings, without_row
 from cuenv.lockfile import Solution, SolveRequest, Unsatisfiable
+from cuenv.world.channel_records import cuda_builds
 from cuenv.world.solve import absent, solve
 from cuenv.world.sources import Sources
 
@@ -60,7 +63,30 @@ def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sour
         return error.message
     if isinstance(answer, Unsatisfiable):
         return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)
-    return answer
+    return _cpu_instead(answer, spec, sources, decision.case.knowledge) or answer
+
+
+def cuda_offered(
+    solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge
+) -> dict[str, str] | None:
+    """CUDA builds that the channels have of packages that were chosen without CUDA; ``None`` without any CUDA.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
+    if not cuda_components(solution.packages, knowledge):
+        return None
+    doubtful = tuple(without_row(solution.packages, knowledge))
+    return cuda_builds(doubtful, spec.channels or ("defaults",), solution.platform, sources)
+
+
+def _cpu_instead(solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge) -> str | None:
+    """What was taken as a CPU build though its CUDA build was meant."""
+    asked = {pin.name for pin in spec.pins}
+    offered = cuda_offered(solution, spec, sources, knowledge)
+    found = lock_findings(solution.packages, solution.platform, knowledge, offered, asked)
+    twins = [item.message for item in found if item.code == "CU103" and item.severity == "error"]
+    return twins[0] if twins else None
 
 
 def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Sources) -> str | None:

@@ -23,7 +23,7 @@ from cuenv.flows.file_host import host_for
 from cuenv.flows.lock_files import read_environment
 from cuenv.flows.locking import LockRequest
 from cuenv.flows.pip_locking import before_pip
-from cuenv.flows.proving import prove, unsatisfiable_text
+from cuenv.flows.proving import cuda_offered, prove, unsatisfiable_text
 from cuenv.intent import Change, Intent, changes, intent_of, nearness, notes
 from cuenv.judge import judge_spec
 from cuenv.knowledge import Knowledge
@@ -112,7 +112,7 @@ def _repaired(spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge,
     if isinstance(answer, Unsatisfiable):
         why = unsatisfiable_text(answer, spec)
         return _anew(Repaired(report=early, facts=facts, spec=None, open=why), spec, request, knowledge, progress)
-    late = report(title, [*early.findings, *_judged(spec, answer, facts, knowledge)])
+    late = report(title, [*early.findings, *_judged(spec, answer, facts, request.sources, knowledge)])
     layers = coverage(answer, facts, knowledge)
     found = Repaired(report=late, facts=facts, spec=spec, layers=layers)
     if not late.errors:
@@ -142,8 +142,11 @@ def _solve(spec: EnvironmentSpec, facts: HostFacts, sources: Sources) -> Solutio
     return solve(request, sources)
 
 
-def _judged(spec: EnvironmentSpec, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    yield from lock_findings(solution.packages, facts.platform, knowledge)
+def _judged(
+    spec: EnvironmentSpec, solution: Solution, facts: HostFacts, sources: Sources, knowledge: Knowledge
+) -> Iterator[Finding]:
+    offered = cuda_offered(solution, spec, sources, knowledge)
+    yield from lock_findings(solution.packages, facts.platform, knowledge, offered, {pin.name for pin in spec.pins})
     if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
         yield from cpu_twins(solution.packages, knowledge)
     yield from host_findings(solution, facts, knowledge)
@@ -157,7 +160,7 @@ def _mends(spec: EnvironmentSpec, facts: HostFacts, sources: Sources, knowledge:
     torch = candidate_of(answer, knowledge)
     if torch is None or torch.cuda is None:
         return False
-    return not report("", _judged(spec, answer, facts, knowledge)).errors
+    return not report("", _judged(spec, answer, facts, sources, knowledge)).errors
 
 
 def _with_pins(spec: EnvironmentSpec, pins: tuple[Pin, ...], request: LockRequest) -> EnvironmentSpec:
@@ -183,7 +186,9 @@ def _anew(
             skipped += [(str(candidate), why) for candidate, why in answer.skipped]
             continue
         made = _composed(replace(then, fitting=(item,)), intent, spec)
-        if report("", [*spec_findings(made, knowledge), *_judged(made, solution, facts, knowledge)]).errors:
+        if report(
+            "", [*spec_findings(made, knowledge), *_judged(made, solution, facts, request.sources, knowledge)]
+        ).errors:
             continue
         told = changes(spec, made, intent, lost, knowledge)
         return replace(found, spec=_told(made, told, spec, request), changes=told, skipped=tuple(skipped))

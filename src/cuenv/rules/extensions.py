@@ -26,6 +26,7 @@ class _Torch(NamedTuple):
     cuda: Version
     toolkit: Version
     stack: str
+    platform: str
 
 
 class _Fault(NamedTuple):
@@ -52,7 +53,7 @@ def extensions(candidate: Candidate, case: Case) -> Verdict:
     if build.cuda is None or candidate.cuda is None:
         because = "beside a CPU build no library needs CUDA"
         return Verdict(rule=_NAME, outcome="pass", because=because)
-    torch = _Torch(build.version, build.cuda, candidate.cuda, build.stack)
+    torch = _Torch(build.version, build.cuda, candidate.cuda, build.stack, build.platform)
     known = {row.package for row in case.knowledge.extensions}
     verdicts = [_judged(item, torch, case) for item in asked if item.name in known]
     strange = [item for item in asked if item.name not in known and not case.knowledge.is_component(item.name)]
@@ -141,7 +142,9 @@ def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: boo
 
 
 def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
-    """Whether a conda build comes from a channel of the candidate; pip's ways are open to every candidate."""
+    """Whether a conda build comes from a channel of the candidate, for its platform; pip's ways are open to all."""
+    if row.platforms and torch.platform not in row.platforms:
+        return False
     if "conda-forge" in demand.ways and torch.stack == "conda-forge":
         return "conda-forge" in row.comes
     return True

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rattler import MatchSpec, RepoDataRecord
 
+from cuenv.lockfile import LockedPackage, names_cuda
 from cuenv.observed import Record
-from cuenv.urls import printable
+from cuenv.urls import printable, strip_credentials
 from cuenv.world.channels import channels_of, translated
 from cuenv.world.sources import Sources
 
 
-def channel_records(channel: str, platform: str, names: Iterable[str], sources: Sources) -> tuple[Record, ...]:
+def channel_records(channel: str, platform: str, names: Iterable[str] | None, sources: Sources) -> tuple[Record, ...]:
     """Read the records of packages, those for every platform among them.
 
     Args:
         channel: its name or URL.
         platform: the conda platform.
-        names: of the packages.
+        names: of the packages; ``None`` for all of the channel.
         sources: where channels are read.
 
     Raises:
@@ -28,6 +29,7 @@ def channel_records(channel: str, platform: str, names: Iterable[str], sources: 
     channels = channels_of(sources.reaching((channel,)))
     with translated("the channel cannot be asked"):
         parts = channels.open((channel,), platform)
+        names = channels.names(parts, platform) if names is None else names
         found = channels.find(parts, platform, [MatchSpec(name) for name in sorted(set(names))])
     return tuple(_record(item) for item in found)
 
@@ -40,3 +42,32 @@ def _record(item: RepoDataRecord) -> Record:
         depends=tuple(printable(text) for text in item.depends),
         day=item.timestamp.date().isoformat() if item.timestamp else "",
     )
+
+
+def cuda_builds(
+    packages: Iterable[LockedPackage], channels: Sequence[str], platform: str, sources: Sources
+) -> dict[str, str]:
+    """A CUDA build, by its build string, that a package's own channel has of the release that is locked.
+
+    Args:
+        packages: what is locked.
+        channels: all that are read, in order.
+        platform: the conda platform.
+        sources: where channels are read.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+        OutsideError: rattler failed.
+    """
+    wanted = {(item.name, item.version, item.channel): item.name for item in packages}
+    opened = channels_of(sources.reaching(channels))
+    with translated("the channels cannot be asked"):
+        parts = opened.open(channels, platform)
+        found = opened.find(parts, platform, [MatchSpec(name) for name in sorted(set(wanted.values()))])
+    builds: dict[str, str] = {}
+    for item in found:
+        channel = strip_credentials(item.channel or "").rstrip("/")
+        key, build = (item.name.normalized, str(item.version), channel), printable(str(item.build))
+        if key in wanted and names_cuda(build):
+            builds[key[0]] = max(builds.get(key[0], ""), build)
+    return builds

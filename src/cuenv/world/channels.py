@@ -179,6 +179,18 @@ class Channels:
 
         return self.ask(parts, question) if specs else []
 
+    def names(self, parts: Sequence[Part], platform: str) -> list[str]:
+        """The names of all packages. The gateway knows none of a folder's."""
+        folders = [part.source for part in parts if isinstance(part.source, SparseRepoData)]
+        found = {name for source in folders for name in source.package_names()}
+        online = [part for part in parts if isinstance(part.source, Channel)]
+
+        async def question(gateway: Gateway, handles: list[Source]) -> set[str]:
+            names = await gateway.names(handles, [platform, "noarch"], channel_relations="disabled")  # type: ignore[arg-type,list-item] # as in find
+            return {name.normalized for name in names}
+
+        return sorted(found | (self.ask(online, question) if online else set()))
+
     def _gateway(self) -> Gateway:
         kind = (self._sharded, self._remote)
         with self._making:

@@ -20,11 +20,24 @@ if TYPE_CHECKING:
 @one_channel_options
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the rows there, for --knowledge.")
 @click.option("--read-on", default="", metavar="DAY", help="Day of the source rows; the newest record's by default.")
+@click.option("--package", "packages", multiple=True, metavar="NAME", help="Look at this package, too (repeatable).")
+@click.option("--all", "whole", is_flag=True, help="Look at every package of the channel, which takes minutes online.")
 @channel_options
 @knowledge_option
 @talk_options
-def command(channel: str, platform: str, save: Path | None, read_on: str, **values: Any) -> None:
+def command(  # noqa: PLR0917 - one argument for each option
+    channel: str,
+    platform: str,
+    save: Path | None,
+    read_on: str,
+    packages: tuple[str, ...],
+    whole: bool,
+    **values: Any,
+) -> None:
     """Print the rows that a channel's records add to the tables, or save them for --knowledge.
+
+    It looks at torch, at the compilers, and at the packages that the tables name: those with CPU and CUDA builds
+    under one name, and the libraries whose CUDA builds ask for one release of torch. --package and --all add others.
 
     What a record says is a fact. What only follows (the device code of a new release: as in the newest build of the
     same CUDA release) makes a row of low confidence, with a note; every verdict on it shows that.
@@ -32,6 +45,7 @@ def command(channel: str, platform: str, save: Path | None, read_on: str, **valu
     \b
     Examples:
       cuenv kb learn
+      cuenv kb learn --package bitsandbytes
       cuenv kb learn --save tables && cuenv resolve --knowledge tables --prove
     """
     from cuenv.flows.auditing import Question, learn_rows, table_texts  # noqa: PLC0415 - not needed for --help
@@ -41,7 +55,12 @@ def command(channel: str, platform: str, save: Path | None, read_on: str, **valu
     base = load()
     knowledge = lay_over(base, values["tables"]) if values["tables"] else base
     knowledge = lay_over(knowledge, save) if save else knowledge
-    question = Question(channel=channel, platform=platform, sources=channel_sources(values))
+    question = Question(
+        channel=channel,
+        platform=platform,
+        sources=channel_sources(values),
+        packages=None if whole else tuple(map(str.lower, packages)),
+    )
     learned = learn_rows(question, base, knowledge, read_on)
     texts = table_texts(learned.fresh)
     quiet = values["quiet"] or values["as_json"]
@@ -63,11 +82,22 @@ def _rows(text: str) -> str:
 
 def _count(learned: Learned) -> str:
     torch, cudas = learned.fresh.torch, learned.fresh.cudas
-    inferred = sum(row.low for row in (*torch, *cudas))
-    if not torch and not cudas:
+    twins, libraries = learned.fresh.twins, learned.fresh.extensions
+    inferred = sum(row.low for row in (*torch, *cudas, *twins, *libraries))
+    if not (torch or cudas or twins or libraries):
         return "learned nothing: the tables know every build of the channel"
-    builds = ", ".join(f"{row.version} {row.build}" for row in torch[:4]) + (" ..." if len(torch) > 4 else "")
-    return f"learned {len(torch)} torch rows ({builds}) and {len(cudas)} CUDA rows; {inferred} of low confidence"
+    parts = [
+        _some("torch rows", [f"{row.version} {row.build}" for row in torch]),
+        _some("CUDA rows", [str(row.version) for row in cudas]),
+        _some("packages with CPU and CUDA builds", [row.package for row in twins]),
+        _some("rows on libraries", [f"{row.package} {row.span()}" for row in libraries]),
+    ]
+    return f"learned {'; '.join(part for part in parts if part)}; {inferred} of low confidence"
+
+
+def _some(what: str, items: list[str]) -> str:
+    """How many there are, and the first of them; empty for none."""
+    return f"{len(items)} {what} ({', '.join(items[:4])}{' ...' if len(items) > 4 else ''})" if items else ""
 
 
 def _plain(learned: Learned) -> dict[str, Any]:

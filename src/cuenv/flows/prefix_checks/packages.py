@@ -8,7 +8,7 @@ from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
 from cuenv.installed.laws import cpu_torch, prefix_findings
 from cuenv.installed.packages import installed_findings, pip_command, pip_findings, put_back
-from cuenv.lock_laws import cpu_twins, cuda_components
+from cuenv.lock_laws import cpu_builds, cpu_twins, cuda_components
 from cuenv.lockfile import Solution
 from cuenv.report import Finding
 
@@ -58,7 +58,7 @@ def _twins(subject: Subject) -> Iterator[Finding]:
 
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)
-    conda = list(cpu_twins(prefix.conda, subject.knowledge)) if cuda else []
+    conda = [twin for law in (cpu_twins, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
     yield from conda
     torch = find_torch_here(prefix)
     if torch is None or any(item.subject == "pytorch" for item in conda):
