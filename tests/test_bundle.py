@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +12,6 @@ from cuenv.delivery.bundle import (
     file_name,
     is_place,
     items,
-    leaves,
     parse_sums,
     pip_item,
     sums_text,
@@ -151,32 +147,6 @@ def test_sums_of_other_places_are_refused(line: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_sums(f"{line}\n" if line else "", "SHA256SUMS")
     assert "\x1b" not in caught.value.message
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_a_link_leaves_as_the_file_system_says(place: str, target: str) -> None:
-    path = "/".join(part for part in place.split("/") if part not in ("", ".", ".."))
-    whole = os.path.normpath(Path("/root", path).parent / target if path else Path("/root", target))
-    if whole != "/root" and not whole.startswith("/root/"):
-        assert leaves(path, target)
-
-
-@pytest.mark.parametrize(
-    ("place", "target", "out"),
-    [
-        ("lib/a.so", "a.so.1", False),
-        ("lib/a.so", "../lib64/a.so", False),
-        ("lib/a.so", "../../a.so", True),
-        ("a", "..", True),
-        ("a/b", "..", False),
-        ("a", "/a", True),
-        ("a", "", True),
-        ("a/b/c", "x/../../../../y", True),
-        ("lib/a", "../../root/lib/b", True),
-    ],
-)
-def test_links(place: str, target: str, out: bool) -> None:
-    assert leaves(place, target) is out
 
 
 def test_a_lock_is_cleaned_and_says_the_same() -> None:

@@ -161,20 +161,3 @@ def parse_sums(text: str, source: str) -> dict[str, str]:
 def is_place(text: str) -> bool:
     """Whether a text names a file below the bundle and can name nothing else."""
     return bool(_PLACE.fullmatch(text)) and ".." not in text.split("/") and len(text) < 1000
-
-
-def leaves(place: str, target: str) -> bool:
-    """Whether a link at a place leads out of the root that the place is in, read as text alone.
-
-    Args:
-        place: of the link, relative to the root.
-        target: what it says.
-    """
-    if target.startswith("/") or not target:
-        return True
-    depth = 0
-    for part in [*place.split("/")[:-1], *target.split("/")]:
-        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
-        if depth < 0:
-            return True
-    return False

@@ -145,12 +145,13 @@ def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequen
 
 def _channels(solutions: Sequence[Solution], folder: Path, progress: Progress | None) -> dict[str, str]:
     """``repodata.json`` of each channel and subdir, of just the packages that lie there."""
-    from cuenv.world.archives import inspect, read_index  # noqa: PLC0415 - heavy, and not needed to refuse
+    from cuenv.world.archives import inspect_together, read_index  # noqa: PLC0415 - heavy, and not needed to refuse
 
     packages = {conda_item(item).place: item for solution in solutions for item in solution.packages}
     if progress:
         progress(f"looking into {len(packages)} packages")
-    inspect([folder / place for place in packages])
+    for solution in solutions:
+        inspect_together(solution.packages, [folder / conda_item(item).place for item in solution.packages])
     records: dict[str, dict[str, dict[str, Any]]] = {}
     for solution in solutions:
         for package in solution.packages:

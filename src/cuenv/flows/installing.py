@@ -109,7 +109,6 @@ def _install(
         return Installed(report=judged, prefix=prefix, solution=solution)
     _check_writable(prefix)
     files = _files(request, solution, folder, progress)
-    _inspect(files, solution, progress)
     installer.install(
         solution,
         prefix,
@@ -167,14 +166,6 @@ def _of_bundle(item: Item, folder: Path, source: Path) -> Path:
     if wrong:
         raise HashError(f"{shown(source)}: {item.place}: {wrong}", hint="copy the bundle again")
     return path
-
-
-def _inspect(files: Mapping[str, Path], solution: Solution, progress: Progress | None) -> None:
-    from cuenv.world.archives import inspect  # noqa: PLC0415 - heavy
-
-    if progress:
-        progress(f"looking into {len(solution.packages)} packages")
-    inspect([files[package.url] for package in solution.packages])
 
 
 def _pip(

@@ -1,77 +1,263 @@
 """What stands in the archive of a conda package, read before anything unpacks it. Import this module lazily: rattler.
 
-rattler, conda and micromamba unpack nothing outside their folder, but leave out what would go there without a word.
-A package that tries is no package: here it is refused by name.
+rattler unpacks nothing outside its folder, but it links whatever ``info/paths.json`` names, wherever that leads. A
+package that leads out is no package: here it is refused by name, together with one that unpacks to more than any holds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rattler.package import IndexJson
+from rattler.package import IndexJson, PathsJson
 from rattler.package_streaming import PackageArchive
 
-from cuenv.delivery.bundle import leaves
+from cuenv.delivery.placing import (
+    FILES,
+    HAS_PREFIX,
+    INDEX,
+    LINK,
+    NO_LINK,
+    PATHS,
+    TOLD,
+    Contents,
+    Kind,
+    Member,
+    places,
+    plain,
+    wrong_in,
+    wrong_together,
+)
 from cuenv.errors import InputError
-from cuenv.reading import describe
+from cuenv.lockfile import LockedPackage
+from cuenv.reading import describe, once
 from cuenv.urls import printable, redact
 from cuenv.world.channels import run
-from cuenv.world.files import shown
+from cuenv.world.files import look, shown, why
 
 _AT_ONCE = 4
 _SECTIONS: tuple[Literal["info", "pkg"], ...] = ("info", "pkg")
+_MEMBERS = 1_000_000
+_UNPACKED = 64 << 30
+_ALWAYS = 1 << 30
+"""Bytes that a small archive may unpack to as well."""
+_RATIO = 100
+"""Times its own size that an archive may unpack to, beyond that."""
+_TELLING = 256 << 20
+"""Bytes that a file may have that says what to do with the others."""
 
 
-def inspect(paths: Iterable[Path]) -> None:
-    """Refuse archives of packages with a name or a link that leads out of the environment, or a device.
+def inspect(paths: Iterable[Path]) -> tuple[Contents, ...]:
+    """Read what packages hold and announce, each judged by itself.
 
     Raises:
-        InputError: one has such an entry, or cannot be read as a package.
+        InputError: one cannot be read as a package, or something in it leads out of an environment.
     """
-    run(_all(tuple(paths)))
+    return run(_all(tuple(paths)))
 
 
-async def _all(paths: Sequence[Path]) -> None:
+def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -> frozenset[str]:
+    """Judge the packages of one environment, each by itself and all together.
+
+    Args:
+        packages: what the archives hold.
+        paths: the archive of each.
+
+    Returns:
+        every path that will be in the environment, without what the installer adds.
+
+    Raises:
+        InputError: as of `inspect`, or one leads out of the environment through a link of another.
+    """
+    found = inspect(paths)
+    version = next((item.version for item in packages if item.name == "python"), "")
+    python = ".".join(version.split(".")[:2])
+    if python and not all(part.isascii() and part.isalnum() for part in python.split(".")):
+        raise InputError(f"the lock names Python {describe(version)}, which is no version of it", hint="cuenv lock")
+    each = [places(contents, python) for contents in found]
+    wrong = wrong_together(zip((item.name for item in found), each, strict=True))
+    if wrong:
+        raise _refused(Path(wrong[0]), wrong[1])
+    return frozenset(place for there in each for place, item in there.items() if item.kind != "folder")
+
+
+async def _all(paths: Sequence[Path]) -> tuple[Contents, ...]:
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def guarded(path: Path) -> None:
+    async def guarded(path: Path) -> Contents:
         async with gate:
-            await _one(path)
+            return await _one(path)
 
-    await asyncio.gather(*map(guarded, paths))
+    return tuple(await asyncio.gather(*map(guarded, paths)))
 
 
-async def _one(path: Path) -> None:
+async def _one(path: Path) -> Contents:
+    limit = min(max(_ALWAYS, _RATIO * _size(path)), _UNPACKED)
     try:
-        archive = await PackageArchive.from_path(str(path))
-        for section in _SECTIONS:
-            async for entry in archive.stream(section):
-                _judge(path, entry)
+        contents = await _read(path, limit)
     except (InputError, asyncio.CancelledError):
         raise
     except Exception as error:
         raise _refused(path, printable(redact(str(error)))[:300]) from error
-
-
-def _judge(path: Path, entry: Any) -> None:
-    wrong = _wrong(entry)
+    wrong = wrong_in(contents)
     if wrong:
         raise _refused(path, wrong)
+    return contents
 
 
-def _wrong(entry: Any) -> str:
-    """What is wrong with an entry; names outside the package are refused by rattler itself."""
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+
+
+async def _read(path: Path, limit: int) -> Contents:
+    archive = await PackageArchive.from_path(str(path))
+    found = _Found(path)
+    size = 0
+    for section in _SECTIONS:
+        async for entry in archive.stream(section):
+            size += entry.size
+            if size > limit:
+                raise _refused(path, f"it unpacks to more than {limit / 1e9:.1f} GB")
+            place = found.add(entry)
+            if place in TOLD:
+                found.texts[place] = await entry.read()
+    return found.contents()
+
+
+class _Found:
+    """What was found in an archive so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.texts: dict[str, bytes] = {}
+        self._path = path
+        self._members: dict[str, Member] = {}
+        self._hard: dict[str, str] = {}
+
+    def add(self, entry: Any) -> str:
+        """Take an entry; its place, empty for the top folder."""
+        place, member = _member(self._path, entry)
+        if not place:
+            return ""
+        before = self._members.setdefault(place, member)
+        if before is not member and (before != member or member.kind == "link" or place in TOLD):
+            raise _refused(self._path, f"{describe(place)} stands in it twice")
+        if len(self._members) > _MEMBERS:
+            raise _refused(self._path, f"it holds more than {_MEMBERS} files")
+        if entry.is_hardlink:
+            self._hard[place] = _inside(entry.link_target or "") or ""
+        if place in TOLD and (not entry.is_file or entry.is_link or entry.size > _TELLING):
+            raise _refused(self._path, f"{place} is no file of at most {_TELLING >> 20} MiB")
+        if place == "info" and member.kind != "folder":
+            raise _refused(self._path, f"info is a {member.kind}")
+        return place
+
+    def contents(self) -> Contents:
+        """All of it."""
+        for place, target in self._hard.items():
+            if target not in self._members or self._members[target].kind == "folder":
+                raise _refused(self._path, f"{describe(place)} links to {describe(target)}, outside the package")
+            if self._members[target].kind == "link":  # it is that link once more
+                self._members[place] = self._members[target]
+        return _contents(self._path, self._members, self.texts)
+
+
+def _member(path: Path, entry: Any) -> tuple[str, Member]:
+    """The place of an entry and what it is; the place is empty for the top folder."""
     name, target = str(entry.name), entry.link_target
-    if entry.is_symlink and leaves(name, target or ""):
-        return f"{describe(name)} links to {describe(target)}, outside the environment"
-    if entry.is_hardlink and leaves("", target or ""):
-        return f"{describe(name)} links to {describe(target)}, outside the package"
-    if not (entry.is_file or entry.is_link or name.endswith("/")):
-        return f"{describe(name)} is no file, folder or link"
-    return ""
+    place = _inside(name)
+    if place is None:
+        raise _refused(path, f"{describe(name)} lies outside the package")
+    if entry.is_symlink:
+        if not place or not target:
+            raise _refused(path, f"{describe(name)} links to {describe(target or '')}, outside the environment")
+        return place, Member(kind="link", target=target)
+    if entry.is_hardlink and not _inside(target or ""):
+        raise _refused(path, f"{describe(name)} links to {describe(target)}, outside the package")
+    if entry.is_file or entry.is_hardlink:
+        if not place:
+            raise _refused(path, f"{describe(name)} is no name of a file")
+        return place, Member(kind="file")
+    if not name.endswith("/"):
+        raise _refused(path, f"{describe(name)} is no file, folder or link")
+    return place, Member(kind="folder")
+
+
+def _inside(name: str) -> str | None:
+    """A name in its one spelling; ``None`` when it is absolute or climbs."""
+    place = "/".join(part for part in name.split("/") if part not in ("", "."))
+    return place if not name.startswith("/") and (not place or plain(place)) else None
+
+
+def _contents(path: Path, members: dict[str, Member], texts: dict[str, bytes]) -> Contents:
+    told = {name: data.decode("utf-8") for name, data in texts.items()}
+    index = _json(told.get(INDEX, ""), path, INDEX)
+    noarch = index.get("noarch") == "python"
+    announced = _announced(path, members, told)
+    return Contents(
+        name=path.name,
+        members=members,
+        announced=announced,
+        entry_points=_entry_points(path, told) if noarch or LINK in told else (),
+        noarch_python=noarch,
+    )
+
+
+def _announced(path: Path, members: dict[str, Member], told: dict[str, str]) -> tuple[tuple[str, Kind], ...]:
+    """What an installer links: by ``paths.json``, or by the list of files that older packages have instead."""
+    listed = [line.removesuffix("\r") for line in told.get(FILES, "").split("\n")]
+    listed = [line for line in listed if line]
+    marked = [_marked(line) for line in told.get(HAS_PREFIX, "").splitlines() if line.strip()]
+    unlinked = [line.strip() for line in told.get(NO_LINK, "").splitlines() if line.strip()]
+    for place in (*listed, *marked, *unlinked):
+        if not plain(place):
+            raise _refused(path, f"it announces {describe(place)}, which is no path inside an environment")
+    if PATHS in told:
+        entries = PathsJson.from_str(told[PATHS]).paths  # as the installer reads it
+        spelled = [item["_path"] for item in _json(told[PATHS], path, PATHS)["paths"]]
+        if [str(entry.relative_path) for entry in entries] != spelled:
+            odd = next((text for text in spelled if not plain(text)), spelled[0])
+            raise _refused(path, f"it announces {describe(odd)}, which is no path inside an environment")
+        kinds = (entry.path_type for entry in entries)
+        return tuple(
+            (place, "link" if kind.softlink else "folder" if kind.directory else "file")
+            for place, kind in zip(spelled, kinds, strict=True)
+        )
+    return tuple((place, members[place].kind if place in members else "file") for place in listed)
+
+
+def _marked(line: str) -> str:
+    """The path of a line of ``has_prefix``: alone, or after a placeholder and a mode."""
+    try:
+        return shlex.split(line)[-1]
+    except (ValueError, IndexError):
+        return line.strip()
+
+
+def _entry_points(path: Path, told: dict[str, str]) -> tuple[str, ...]:
+    if LINK not in told:
+        return ()
+    noarch = _json(told[LINK], path, LINK).get("noarch")
+    found = noarch.get("entry_points", []) if isinstance(noarch, dict) else []
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise _refused(path, f"{LINK}: entry_points is no list of texts")
+    return tuple(found)
+
+
+def _json(text: str, path: Path, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise _refused(path, f"{name} is no JSON: {printable(str(error))[:200]}") from error
+    if not isinstance(found, dict):
+        raise _refused(path, f"{name} holds no mapping")
+    return found
 
 
 def _refused(path: Path, wrong: str) -> InputError:
@@ -89,7 +275,7 @@ def read_index(path: Path) -> dict[str, Any]:
     """
     try:
         found = IndexJson.from_package_archive(path)
-        plain: dict[str, Any] = {
+        plain_index: dict[str, Any] = {
             "name": found.name.source,
             "version": str(found.version),
             "build": str(found.build),
@@ -110,7 +296,7 @@ def read_index(path: Path) -> dict[str, Any]:
             f"{shown(path.name)} is no package: {printable(redact(str(error)))[:300]}",
             hint="fetch it again, or lock again: cuenv lock",
         ) from error
-    return plain | {name: value for name, value in more.items() if value}
+    return plain_index | {name: value for name, value in more.items() if value}
 
 
 def _noarch(kind: Any) -> str | None:

@@ -1,13 +1,15 @@
 """The embedded installer. Import this module lazily: it imports rattler.
 
-rattler does not verify packages of ``file://`` and writes where it has read into ``conda-meta``; here every package
-of a folder is verified first, and ``conda-meta`` keeps the canonical URLs. A prefix is made whole or not at all.
+rattler does not verify packages of ``file://``, links whatever they name, and writes where it has read into
+``conda-meta``; here every package is a file that is verified and looked into first, what was linked is held against
+what was announced, and ``conda-meta`` keeps the canonical URLs. A prefix is made whole or not at all.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,20 +19,26 @@ from rattler import install as _install
 from rattler.exceptions import InstallerError
 
 from cuenv import __version__
-from cuenv.errors import ChannelError, HashError, OutsideError
+from cuenv.delivery.bundle import conda_item
+from cuenv.delivery.placing import CLOBBERED, MARKER
+from cuenv.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.lockfile import LockedPackage, Solution, content_digest
+from cuenv.reading import describe
 from cuenv.urls import printable, redact, short_channel
+from cuenv.world.archives import inspect_together
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client
 from cuenv.world.conda_meta import read_conda_meta
-from cuenv.world.download import digest
+from cuenv.world.download import Wanted, digest, fetch
+from cuenv.world.files import shown
 from cuenv.world.prefix_making import installed_digest, made_whole, recover, refuse, vacant
 from cuenv.world.records import record_of
 from cuenv.world.sources import Sources
 
 _DISK = ("os error 28", "os error 122", "os error 27", "os error 30", "os error 13")
 """How rattler ends when the disk is full, a quota or a limit of size is reached, or writing is not allowed."""
-_DOWNLOAD_SECONDS = 3600
+_INSTALLERS = ("conda-meta", MARKER, CLOBBERED, "CACHEDIR.TAG")
+"""What the installer itself writes at the top of an environment."""
 
 
 def install(
@@ -71,8 +79,14 @@ def install(
         return False
     if progress:
         progress(f"verifying {len(solution.packages)} packages")
-    places = {package.url: _verified(package, sources, archives or {}) for package in solution.packages}
-    records = [record_of(replace(package, url=places[package.url])) for package in solution.packages]
+    files = _files(solution, sources, archives or {}, progress)
+    for package in solution.packages:
+        _verify(package, files[package.url], sources, archives or {})
+    if progress:
+        progress(f"looking into {len(solution.packages)} packages")
+    expected = inspect_together(solution.packages, [files[package.url] for package in solution.packages])
+    places = {url: path.absolute().as_uri() for url, path in files.items()}
+    records = [record_of(replace(_named(package), url=places[package.url])) for package in solution.packages]
     with made_whole(prefix, content_digest((solution,))):
         if progress:
             progress(f"installing {len(solution.packages)} packages into {prefix}")
@@ -81,6 +95,7 @@ def install(
                 run(_put(records, prefix, solution.platform, sources))
             except InstallerError as error:
                 raise _refusal(str(error)) from error
+        _compare(prefix, expected)
         _finish(prefix, {place: url for url, place in places.items()}, solution)
         if finish:
             finish()
@@ -114,7 +129,7 @@ async def _put(records: list[RepoDataRecord], prefix: Path, platform: str, sourc
         cache_dir=sources.package_folder(),
         installed_packages=[],
         platform=Subdir(platform),
-        client=make_client(sources, timeout=_DOWNLOAD_SECONDS),
+        client=make_client(sources),
         show_progress=False,
         execute_link_scripts=False,
     )
@@ -124,15 +139,30 @@ def _urls(packages: tuple[LockedPackage, ...]) -> list[str]:
     return sorted(package.url for package in packages)
 
 
-def _verified(package: LockedPackage, sources: Sources, archives: Mapping[str, Path]) -> str:
-    """Where the package is read; what lies in a folder is hashed now, the network's is hashed by rattler."""
-    path, folder = archives.get(package.url), sources.folder(package.channel)
-    name = f"{path}"
-    if path is None:
-        if folder is None:
-            return package.url
-        path = folder / package.subdir / package.url.rpartition("/")[2]
-        name = f"channel {short_channel(package.channel)}: {path}"
+def _files(
+    solution: Solution, sources: Sources, archives: Mapping[str, Path], progress: Progress | None
+) -> dict[str, Path]:
+    """The archive of each package by URL: the given one, of a folder, or fetched into the store."""
+    found, missing = {}, []
+    for package in solution.packages:
+        folder = sources.folder(package.channel)
+        if package.url in archives:
+            found[package.url] = archives[package.url]
+        elif folder is not None:
+            found[package.url] = folder / package.subdir / package.url.rpartition("/")[2]
+        else:
+            item = conda_item(package)
+            path = found[package.url] = sources.archive_folder() / item.stored
+            missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
+    if missing:
+        fetch(missing, sources, progress=progress)
+    return found
+
+
+def _verify(package: LockedPackage, path: Path, sources: Sources, archives: Mapping[str, Path]) -> None:
+    """Hold an archive against its hash, whatever was said of it before."""
+    given = package.url in archives or sources.folder(package.channel) is None
+    name = f"{path}" if given else f"channel {short_channel(package.channel)}: {path}"
     kind, expected = ("sha256", package.sha256) if package.sha256 else ("md5", package.md5)
     try:
         found = digest(path, kind)
@@ -142,7 +172,54 @@ def _verified(package: LockedPackage, sources: Sources, archives: Mapping[str, P
         raise HashError(
             f"{name}: its {kind} is {found}, the lock says {expected}", hint="copy the package from its channel again"
         )
-    return path.absolute().as_uri()
+
+
+def _named(package: LockedPackage) -> LockedPackage:
+    """The package, whose name, version and build become names of files."""
+    words = (package.name, package.version, package.build)
+    if not all(word and "/" not in word and "\0" not in word for word in words) or package.name.startswith("."):
+        raise InputError(f"the lock names a package {describe(' '.join(words))}, which is no name of one")
+    return package
+
+
+def _compare(prefix: Path, expected: Iterable[str]) -> None:
+    """Hold what was linked against what the packages announced.
+
+    Raises:
+        InputError: something announced is missing, or something else is there.
+    """
+    folders: dict[str, str] = {}
+    there, missing = set(), []
+    for place in expected:
+        above, _, name = place.rpartition("/")
+        if above not in folders:
+            folders[above] = os.path.realpath(prefix / above)
+        path = f"{folders[above]}/{name}"
+        there.add(path)
+        if not os.path.lexists(path):
+            missing.append(place)
+    root = os.path.realpath(prefix)
+    more = [path for path in _linked(root) if path not in there]
+    for what, names in (("missing", missing), ("there unannounced", [os.path.relpath(path, root) for path in more])):
+        if names:
+            some = ", ".join(describe(name) for name in sorted(names)[:3])
+            raise InputError(
+                f"{shown(prefix)} is not what the packages announce: {len(names)} {what}: {some}",
+                hint="a package is not what a build makes: tell the channel, and lock another build",
+            )
+
+
+def _linked(root: str) -> Iterator[str]:
+    """Every file and link of an environment but those that the installer writes itself."""
+    todo, ours = [root], {f"{root}/{name}" for name in _INSTALLERS}
+    while todo:
+        with os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                own = entry.path in ours
+                if entry.is_dir(follow_symlinks=False):
+                    todo += [] if own else [entry.path]
+                elif not own and not entry.name.startswith(".nfs"):  # what NFS keeps of a file that is still open
+                    yield entry.path
 
 
 def _finish(prefix: Path, canonical: dict[str, str], solution: Solution) -> None:

@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
 
+from cuenv.delivery.placing import MARKER
 from cuenv.errors import InputError, OutsideError
 from cuenv.world.at_work import alone, in_turn
 from cuenv.world.files import look, shown, why
 
-_MARKER = ".cuenv-unfinished"
 _OWN = "conda-meta/cuenv"
 """Says what was installed; conda and micromamba read ``*.json`` there, and ``history``."""
 
@@ -39,8 +39,8 @@ def recover(prefix: Path) -> None:
 
 
 def _recover(prefix: Path, aside: Path) -> None:
-    if (prefix / _MARKER).exists():
-        with alone(prefix / _MARKER, prefix):
+    if (prefix / MARKER).exists():
+        with alone(prefix / MARKER, prefix):
             _remove(prefix)
     if not aside.is_dir() or aside.is_symlink():
         return
@@ -104,7 +104,7 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
             _begin(prefix, aside, held, begun)
             yield
             (prefix / _OWN).write_text(f"{content}\n", encoding="ascii")
-            (prefix / _MARKER).unlink()
+            (prefix / MARKER).unlink()
         except _TakenError as error:
             raise OutsideError(f"another cuenv is at work on {shown(prefix)}", hint="wait for it") from error
         except BaseException as error:
@@ -129,7 +129,7 @@ def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
     """Put aside what is replaced, and hold the marker of the new one."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with in_turn(prefix.parent):
-        marker = prefix / _MARKER
+        marker = prefix / MARKER
         if marker.exists():  # what a killed run left was cleared away before
             raise _TakenError
         replaced = prefix.exists() and any(prefix.iterdir())
@@ -147,7 +147,7 @@ def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
 
 
 def _back(prefix: Path, aside: Path, *, existed: bool) -> None:
-    if aside.is_dir() or (prefix / _MARKER).exists() or not existed:
+    if aside.is_dir() or (prefix / MARKER).exists() or not existed:
         _remove(prefix)
     if aside.is_dir() and not prefix.exists():
         aside.rename(prefix)
