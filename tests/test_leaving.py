@@ -149,20 +149,34 @@ def test_a_full_disk_on_standard_output_is_4() -> None:
 
 
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-def test_closed_streams(streams: str) -> None:
+@pytest.mark.parametrize("words", [("kb",), ("kb", "--json"), ("--version",), ("explain", "--help")], ids=" ".join)
+def test_closed_streams(streams: str, words: tuple[str, ...]) -> None:
+    """What has a product fails when nobody can get it; nothing else is needed."""
     done = subprocess.run(
-        ["sh", "-c", f'"$@" {streams}', "sh", *CUENV, "kb"], capture_output=True, text=True, check=False
+        ["sh", "-c", f'"$@" {streams}', "sh", *CUENV, *words], capture_output=True, text=True, check=False
+    )
+    lost = ">&-" in streams.split()
+    assert done.returncode == (4 if lost else 0)
+    said = "cannot write to standard output: it is closed"
+    assert done.stderr.count(said) == (1 if lost and "2>&-" not in streams else 0)
+    assert "Traceback" not in done.stderr
+    assert (done.stdout == "") is lost
+
+
+def test_a_command_without_a_product_needs_no_standard_output(tmp_path: Path) -> None:
+    words = ("resolve", "--host", "rtx4090-535", "-o", "environment.yml")
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *CUENV, *words], cwd=tmp_path, capture_output=True, check=False
     )
     assert done.returncode == 0
-    assert done.stderr == ""
-    assert (done.stdout == "") is (">&-" in streams.split())
+    assert (tmp_path / "environment.yml").stat().st_size > 100
 
 
 def test_what_is_printed_to_a_closed_stream_does_not_land_in_a_file(tmp_path: Path) -> None:
-    body = f"f = open({str(tmp_path / 'lock')!r}, 'w'); print('junk', flush=True); f.write('good'); f.close(); return 0"
+    body = f"f = open({str(tmp_path / 'lock')!r}, 'w'); print('junk'); f.write('good'); f.close(); return 0"
     code = STAND_IN.format(body=body, before="")
     done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", sys.executable, "-c", code], check=False)
-    assert done.returncode == 0
+    assert done.returncode == 4
     assert (tmp_path / "lock").read_text() == "good"
 
 

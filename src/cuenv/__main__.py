@@ -37,7 +37,7 @@ def leave(code: int) -> None:
         import signal  # noqa: PLC0415 - see the module docstring
 
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code = max(code, _flush())
+        code = max(code, _flush(told=code == _FAILED))
     except BaseException:  # noqa: BLE001 - a second Ctrl-C must not bring back what os._exit avoids
         code = _INTERRUPTED
     os._exit(code)
@@ -67,7 +67,10 @@ def _code_of(error: BaseException) -> int:
         _say(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
         return int(error.exit)
     if isinstance(error, OSError):
-        _say(f"error: {_words(error)}")
+        import errno  # noqa: PLC0415 - see the module docstring
+
+        stream = not getattr(error, "filename", None) and error.errno in (errno.EBADF, errno.ENOSPC)
+        _say(f"error: {'cannot write to standard output: ' if stream else ''}{_words(error)}")
         return _FAILED
     _say_bug(error)
     return _FAILED
@@ -93,7 +96,10 @@ def _say_bug(error: BaseException) -> None:
 
 def _words(error: Exception) -> str:
     """The system's words without its number, and the file if there is one."""
-    words = getattr(error, "strerror", None) or str(error)
+    import errno  # noqa: PLC0415 - see the module docstring
+
+    closed = getattr(error, "errno", None) == errno.EBADF
+    words = "it is closed" if closed else getattr(error, "strerror", None) or str(error)
     filename = getattr(error, "filename", None)
     return f"{filename}: {words}" if filename else words
 
@@ -107,15 +113,20 @@ def _say(text: str) -> None:
         return
 
 
-def _flush() -> int:
-    """Flush stdout, then stderr: `_FAILED` when stdout could not be written, else 0."""
+def _flush(*, told: bool) -> int:
+    """Flush stdout, then stderr: `_FAILED` when stdout could not be written, else 0.
+
+    Args:
+        told: a failure was said already, most likely this one.
+    """
     code = 0
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         pass
     except (OSError, ValueError) as error:
-        _say(f"error: cannot write to standard output: {_words(error)}")
+        if not told:
+            _say(f"error: cannot write to standard output: {_words(error)}")
         code = _FAILED
     try:  # noqa: SIM105 - contextlib is not loaded yet, and not worth it
         sys.stderr.flush()
@@ -127,11 +138,13 @@ def _flush() -> int:
 def _fill_closed_streams() -> None:
     """Open the null device where a standard stream is closed.
 
-    Otherwise the next file that is opened, a lock perhaps, gets its number, and what is printed goes there.
+    Otherwise the next file that is opened, a lock perhaps, gets its number, and what is printed goes there. For
+    standard output it is opened for reading: a product that nobody can get is an error, and a command without one does
+    its work.
     """
     for number, name in enumerate(_STREAMS):
         if getattr(sys, name) is None:
-            handle = os.open(os.devnull, os.O_RDWR)
+            handle = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_RDWR)
             if handle != number:
                 os.dup2(handle, number)
                 os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -141,7 +142,10 @@ def emit(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutsideError(f"cannot write to standard output: {error.strerror}", hint="df -h .") from error
+        closed = error.errno == errno.EBADF
+        hint = "> /dev/null throws it away" if closed else "df -h ."
+        reason = "it is closed" if closed else error.strerror
+        raise OutsideError(f"cannot write to standard output: {reason}", hint=hint) from error
 
 
 def emit_json(data: Any) -> None:
