@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,35 @@ def test_a_compiler_of_another_major_among_wheels(tmp_path: Path, cuda: str, men
     env = venv(tmp_path / "env", torch_wheel(tmp_path, cuda), nvcc)
     (finding,) = [item for item in found(checked(env), "runtime") if item.code == "CU212"]
     assert (finding.fix or "").startswith(mend.format(env=env))
+
+
+@pytest.mark.parametrize("via", ["CUDA_HOME", "CUDA_PATH", "PATH"])
+@pytest.mark.parametrize(
+    ("more", "severity", "fix"),
+    [
+        (("deepspeed", "0.17.5"), "error", "install a CUDA 12.8 toolkit"),
+        (("humble", "1.0"), "warning", "install a CUDA 12.8 toolkit"),
+        (("nvidia-cuda-nvcc", "12.8.93"), "warning", 'eval "$(cuenv hook'),
+    ],
+)
+def test_an_nvcc_of_another_major_wherever_a_build_would_find_it(
+    tmp_path: Path, via: str, more: tuple[str, str], severity: str, fix: str
+) -> None:
+    """It is told once, and no advice is given on what lies around the wrong one."""
+    files = {"nvidia/cu12/bin/nvcc": "", f"{more[0]}/__init__.py": ""}
+    env = venv(tmp_path / "env", torch_wheel(tmp_path, "12.8"), wheel_file(tmp_path, *more, files))
+    for path in env.glob("lib/python*/site-packages/nvidia/cu12/bin/nvcc"):
+        path.chmod(0o755 if more[0].startswith("nvidia") else 0o644)
+    toolkit = tmp_path / "cuda-11.8"
+    put(toolkit, {"bin/nvcc": "#!/bin/sh\nexit 1\n", "include/cuda_runtime_api.h": "#define CUDART_VERSION 11080\n"})
+    (toolkit / "bin/nvcc").chmod(0o755)
+    told = {"PATH": f"{toolkit}/bin"} if via == "PATH" else {via: str(toolkit), "PATH": ""}
+    findings = found(check_prefix(env, replace(RTX, environ={**QUIET, **told}), base()), "jit")
+    (finding,) = [item for item in findings if item.code == "CU212"]
+    assert (finding.severity, (finding.fix or "")[: len(fix)]) == (severity, fix)
+    assert finding.message.startswith("nvcc is of CUDA 11.8, torch of 12.8")
+    assert f"{via} leads builds to {toolkit}/bin/nvcc" in finding.message
+    assert {item.code for item in findings} & {"CU252", "CU254", "CU256", "CU257", "CU258"} == set()
 
 
 def test_wheels_that_torch_does_not_pin(tmp_path: Path) -> None:

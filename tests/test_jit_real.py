@@ -99,6 +99,7 @@ def checked(prefix: Path, folder: Path, *gpus: str, **environ: str) -> Check:
         facts=machine(*(gpus or ("7.5", "9.0")), driver="580.65.06"),
         knowledge=base(),
         environ={"PATH": os.environ["PATH"], "HOME": str(folder), **environ},
+        running=True,
     )
     return jit.check(subject)
 

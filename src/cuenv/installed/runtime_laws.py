@@ -32,7 +32,7 @@ def runtime_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]
     yield from _release(found)
     yield from _pinned(found, prefix)
     yield from _headers(found, prefix)
-    yield from _compiler(found, prefix, rows)
+    yield from compiler_findings(found, prefix, rows)
 
 
 def _needed(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def _same_release(header: Header, prefix: Prefix) -> str:
     return shlex.join(["conda", "install", "-p", prefix.path, f"{name}={minor(header.version)}.*"])
 
 
-def _compiler(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
+def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
     """The compiler is of torch's major, and of a minor that the libraries which compare the two accept."""
     if found.nvcc is None or found.cuda is None:
         return

@@ -12,11 +12,15 @@ from cuenv.jit.fixes import get, get_nvcc, hook, install
 from cuenv.jit.wants import WantedHeader, Wants
 from cuenv.jit.workshop import Compiled, HostCompiler, Nvcc, Workshop, library_of
 from cuenv.knowledge import Knowledge
-from cuenv.report import Finding
+from cuenv.report import Finding, Severity
 from cuenv.versions import Capability, target_for
 
 _BY_VARIABLES = frozenset({"CU250", "CU251", "CU252", "CU254", "CU255", "CU256", "CU257", "CU258", "CU259"})
 """What depends on variables, and so on activation."""
+
+
+_BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})
+"""What is said about an nvcc, and about what leads to it, the headers, libraries and host compilers around it."""
 
 
 def jit_findings(
@@ -38,6 +42,29 @@ def jit_findings(
         return told
     # What activation sets may mend it, so none of them is certain.
     return tuple(replace(item, severity="warning") if item.code in _BY_VARIABLES else item for item in told)
+
+
+def led_by(finding: Finding, nvcc: Nvcc, wanted: Wants, mend: str | None = None) -> Finding:
+    """A finding on an nvcc that lies outside of the environment: what leads to it, and what would build with it.
+
+    Args:
+        finding: CU212, an error.
+        nvcc: the one that a build would take.
+        wanted: nothing compiles on first use where it is empty.
+        mend: what leads builds to the environment's own, where it has one.
+    """
+    finding = replace(finding, fix=mend or finding.fix)
+    text = f"{finding.message}; {nvcc.via} leads builds to {nvcc.path}"
+    if wanted.libraries:
+        return replace(finding, message=f"{text}, and {wanted.libraries[0]} compiles on first use")
+    weight: Severity = "info" if not wanted.why and nvcc.via.startswith("/") else "warning"
+    return replace(finding, severity=weight, message=text)
+
+
+def without_its(findings: Iterable[Finding], other: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings without those on an nvcc that is the wrong one: to mend what lies around it would not help."""
+    wrong = any(item.subject == "nvcc" for item in other)
+    return tuple(item for item in findings if not (wrong and item.code in _BY_NVCC))
 
 
 def trial_findings(tried: Iterable[Compiled]) -> tuple[Finding, ...]:

@@ -37,11 +37,13 @@ class Wants:
 
     Attributes:
         why: the reasons to expect such builds; empty when there is none.
+        libraries: those that compile on first use, with their versions.
         headers: by name.
         tools: further programs: ``gxx``, ``ninja``.
     """
 
     why: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
     headers: tuple[WantedHeader, ...] = ()
     tools: tuple[str, ...] = ()
 
@@ -121,7 +123,8 @@ def wants(
         for name, by in sorted(asked.items())
     )
     extra = {tool for _, row in libraries for tool in row.tools} | set(_TOOLS if has_torch(prefix) else ("gxx",))
-    return Wants(why=tuple(why), headers=headers, tools=tuple(sorted(extra)))
+    names = tuple(f"{wheel.name} {wheel.version}" for wheel, _ in libraries)
+    return Wants(why=tuple(why), libraries=names, headers=headers, tools=tuple(sorted(extra)))
 
 
 def _promised(prefix: Prefix, knowledge: Knowledge) -> Iterator[tuple[str, str]]:

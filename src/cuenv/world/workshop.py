@@ -101,7 +101,7 @@ def look(
         environ: the variables as activation leaves them.
         running: whether compilers may be asked for their versions; else their files are.
     """
-    home, via = _home(environ)
+    home, via = home_of(environ)
     compilers = find_host_compilers(environ, running=running)
     splayed = target_folders(prefix, platform)
     # A compiler of conda's looks into its own sysroot alone.
@@ -134,7 +134,8 @@ def look(
     )
 
 
-def _home(environ: Mapping[str, str]) -> tuple[str | None, str]:
+def home_of(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """The folder that torch's builder takes for CUDA_HOME, and what leads to it."""
     for name in ("CUDA_HOME", "CUDA_PATH"):
         if environ.get(name):
             return environ[name].rstrip("/") or "/", name

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 from cuenv.checks import Check, judged, skipped
 from cuenv.flows.prefix_checks import Subject
-from cuenv.jit.laws import jit_findings, targets_of, trial_findings
+from cuenv.installed.runtime_laws import compiler_findings
+from cuenv.jit.fixes import hook
+from cuenv.jit.laws import jit_findings, led_by, targets_of, trial_findings, without_its
 from cuenv.jit.wants import Wants, compiling, has_torch, wants
-from cuenv.jit.workshop import Compiled, Workshop
+from cuenv.jit.workshop import Compiled, Nvcc, Workshop
+from cuenv.report import Finding
 from cuenv.versions import Capability, target_for
 from cuenv.world.activation import activated
 from cuenv.world.compile import Toolchain, try_out
-from cuenv.world.workshop import built_libraries, library_folders, look, nvccs_in, torch_includes
+from cuenv.world.workshop import built_libraries, home_of, library_folders, look, nvcc_at, nvccs_in, torch_includes
 
 
 def check(subject: Subject) -> Check:
@@ -21,20 +24,28 @@ def check(subject: Subject) -> Check:
     if files.torch is not None and files.cuda is None:
         return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
     wanted = _wanted(subject)
-    if not wanted.why:
-        return skipped("jit", "nothing compiles on first use: no nvcc, and no library here that needs one")
     running = subject.running
+    if not wanted.why:
+        told = "nothing compiles on first use: no nvcc, and no library here that needs one"
+        other = _later(subject)
+        return judged("jit", told, other) if other else skipped("jit", told)
     environ, reason = activated(subject.prefix, subject.environ, running=running)
     names = [header.name for header in wanted.headers]
     found = look(subject.prefix, subject.facts.platform, names, environ, running=running)
     found = replace(found, activation=reason)
+    other = _other_cuda(found.nvcc, subject, wanted)
     findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
+    findings = (*other, *without_its(findings, other))
     there = [name for name in names if found.headers.get(name)]
     if not running:
         return judged("jit", _read(found, there), findings)
     tools = toolchain(found, environ)
     if tools is None:
         return judged("jit", f"no compiler to try: {wanted.why[0]}", findings)
+    if any(item.subject == "nvcc" for item in other):
+        return judged(
+            "jit", f"{_read(found, there, tried=False)}: nothing was tried with an nvcc of another CUDA", findings
+        )
     capabilities = _compilable(subject, found)
     tried = try_out(
         tools,
@@ -87,13 +98,35 @@ def _compilable(subject: Subject, found: Workshop) -> tuple[Capability, ...]:
     return tuple(dict.fromkeys(item for item in targets if item))
 
 
-def _read(found: Workshop, there: list[str]) -> str:
+def _other_cuda(nvcc: Nvcc | None, subject: Subject, wanted: Wants) -> tuple[Finding, ...]:
+    """The nvcc that a build would take, wherever it lies, against torch's CUDA; the environment's own is told of."""
+    files = subject.cuda_files
+    if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
+        return ()
+    led = replace(files, nvcc=(nvcc.release, nvcc.path))
+    found = compiler_findings(led, subject.prefix, subject.knowledge.extensions)
+    mend = hook(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
+    return tuple(led_by(item, nvcc, wanted, mend) for item in found if item.severity != "info")
+
+
+def _later(subject: Subject) -> tuple[Finding, ...]:
+    """Where nothing builds: an nvcc of another CUDA than torch's, to which the machine would lead a later build."""
+    if subject.cuda_files.cuda is None:
+        return ()
+    environ, _ = activated(subject.prefix, subject.environ, running=False)
+    home, via = home_of(environ)
+    nvcc = nvcc_at(home, via, running=False) if home else None
+    found = _other_cuda(nvcc, subject, Wants(why=()))
+    return tuple(item for item in found if item.subject == "nvcc")
+
+
+def _read(found: Workshop, there: list[str], *, tried: bool = True) -> str:
     """What is there by its files alone."""
     nvcc = found.nvcc
     named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
     called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
     parts = [named, *called, f"{len(there)} CUDA headers"]
-    return f"{', '.join(parts)}, by their files; --run compiles a program with them"
+    return f"{', '.join(parts)}{', by their files; --run compiles a program with them' if tried else ''}"
 
 
 def _says(found: Workshop, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]) -> str:
