@@ -1,15 +1,25 @@
 """A conda that answers what conda-lock asks: the real py-rattler solves, on folders, for what conda-lock hands over.
 
 Called as ``stand_in_conda.py MODE LOG ARGUMENTS``: a test writes a program ``conda`` that adds the first two.
+
+It also installs into an environment and removes from it, with the packages of the folder ``STAND_IN_CHANNELS``, as
+conda does: without a channel it refuses, a package that the records hold as asked for stays as it is, and a URL that
+they hold stays with ``--force-reinstall`` as well (conda since 4.9: conda/misc.py, install_explicit_packages). In mode
+``micromamba`` ``--force-reinstall`` installs a URL anew. Without CONDA_OVERRIDE_CUDA it sees no GPU.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
 import json
 import os
+import re
 import sys
+import tarfile
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,6 +42,8 @@ def main() -> None:
         leave(json.dumps({"exception_name": "CondaHTTPError", "message": f"{FAR}\n{MASKED}\n\nmore"}), 1)
     if mode == "nonsense":
         leave("no JSON at all")
+    if words[:1] in (["install"], ["remove"]):
+        mend(words, mode)
     if words[:1] != ["create"] or "--dry-run" not in words or "--json" not in words:
         leave(json.dumps({"exception_name": "ArgumentError", "message": f"unexpected {words}"}), 2)
     create(words, mode)
@@ -118,6 +130,120 @@ def fetched(record: Any, folders: dict[str, Path]) -> dict[str, Any]:
         "constrains": list(record.constrains),
         "timestamp": 0,
     }
+
+
+def mend(words: list[str], mode: str) -> NoReturn:
+    """Install or remove, as far as the commands go that cuenv prints."""
+    verb, prefix, channels, asked, flags = parsed(words)
+    if not (prefix / "conda-meta").is_dir() or "-y" not in flags:
+        leave(f"EnvironmentLocationNotFound: {prefix}, or an answer is waited for", 1)
+    again = "--force-reinstall" in flags
+    for word in asked:
+        if verb == "remove":
+            if not unlinked(prefix, word):
+                leave(f"PackagesNotFoundError: {word}", 1)
+        elif "://" in word:
+            known = word in {record["url"] for record in records(prefix)}
+            if not known or (again and mode == "micromamba"):
+                linked(prefix, word)
+        elif channels:
+            choose(prefix, word, channels, again=again)
+        else:
+            leave("NoChannelsConfiguredError", 1)
+    leave("Executing transaction: done")
+
+
+def parsed(words: list[str]) -> tuple[str, Path, list[str], list[str], set[str]]:
+    """The verb, the environment, the channels, what is asked for, and the flags."""
+    known = {"-y", "--force", "--force-reinstall", "--override-channels", "--strict-channel-priority"}
+    verb, *rest = words
+    prefix, channels, asked, flags = Path(), [], [], set()
+    while rest:
+        word = rest.pop(0)
+        if word == "-p":
+            prefix = Path(rest.pop(0))
+        elif word == "-c":
+            channels.append(rest.pop(0))
+        elif word in known:
+            flags.add(word)
+        elif word.startswith("-"):
+            leave(f"unrecognized arguments: {word}", 2)
+        else:
+            asked.append(word)
+    return verb, prefix, channels, asked, flags
+
+
+def records(prefix: Path) -> list[dict[str, Any]]:
+    """What the environment holds."""
+    return [json.loads(path.read_text()) for path in sorted((prefix / "conda-meta").glob("*.json"))]
+
+
+def unlinked(prefix: Path, name: str) -> bool:
+    """Take a package out by its record."""
+    for path in (prefix / "conda-meta").glob("*.json"):
+        record = json.loads(path.read_text())
+        if record["name"] == name:
+            for file in record["files"]:
+                (prefix / file).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    (prefix / file).parent.rmdir()
+            path.unlink()
+            return True
+    return False
+
+
+def linked(prefix: Path, url: str) -> None:
+    """Put a package of the folder of channels into an environment, over whatever lies there."""
+    channel, subdir, file = url.removeprefix("https://conda.anaconda.org/").rsplit("/", 2)
+    archive = Path(os.environ["STAND_IN_CHANNELS"]) / channel / subdir / file
+    if not archive.is_file():
+        leave(f"CondaHTTPError: HTTP 404 NOT FOUND for url <{url}>", 1)
+    with tarfile.open(archive) as tar:
+        content = {item.name: tar.extractfile(item) for item in tar if item.isfile()}
+        read = {name: stream.read() for name, stream in content.items() if stream}
+    index = json.loads(read["info/index.json"])
+    unlinked(prefix, index["name"])
+    files = {name: data for name, data in read.items() if not name.startswith("info/")}
+    for name, data in files.items():
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).unlink(missing_ok=True)
+        (prefix / name).write_bytes(data)
+    paths = [{"_path": name, "sha256_in_prefix": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
+    sums = {kind: hashlib.new(kind, archive.read_bytes()).hexdigest() for kind in ("md5", "sha256")}
+    more = {
+        "url": url,
+        "fn": file,
+        "files": list(files),
+        "paths_data": {"paths": paths},
+        "channel": url.rsplit("/", 2)[0],
+    }
+    record = {**index, **sums, **more, "subdir": subdir}
+    name = file.removesuffix(".tar.bz2").removesuffix(".conda")
+    (prefix / "conda-meta" / f"{name}.json").write_text(json.dumps(record))
+
+
+def choose(prefix: Path, spec: str, channels: list[str], *, again: bool) -> None:
+    """The last package of the channels that fits; without GPU no CUDA build does."""
+    bare = spec.rpartition("::")[2]
+    name, version, build = [*re.split(r"=+", bare), "", ""][:3]
+    mine = next((record for record in records(prefix) if record["name"] == name), None)
+    homes = [spec.rpartition("::")[0]] if "::" in spec else channels
+    found = []
+    for channel in homes:
+        for data in (Path(os.environ["STAND_IN_CHANNELS"]) / channel).glob("*/repodata.json"):
+            for file, record in json.loads(data.read_text())["packages"].items():
+                fits = record["name"] == name and f"{record['version']}.".startswith(
+                    f"{version.rstrip('.*')}." if version else ""
+                )
+                if fits and fnmatchcase(record["build"], build or "*"):
+                    found.append(f"https://conda.anaconda.org/{channel}/{data.parent.name}/{file}")
+    if not os.environ.get("CONDA_OVERRIDE_CUDA"):
+        found = [url for url in found if "-cuda1" not in url]
+    if not found:
+        leave(f"PackagesNotFoundError: {spec}", 1)
+    if mine and mine["url"] in found and not again:
+        return
+    linked(prefix, mine["url"] if mine and mine["url"] in found else max(found))
 
 
 def leave(text: str, code: int = 0) -> NoReturn:

@@ -78,6 +78,14 @@ def test_an_environment_as_it_was_locked_is_fine(env: Path) -> None:
     assert status(checked(env))["packages"] == "ok"
 
 
+def with_conda(env: Path) -> dict[str, str]:
+    """A conda is at hand, which nobody starts."""
+    conda = env.parent / "conda"
+    conda.touch()
+    conda.chmod(0o755)
+    return QUIET | {"CONDA_EXE": str(conda)}
+
+
 def test_missing_changed_and_further_packages_have_one_command_each(env: Path) -> None:
     drop(env, "nccl")
     for path in (env / "conda-meta").glob("numpy-*.json"):
@@ -85,10 +93,12 @@ def test_missing_changed_and_further_packages_have_one_command_each(env: Path) -
     record = json.loads(next((env / "conda-meta").glob("cuda-version-*.json")).read_text())
     put(env, {"conda-meta/scipy-1.0-0.json": json.dumps(record | {"name": "scipy", "files": [], "paths_data": {}})})
     findings = {
-        item.code: item for item in found(checked(env, lock=True)) if item.subject in ("nccl", "numpy", "scipy")
+        item.code: item
+        for item in found(checked(env, lock=True, environ=with_conda(env)))
+        if item.subject in ("nccl", "numpy", "scipy")
     }
     url = "https://conda.anaconda.org/conda-forge/linux-64/"
-    put_back = f"conda install -y --force-reinstall -p {env} {url}"
+    put_back = f"conda install -y -p {env} {url}"
     assert findings["CU201"].fix == f"{put_back}nccl-2.27.5.1-0.tar.bz2"
     assert findings["CU202"].fix == f"{put_back}numpy-2.3.1-py312_0.tar.bz2"
     assert findings["CU203"].fix == f"conda remove -y --force -p {env} scipy"
@@ -146,7 +156,8 @@ def test_pip_over_conda_in_each_of_its_forms(env: Path) -> None:
     assert "is beside" in messages["requests"]
     fix = next(item.fix for item in found(told) if item.subject == "torch")
     assert fix is not None
-    assert fix.startswith(f"{env}/bin/python -m pip uninstall -y torch && conda install -y --force-reinstall -p {env} ")
+    again = f"conda remove -y --force -p {env} pytorch && conda install -y -p {env} https://"
+    assert fix.startswith(f"uv pip uninstall --python {env}/bin/python torch && {again}")
 
 
 def test_a_record_without_its_files(env: Path) -> None:
@@ -275,7 +286,8 @@ def test_damaged_records_are_findings_and_the_rest_is_checked(env: Path) -> None
     }
     assert status(told)["runtime"] == "ok"
     fixes = {item.subject: item.fix or "" for item in found(told)}
-    assert fixes["bomb-1-0.json"].startswith(f"mv {meta}/bomb-1-0.json {meta}/bomb-1-0.json.bad && conda install ")
+    assert fixes["bomb-1-0.json"].startswith(f"mv {meta}/bomb-1-0.json {meta}/bomb-1-0.json.bad && ")
+    assert fixes["bomb-1-0.json"].endswith(" --override-channels -c conda-forge bomb=1=0")
 
 
 def test_pipes_and_links_among_the_distributions_do_not_block(env: Path) -> None:
@@ -303,7 +315,7 @@ def test_names_that_are_commands_or_escapes_never_become_one(env: Path) -> None:
         put(env, {f"conda-meta/h{number}-1-0.json": json.dumps(hostile)})
     findings = [item for item in found(checked(env, lock=True)) if item.code == "CU203"]
     assert len(findings) == 4
-    assert {item.fix for item in findings} == {"make the environment again from its lock"}
+    assert {item.fix for item in findings} == {f"cuenv install {env.parent}/conda-lock.yml --prefix {env} --replace"}
 
 
 @pytest.mark.parametrize("what", ["missing", "file", "empty", "escape"])

@@ -147,7 +147,9 @@ def test_headers_newer_than_their_library(tmp_path: Path) -> None:
     put(env, {"targets/x86_64-linux/include/nccl.h": newer})
     (finding,) = found(checked(env), "runtime")
     assert (finding.code, finding.severity) == ("CU214", "warning")
-    assert finding.fix == f"conda install -p {env} 'nccl=2.30.*'"
+    assert (finding.fix or "").startswith(
+        f"conda remove -y --force -p {env} nccl && conda install -y -p {env} https://"
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,8 @@ def test_the_compiler_against_torch(
         put(env, dist("deepspeed", deepspeed, "pip"))
     told = checked(env)
     assert codes(told, "runtime") == expected
-    mends = {"info": None, "error": f"conda install -p {env} cuda-nvcc=12.8"}
+    forge = "--override-channels -c conda-forge"
+    mends = {"info": None, "error": f"CONDA_OVERRIDE_CUDA=12.8 conda install -y -p {env} {forge} cuda-nvcc=12.8"}
     assert all(item.fix == mends[item.severity] for item in found(told, "runtime"))
 
 
@@ -204,7 +207,10 @@ def test_a_torch_from_pip_with_what_it_pins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cuda", "mend"),
-    [("13.0", "{env}/bin/python -m pip install 'nvidia-cuda-nvcc==13.0.*'"), ("12.8", "install a CUDA 12.8 toolkit")],
+    [
+        ("13.0", "uv pip install --python {env}/bin/python 'nvidia-cuda-nvcc==13.0.*'"),
+        ("12.8", "install a CUDA 12.8 toolkit"),
+    ],
 )
 def test_a_compiler_of_another_major_among_wheels(tmp_path: Path, cuda: str, mend: str) -> None:
     """Of CUDA 12 there is no wheel with a compiler."""
@@ -252,8 +258,8 @@ def test_wheels_that_torch_does_not_pin(tmp_path: Path) -> None:
     )
     findings = {(item.code, item.severity): item for item in found(checked(env), "runtime")}
     assert set(findings) == {("CU211", "warning"), ("CU213", "error")}
-    pip = f"{env}/bin/python -m pip install"
-    assert findings["CU211", "warning"].fix == f"{pip} --no-deps nvidia-cuda-runtime-cu12==12.8.90"
+    pip = f"uv pip install --python {env}/bin/python --force-reinstall --no-deps"
+    assert findings["CU211", "warning"].fix == f"{pip} nvidia-cuda-runtime-cu12==12.8.90"
     assert findings["CU213", "error"].fix == f"{pip} nvidia-cudnn-cu12==9.10.2.21"
 
 
@@ -269,7 +275,7 @@ def test_two_wheels_that_hold_the_same_file(tmp_path: Path) -> None:
     assert (finding.code, finding.severity) == ("CU210", "error")
     assert "nvidia-cudnn-cu11 and nvidia-cudnn-cu12 both hold" in finding.message
     assert finding.fix is not None
-    assert finding.fix.endswith("pip install --no-deps nvidia-cudnn-cu12==9.10.2.21")
+    assert finding.fix.endswith(" --force-reinstall --no-deps nvidia-cudnn-cu12==9.10.2.21")
 
 
 def test_wheels_beside_condas_libraries(tmp_path: Path) -> None:
@@ -279,7 +285,7 @@ def test_wheels_beside_condas_libraries(tmp_path: Path) -> None:
         put(env, {f"{SITE}/{name}-12.8.1.dist-info/RECORD": f"{path},sha256=x,1\n"})
     (finding,) = found(checked(env), "sources")
     assert (finding.code, finding.severity, finding.subject) == ("CU210", "error", "libcudart.so.12, libcudnn.so.9")
-    assert finding.fix == f"{env}/bin/python -m pip uninstall -y nvidia-cuda-runtime-cu12 nvidia-cudnn-cu12"
+    assert finding.fix == f"uv pip uninstall --python {env}/bin/python nvidia-cuda-runtime-cu12 nvidia-cudnn-cu12"
     assert len(finding.evidence) == 4
 
 

@@ -105,7 +105,7 @@ def test_libraries_that_sit_on_torch_by_their_metadata(tmp_path: Path) -> None:
     fix = told(env, "7.0")[1][0].fix
     assert fix is not None
     assert fix.startswith(
-        f"TORCH_CUDA_ARCH_LIST=7.0 {env}/bin/python -m pip install --no-build-isolation --no-binary flash-attn"
+        f"TORCH_CUDA_ARCH_LIST=7.0 uv pip install --python {env}/bin/python --no-build-isolation --no-binary flash-attn"
     )
 
 
@@ -149,7 +149,7 @@ def test_bitsandbytes_without_a_library_for_torchs_cuda(tmp_path: Path) -> None:
     (finding,) = told(venv(tmp_path / "env", *wheels), "8.0")[1]
     assert (finding.code, finding.severity) == ("CU292", "error")
     assert "has libraries for CUDA 11.8, and torch is made with 12.8" in finding.message
-    assert finding.fix == f"{tmp_path}/env/bin/python -m pip install --upgrade bitsandbytes"
+    assert finding.fix == f"uv pip install --python {tmp_path}/env/bin/python --upgrade bitsandbytes"
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,12 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("change", "code", "words", "fix"),
     [
-        ({"nvcc": None, "inside": ()}, "CU250", "compiles on first use", "conda install -p /env cuda-nvcc"),
+        (
+            {"nvcc": None, "inside": ()},
+            "CU250",
+            "compiles on first use",
+            "conda install -y -p /env --override-channels -c conda-forge cuda-nvcc",
+        ),
         ({"nvcc": None}, "CU257", "does not find the environment's nvcc", "cuenv hook --prefix /env"),
         (
             {"nvcc": Nvcc(path="/x/bin/nvcc", via="CUDA_HOME", reason="no such file")},
@@ -122,12 +127,17 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
             "cuda_runtime.h, cusparse.h lie in /env/targets/x86_64-linux/include, where a build",
             "cuenv hook --prefix /env",
         ),
-        ({"ninja": None}, "CU255", "ninja is not on PATH", "conda install -p /env ninja"),
+        (
+            {"ninja": None},
+            "CU255",
+            "ninja is not on PATH",
+            "conda install -y -p /env --override-channels -c conda-forge ninja",
+        ),
         (
             {"links": frozenset({"cusparse"}), "versioned": {"cudart": "/env/lib/libcudart.so.12"}},
             "CU258",
             "-lcudart finds no libcudart.so: /env/lib/libcudart.so.12 is there",
-            "conda install -p /env cuda-cudart-dev",
+            "conda install -y -p /env --override-channels -c conda-forge cuda-cudart-dev",
         ),
         ({"links": frozenset({"cudart"})}, "CU258", "-lcusparse finds no", "libcusparse-dev"),
         ({"named": {"CUDA_HOME": "/a", "CUDA_PATH": "/b"}}, "CU257", "CUDA_PATH is /b", "export CUDA_PATH=/a"),
@@ -200,15 +210,16 @@ def test_fixes_for_a_venv_name_wheels() -> None:
     venv = prefix("venv", wheels=(Wheel(name="nvidia-cuda-runtime-cu12", version="12.9.79", folder="/s"),))
     found = said(shop(headers={}, ninja=None, inside=()), venv)
     fixes = {item.subject: item.fix for item in found}
-    assert fixes["cusparse.h"] == "/env/bin/python -m pip install nvidia-cusparse-cu12"
-    assert fixes["cuda_runtime.h"] == "/env/bin/python -m pip install nvidia-cuda-runtime-cu12"
-    assert fixes["ninja"] == "/env/bin/python -m pip install ninja"
+    assert fixes["cusparse.h"] == "uv pip install --python /env/bin/python nvidia-cusparse-cu12"
+    again = "--force-reinstall --no-deps nvidia-cuda-runtime-cu12==12.9.79"
+    assert fixes["cuda_runtime.h"] == f"uv pip install --python /env/bin/python {again}"
+    assert fixes["ninja"] == "uv pip install --python /env/bin/python ninja"
     assert said(shop(nvcc=None, inside=()), venv)[0].fix == "install a CUDA 12 toolkit and export CUDA_HOME=DIR"
     old = prefix("venv", wheels=(Wheel(name="nvidia-cuda-runtime-cu11", version="11.8.89", folder="/s"),))
     assert said(shop(nvcc=None, inside=()), old)[0].fix == "install a CUDA 11 toolkit and export CUDA_HOME=DIR"
     newer = said(shop(nvcc=None, inside=()), prefix("venv"))[0].fix
     assert (newer or "").startswith(
-        "/env/bin/python -m pip install 'nvidia-cuda-nvcc>=13', or install a CUDA toolkit and"
+        "uv pip install --python /env/bin/python 'nvidia-cuda-nvcc>=13', or install a CUDA toolkit and"
     )
     assert wheel_of("libcusolver-dev", 13) == "nvidia-cusolver"
     assert wheel_of("nccl", 13) == "nvidia-nccl-cu13"

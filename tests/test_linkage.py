@@ -125,9 +125,8 @@ def test_a_missing_library_is_named_with_who_needs_it_and_what_brings_it(env: En
     found = env.only()
     assert (found.code, found.severity, found.subject) == ("CU230", "error", "libcusparse.so.12")
     assert "torch/_C.so needs it, so `import torch` fails" in found.message
-    assert (
-        found.fix == f"{env.path}/bin/python -m pip install --force-reinstall --no-deps --upgrade nvidia-cusparse-cu12"
-    )
+    pip = f"uv pip install --python {env.path}/bin/python"  # the environment has no pip of its own
+    assert found.fix == f"{pip} --force-reinstall --no-deps --upgrade nvidia-cusparse-cu12"
     assert any("RUNPATH of _C.so" in line and "/nvidia/cusparse/lib" in line for line in found.evidence)
     assert "libcusparse.so.12: cannot open shared object file" in env.opens(extension)
 
@@ -271,7 +270,7 @@ def test_in_a_conda_environment_the_command_is_condas(env: Env) -> None:
     compile_library(env.site / "torch/_C.so", needs=[cusparse], runpath="$ORIGIN/../../../..")
     cusparse.rename(cusparse.with_name("libcusparse.so.11"))
     found = env.only()
-    assert found.fix == f"conda install -p {env.path} libcusparse"
+    assert found.fix == f"conda install -y -p {env.path} --override-channels -c conda-forge libcusparse"
 
 
 def test_an_extension_built_for_another_torch_is_named(env: Env) -> None:
@@ -292,7 +291,9 @@ def test_the_command_names_the_distribution_that_holds_the_extension(env: Env) -
     info.mkdir()
     (info / "METADATA").write_text("Name: flash_attn\n")
     (info / "RECORD").write_text("flash_attn/__init__.py,,\nflash_attn_2_cuda.so,sha256=x,1\n")
-    assert (env.only().fix or "").endswith(" --no-build-isolation --no-cache-dir flash-attn")
+    assert (env.only().fix or "").endswith(
+        " --no-build-isolation --no-cache-dir --no-binary flash-attn flash-attn==2.7.4"
+    )
 
 
 def test_a_weak_symbol_is_no_failure(env: Env) -> None:
@@ -508,10 +509,8 @@ def test_the_symbol_failure_of_nvidias_wheels_is_foretold(env: Env, nvjitlink: s
     symbol = "__nvJitLinkComplete_12_4, version libnvJitLink.so.12"
     assert f"undefined symbol: {symbol}" in finding.message
     assert f"undefined symbol: {symbol}" in said
-    assert (
-        finding.fix
-        == f"{env.path}/bin/python -m pip install --force-reinstall --no-deps --upgrade nvidia-nvjitlink-cu12"
-    )
+    pip = f"uv pip install --python {env.path}/bin/python"
+    assert finding.fix == f"{pip} --force-reinstall --no-deps --upgrade nvidia-nvjitlink-cu12"
 
 
 @pytest.mark.slow

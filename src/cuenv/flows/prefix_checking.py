@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.checks import Check
@@ -18,7 +19,9 @@ from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock
 from cuenv.profile import Profile
 from cuenv.report import Report, report
+from cuenv.world.conda_client import client_at_hand
 from cuenv.world.prefix import find_prefix
+from cuenv.world.prefix_making import installed_digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,9 @@ def check_prefix(
     other = None if named or made_from is None else _of_another(prefix, made_from, facts)
     if other:
         made_from = None
+    client = client_at_hand(options.environ)
+    anew = _anew(prefix, lock) if lock and made_from else ""
+    prefix = replace(prefix, client=client, anew=anew)
     recorded = None if options.given or facts.gpus or made_from is None else recorded_host(made_from, facts, knowledge)
     subject = Subject(
         prefix=prefix,
@@ -80,6 +86,13 @@ def check_prefix(
     return PrefixChecked(
         prefix=subject.prefix, facts=subject.facts, checks=checks, report=report(str(path), findings, looked)
     )
+
+
+def _anew(prefix: Prefix, lock: Path) -> str:
+    """The command that makes an environment anew from its lock, of one that cuenv made."""
+    if not installed_digest(Path(prefix.path)):
+        return ""
+    return shlex.join(["cuenv", "install", str(lock), "--prefix", prefix.path, "--replace"])
 
 
 def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:

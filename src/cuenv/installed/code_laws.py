@@ -12,7 +12,7 @@ from packaging.version import Version
 from cuenv.binary.code import CodeObject, FileCode, summary
 from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code
 from cuenv.extensions.rows import Extension
-from cuenv.installed.packages import pip_command
+from cuenv.installed.mending import pip_command
 from cuenv.installed.prefix import Prefix
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding, Severity
@@ -129,10 +129,12 @@ def _fix(file: CodeFile, how: GpuCode, gpu: HostGpu, prefix: Prefix) -> str | No
         return f"cuenv resolve --gpu {gpu.capability} -o environment.new.yml"
     if file.built:
         return f"rm -r {shlex.quote(file.path.rpartition('/')[0])}"
-    again = ("--no-binary", file.library, "--force-reinstall", "--no-deps", file.library)
-    return (
-        f"TORCH_CUDA_ARCH_LIST={gpu.capability} {pip_command(prefix.path, 'install', '--no-build-isolation', *again)}"
-    )
+    if prefix.package(file.library):  # pip's would lie over conda's
+        return None
+    number = (file.version or "").partition("+")[0]
+    asked = f"{file.library}=={number}" if re.fullmatch(r"[0-9][\w.]*", number) else file.library
+    again = ("--no-binary", file.library, "--force-reinstall", "--no-deps", asked)
+    return f"TORCH_CUDA_ARCH_LIST={gpu.capability} {pip_command(prefix, 'install', '--no-build-isolation', *again)}"
 
 
 # which of bitsandbytes' libraries is loaded
@@ -185,7 +187,7 @@ def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, p
         severity="error",
         subject="bitsandbytes",
         message=f"bitsandbytes {number} has libraries for CUDA {has}, and torch is made with {cuda}: none is loaded",
-        fix=pip_command(prefix.path, "install", "--upgrade", "bitsandbytes"),
+        fix=pip_command(prefix, "install", "--upgrade", "bitsandbytes"),
     )
 
 

@@ -14,6 +14,10 @@ _SONAME = re.compile(
 """What NVIDIA's libraries are called; a wheel that carries its own copy puts a digest into the name."""
 
 
+NOBODY = "no package"
+"""The source of a library that no record lists."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaLibrary:
     """A library of NVIDIA's.
@@ -21,7 +25,8 @@ class CudaLibrary:
     Attributes:
         path: of the file itself, links followed.
         soname: what the loader knows it by; the file's name where it says none.
-        source: who brought it: ``conda``, the name of a wheel, or ``torch`` for a copy inside torch.
+        source: who brought it: ``conda``, the name of a wheel, or ``torch`` for a copy inside torch,
+            or `NOBODY`.
         version: of the package that brought it; ``None`` when it is not known.
         names: what the file is called where it lies, its links as well: NEEDED is looked for by these.
     """

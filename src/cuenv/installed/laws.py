@@ -6,8 +6,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from cuenv.installed.packages import pip_command, put_back
-from cuenv.installed.prefix import Prefix, Site, Wheel
+from cuenv.installed.mending import conda_exactly, pip_again, pip_command, put_back
+from cuenv.installed.prefix import Prefix, Site, Wheel, told_by
 from cuenv.knowledge import Knowledge
 from cuenv.pip_part import normalise
 from cuenv.report import Finding, Severity
@@ -41,7 +41,7 @@ def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, 
 
 
 def prefix_findings(
-    prefix: Prefix, sites: Iterable[Site], knowledge: Knowledge, names: Mapping[str, str]
+    prefix: Prefix, sites: Iterable[Site], knowledge: Knowledge, names: Mapping[str, str], torch: str | None = None
 ) -> Iterator[Finding]:
     """Judge an environment by itself.
 
@@ -50,9 +50,10 @@ def prefix_findings(
         sites: folders outside of it that its Python reads as well.
         knowledge: for what matters with CPU and CUDA builds.
         names: conda names and names on PyPI, where they differ.
+        torch: the release that torch's own files say.
     """
     yield from _over_conda(prefix, knowledge, names)
-    yield from _twice(prefix)
+    yield from _twice(prefix, torch)
     yield from _damaged(prefix)
     yield from _outside(prefix, sites)
 
@@ -70,6 +71,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
             continue
         seen.add(wheel.name)
         how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
+        out = [pip_command(prefix, "uninstall", "-y", wheel.name)]
         grave = wheel.name in _GRAVE or knowledge.twin(package.name, package.channel_name) is not None
         yield Finding(
             code="CU204",
@@ -78,7 +80,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
             message=f"{_who(wheel)} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
             f"{package.build} and {how}",
             evidence=(f"{wheel.folder}/{wheel.info}", f"conda-meta says {package.url}"),
-            fix=f"{pip_command(prefix.path, 'uninstall', '-y', wheel.name)} && {put_back(package, prefix.path)}",
+            fix=" && ".join([*out * (1 + (how == "is beside")), put_back(package, prefix)]),
         )
     for wheel in prefix.gone:
         package = prefix.package(wheel.conda or "")
@@ -90,7 +92,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
                 message=f"conda-meta says that {package.name} {package.version} is installed, and its "
                 f"{wheel.info} is gone",
                 evidence=(f"{wheel.folder}/{wheel.info}",),
-                fix=put_back(package, prefix.path),
+                fix=put_back(package, prefix),
             )
 
 
@@ -98,8 +100,11 @@ def _who(wheel: Wheel) -> str:
     return wheel.installer if wheel.installer and wheel.installer != "conda" else "pip"
 
 
-def _twice(prefix: Prefix) -> Iterator[Finding]:
-    """One distribution by two dist-infos, none of them conda's: which one is true depends on who asks."""
+def _twice(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
+    """One distribution by two dist-infos, none of them conda's: which one is true depends on who asks.
+
+    Of torch its own files say which one they are; of others the newest is taken for what was installed last.
+    """
     copies: dict[str, list[Wheel]] = {}
     for wheel in prefix.wheels:
         copies.setdefault(wheel.name, []).append(wheel)
@@ -113,10 +118,15 @@ def _twice(prefix: Prefix) -> Iterator[Finding]:
                 subject=name,
                 message=f"{name} is installed {len(wheels)} times: {versions}",
                 evidence=tuple(f"{wheel.folder}/{wheel.info}" for wheel in wheels),
-                fix=pip_command(
-                    prefix.path, "install", "--force-reinstall", "--no-deps", f"{name}=={wheels[-1].version}"
-                ),
+                fix=_keep_one(prefix, wheels, torch if name == "torch" else None),
             )
+
+
+def _keep_one(prefix: Prefix, wheels: list[Wheel], files: str | None) -> str:
+    """Take the records of the others away, which pip would stumble over, and install the one that stays again."""
+    stays = told_by(wheels, files)
+    others = [f"{wheel.folder}/{wheel.info}" for wheel in wheels if wheel is not stays]
+    return f"{shlex.join(['rm', '-r', *others])} && {pip_again(prefix, stays)}"
 
 
 def _damaged(prefix: Prefix) -> Iterator[Finding]:
@@ -124,12 +134,11 @@ def _damaged(prefix: Prefix) -> Iterator[Finding]:
         name = path.rpartition("/")[2]
         record = _RECORD.fullmatch(name) if "/conda-meta/" in path else None
         quoted = shlex.quote(path)
-        again = ["conda", "install", "-y", "--force-reinstall", "-p", prefix.path]
         mend = f"rm -r {quoted}"
         if reason.endswith("permission denied"):
             mend = f"chmod a+r {quoted}"
         elif record:
-            mend = f"mv {quoted} {shlex.quote(path + '.bad')} && {shlex.join([*again, '='.join(record.groups())])}"
+            mend = f"mv {quoted} {shlex.quote(path + '.bad')} && {conda_exactly(prefix, '='.join(record.groups()))}"
         yield Finding(
             code="CU207",
             severity="error" if "/conda-meta/" in path else "warning",

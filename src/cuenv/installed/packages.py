@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Iterator
 
+from cuenv.installed.mending import AGAIN, pip_command, pip_exactly, put_back, take_out
 from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.lockfile import LockedPackage, PipLocked, Solution
 from cuenv.report import Finding, Severity
 
-_NAME, _URL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), re.compile(r"(?:https?|file)://")
-"""What may stand in a command: a name that a record made up could be an option."""
-_AGAIN = "make the environment again from its lock"
-
 
 def installed_findings(
-    installed: Iterable[LockedPackage], solution: Solution, *, at: str | None = None
+    installed: Iterable[LockedPackage], solution: Solution, prefix: Prefix | None = None
 ) -> tuple[Finding, ...]:
     """The conda packages of an environment against its lock.
 
     Args:
         installed: what conda-meta says.
         solution: what is locked for its platform.
-        at: the folder of the environment, for the commands that mend it.
+        prefix: the environment, for the commands that mend it.
     """
     have = {package.name: package for package in installed}
     locked = {package.name: package for package in solution.packages}
@@ -32,14 +27,12 @@ def installed_findings(
         mine, asked = have.get(name), locked.get(name)
         if asked is None and mine is not None:
             text = f"{name} {mine.version} is installed and not in the lock"
-            safe = _NAME.fullmatch(name)
-            fix = shlex.join(["conda", "remove", "-y", "--force", "-p", at, name]) if at and safe else _AGAIN
-            found.append(_finding("CU203", name, text, fix))
+            found.append(_finding("CU203", name, text, take_out(name, prefix) if prefix else AGAIN))
         elif mine is None and asked is not None:
             text = f"{name} {asked.version} is in the lock and not installed"
-            found.append(_finding("CU201", name, text, put_back(asked, at)))
+            found.append(_finding("CU201", name, text, put_back(asked, prefix) if prefix else AGAIN))
         elif mine is not None and asked is not None and (text := _changed(mine, asked)):
-            found.append(_finding("CU202", name, text, put_back(asked, at)))
+            found.append(_finding("CU202", name, text, put_back(asked, prefix) if prefix else AGAIN))
     return tuple(found)
 
 
@@ -65,7 +58,7 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
     by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.gone}
     for item in solution.pip:
         mine = have.get(item.name)
-        fix = pip_command(prefix.path, "install", "--no-deps", _requirement(item))
+        fix = pip_exactly(prefix, _requirement(item), index=item.version)
         if mine is None:
             text = f"{item.name} {item.version} is in the pip part of the lock and not installed"
             yield _finding("CU201", item.name, text, fix)
@@ -86,7 +79,7 @@ def _extra(wheel: Wheel, prefix: Prefix) -> Finding:
         subject=wheel.name,
         message=f"{wheel.name} {wheel.version} is installed by {wheel.installer or 'pip'}"
         f"{f' from {wheel.url}' if own else ''} and not in the lock",
-        fix=None if own else pip_command(prefix.path, "uninstall", "-y", wheel.name),
+        fix=None if own else pip_command(prefix, "uninstall", "-y", wheel.name),
     )
 
 
@@ -108,19 +101,6 @@ def as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
     """How many of the locked packages are installed in their version and build."""
     have = {(package.name, package.version, package.build) for package in installed}
     return sum((package.name, package.version, package.build) in have for package in solution.packages)
-
-
-def put_back(package: LockedPackage, at: str | None) -> str:
-    """The command that puts exactly one conda package into an environment: a URL is never solved for."""
-    there = _URL.match(package.url)
-    return (
-        shlex.join(["conda", "install", "-y", "--force-reinstall", "-p", at, package.url]) if at and there else _AGAIN
-    )
-
-
-def pip_command(at: str, *words: str) -> str:
-    """A command of an environment's own pip, which need not be the one that is active."""
-    return shlex.join([f"{at}/bin/python", "-m", "pip", *words])
 
 
 def _finding(code: str, name: str, message: str, fix: str, severity: Severity = "error") -> Finding:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,6 +67,8 @@ class Prefix:
         wheels: the distributions in site_packages, by name; of one name that stands in two folders, both.
         gone: distributions that conda's records list and that are not there any more.
         damaged: records that cannot be read: path and reason.
+        client: what commands that mend it call: ``conda``, ``mamba`` or ``micromamba``; empty where none is at hand.
+        anew: the command that makes it anew from its lock; empty where none would.
     """
 
     path: str
@@ -75,6 +79,8 @@ class Prefix:
     wheels: tuple[Wheel, ...] = ()
     gone: tuple[Wheel, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
+    client: str = "conda"
+    anew: str = ""
 
     def package(self, name: str) -> LockedPackage | None:
         """The conda package of that name."""
@@ -89,3 +95,19 @@ class Prefix:
         """The platform that its conda packages are for; ``None`` when none of them is for a platform."""
         counts = Counter(item.subdir for item in self.conda if item.subdir != "noarch")
         return max(counts, key=lambda subdir: counts[subdir], default=None)
+
+
+def told_by(wheels: Sequence[Wheel], files: str | None) -> Wheel:
+    """Of several records of one distribution that which its files are of; the newest where they do not say.
+
+    Args:
+        wheels: the records, at least one.
+        files: the release that the files themselves say, ``2.9.1+cu128``.
+    """
+    public = files.partition("+")[0] if files else ""
+    said = [wheel for wheel in wheels if files and wheel.version in (files, public)]
+    return (said or sorted(wheels, key=lambda wheel: _numbers(wheel.version)))[-1]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"[0-9]{1,9}", text)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from packaging.version import Version
 
 from cuenv.extensions.rows import Extension
 from cuenv.installed.cuda_files import CudaFiles, CudaLibrary, Header, family, runtime_soname
-from cuenv.installed.packages import pip_command, same_version
+from cuenv.installed.mending import conda_exactly, conda_install, pip_command, pip_exactly, put_back, with_torch
+from cuenv.installed.packages import same_version
 from cuenv.installed.prefix import Prefix
 from cuenv.report import Finding, Severity
 from cuenv.versions import minor, version
@@ -20,22 +20,25 @@ _NAMES = {"cudart": "the CUDA runtime", "cudnn": "cuDNN", "nccl": "NCCL"}
 _NVIDIA = ("nvidia-cudnn", "nvidia-nccl")
 
 
-def runtime_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
+def runtime_findings(
+    found: CudaFiles, prefix: Prefix, rows: Iterable[Extension], packages: Mapping[str, str]
+) -> Iterator[Finding]:
     """Judge the CUDA of an environment against the torch in it.
 
     Args:
         found: what its files say; with a torch that has a CUDA.
         prefix: where it is.
         rows: on the libraries that compile with nvcc.
+        packages: which package brings a library, by the stem of its name (``libcudart``).
     """
-    yield from _needed(found, prefix)
+    yield from _needed(found, prefix, packages)
     yield from _release(found)
     yield from _pinned(found, prefix)
     yield from _headers(found, prefix)
     yield from compiler_findings(found, prefix, rows)
 
 
-def _needed(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Iterator[Finding]:
     """Every library of NVIDIA's that torch names is there; another of its family is the wrong one.
 
     The loader takes a file of that name, whatever SONAME stands in it, or what it has loaded under that SONAME.
@@ -57,7 +60,7 @@ def _needed(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             subject=name,
             message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, and the environment {has}",
             evidence=tuple(other.path for other in others),
-            fix=None if elsewhere else _bring(kind, found, prefix),
+            fix=None if elsewhere else _bring(packages.get(f"lib{kind}", ""), found, prefix, wrong=bool(others)),
         )
 
 
@@ -65,13 +68,22 @@ def _of(kind: str, found: CudaFiles) -> list[CudaLibrary]:
     return [library for library in found.libraries if family(library.soname) == kind]
 
 
-def _bring(kind: str, found: CudaFiles, prefix: Prefix) -> str:
-    """What puts a library there: the wheels that torch pins, or conda's solver with torch as it is."""
+def _bring(package: str, found: CudaFiles, prefix: Prefix, *, wrong: bool) -> str:
+    """What puts a library there: the wheel that torch pins, or conda's package for torch as it is.
+
+    Args:
+        package: that brings it; empty when no row says so.
+        found: what torch pins.
+        prefix: the environment.
+        wrong: another release of it is there.
+    """
     if found.by_pip:
-        wanted = [f"{name}=={number}" for name, number in found.requires if kind.lower() in name.replace("-", "")]
-        wanted = wanted or [f"{name}=={number}" for name, number in found.requires]
-        return pip_command(prefix.path, "install", *(wanted or [f"torch=={found.torch}"]))
-    return shlex.join(["conda", "install", "-p", prefix.path, "--force-reinstall", f"pytorch={found.torch}"])
+        pinned = [f"{name}=={number}" for name, number in found.requires]
+        wanted = [item for item in pinned if item.startswith(f"{package}==")]
+        return pip_exactly(prefix, *(wanted or pinned or [f"torch=={found.torch}"]), index=found.torch or "")
+    if not package:
+        return with_torch(prefix)
+    return with_torch(prefix, package) if wrong else conda_install(prefix, package)
 
 
 def _release(found: CudaFiles) -> Iterator[Finding]:
@@ -106,7 +118,7 @@ def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             subject=name,
             message=f"torch {found.torch} pins {name} {number}, and {mine} is installed{more}",
             evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
-            fix=pip_command(prefix.path, "install", "--no-deps", *(f"{name}=={number}" for name, number, _ in rows)),
+            fix=pip_exactly(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
         )
 
 
@@ -130,7 +142,11 @@ def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
 def _same_release(header: Header, prefix: Prefix) -> str:
     names = ("libcudnn", "cudnn") if header.family == "cudnn" else (header.family,)
     name = next((item for item in names if prefix.package(item)), names[0])
-    return shlex.join(["conda", "install", "-p", prefix.path, f"{name}={minor(header.version)}.*"])
+    library, holders = prefix.package(name), map(prefix.package, (f"{name}-dev", "cudnn"))
+    newer = any(holder and number_of(holder.version) == header.version for holder in holders)
+    if library and not newer:  # the header is not that of its own package
+        return put_back(library, prefix)
+    return conda_exactly(prefix, f"{name}={minor(header.version)}.*")
 
 
 def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
@@ -158,9 +174,9 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
 def _same_nvcc(cuda: Version, prefix: Prefix) -> str:
     """What brings the compiler of torch's own CUDA; among wheels there is one since CUDA 13."""
     if prefix.kind == "conda":
-        return shlex.join(["conda", "install", "-p", prefix.path, f"cuda-nvcc={cuda}"])
+        return conda_exactly(prefix, f"cuda-nvcc={cuda}")
     if cuda.major >= 13:
-        return pip_command(prefix.path, "install", f"nvidia-cuda-nvcc=={cuda}.*")
+        return pip_command(prefix, "install", f"nvidia-cuda-nvcc=={cuda}.*")
     return f"install a CUDA {cuda} toolkit and export CUDA_HOME=DIR"
 
 

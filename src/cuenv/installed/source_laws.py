@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 
-from cuenv.installed.cuda_files import CudaFiles, CudaLibrary
-from cuenv.installed.packages import pip_command
+from cuenv.installed.cuda_files import NOBODY, CudaFiles, CudaLibrary
+from cuenv.installed.mending import pip_command, pip_exactly
 from cuenv.installed.prefix import Prefix
 from cuenv.report import Finding
 
@@ -25,13 +26,10 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             groups.setdefault(tuple(map(_kind, sources)), {})[soname] = copies
     for sonames in groups.values():
         copies = [copy for group in sonames.values() for copy in group]
-        wheels = sorted({copy.source for copy in copies if copy.source not in ("conda", "torch")})
         over_conda = any(copy.source == "conda" for copy in copies)
         listed = list(sonames)
         more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-        fix = (
-            pip_command(prefix.path, "uninstall", "-y", *wheels) if over_conda and wheels and not found.by_pip else None
-        )
+        fix = _without(copies, prefix) if over_conda and not found.by_pip else None
         yield Finding(
             code="CU210",
             severity="error" if fix else "warning",
@@ -42,6 +40,15 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             fix=fix or "cuenv check -v says which file wins (check linkage)",
         )
     yield from _same_file(found, prefix)
+
+
+def _without(copies: list[CudaLibrary], prefix: Prefix) -> str | None:
+    """What takes out everything but conda's and torch's own: wheels by pip, and folders that no package owns."""
+    wheels = sorted({copy.source for copy in copies if prefix.wheel(copy.source)})
+    folders = sorted({copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NOBODY})
+    parts = [pip_command(prefix, "uninstall", "-y", *wheels)] if wheels else []
+    parts += [shlex.join(["rm", "-r", *folders])] if all(folders) and folders else []
+    return " && ".join(parts) or None
 
 
 def _by_soname(libraries: Iterable[CudaLibrary]) -> dict[str, list[CudaLibrary]]:
@@ -83,6 +90,7 @@ def _keep_one(found: CudaFiles, prefix: Prefix, wheels: tuple[str, ...]) -> str:
     """Take both out and put back the one that torch asks for, else the last by name."""
     pinned = dict(found.requires)
     keep = next((name for name in wheels if name in pinned), wheels[-1])
-    asked = f"{keep}=={pinned[keep]}" if keep in pinned else keep
-    out = pip_command(prefix.path, "uninstall", "-y", *wheels)
-    return f"{out} && {pip_command(prefix.path, 'install', '--no-deps', asked)}"
+    wheel = prefix.wheel(keep)
+    number = pinned.get(keep) or (wheel.version if wheel else "")
+    out = pip_command(prefix, "uninstall", "-y", *wheels)
+    return f"{out} && {pip_exactly(prefix, f'{keep}=={number}' if number else keep)}"

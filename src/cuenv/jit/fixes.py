@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from cuenv.installed.mending import conda_install, pip_again, pip_command
 from cuenv.installed.prefix import Prefix
 from cuenv.jit.wants import wheel_of
 from cuenv.versions import version
@@ -20,12 +21,11 @@ def hook(prefix: Prefix) -> str:
 def get_nvcc(prefix: Prefix) -> str:
     """What installs nvcc."""
     if prefix.kind == "conda":
-        version_pin = prefix.package("cuda-version")
-        return install(prefix, "cuda-nvcc", *([f"cuda-version={version_pin.version}"] if version_pin else []))
+        return conda_install(prefix, "cuda-nvcc")
     cuda = _wheels_cuda(prefix)
     toolkit = f"install a CUDA {cuda or ''} toolkit".replace("  ", " ") + " and export CUDA_HOME=DIR"
     # The wheels for CUDA 11 and 12 hold ptxas alone.
-    return toolkit if cuda and cuda < 13 else f"{_pip(prefix)} 'nvidia-cuda-nvcc>=13', or {toolkit}"
+    return toolkit if cuda and cuda < 13 else f"{pip_command(prefix, 'install', 'nvidia-cuda-nvcc>=13')}, or {toolkit}"
 
 
 def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
@@ -33,8 +33,10 @@ def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
     if package is None:
         return None
     if prefix.kind == "conda":
-        return install(prefix, package)
-    return f"{_pip(prefix)} {package if package == 'ninja' else wheel_of(package, cuda or _wheels_cuda(prefix))}"
+        return conda_install(prefix, package)
+    name = package if package == "ninja" else wheel_of(package, cuda or _wheels_cuda(prefix))
+    there = prefix.wheel(name)
+    return pip_again(prefix, there) if there else pip_command(prefix, "install", name)
 
 
 def _wheels_cuda(prefix: Prefix) -> int | None:
@@ -43,12 +45,3 @@ def _wheels_cuda(prefix: Prefix) -> int | None:
     if runtime:
         return version(runtime.version).major
     return next((major for major in (12, 11) if prefix.wheel(f"nvidia-cuda-runtime-cu{major}")), None)
-
-
-def install(prefix: Prefix, *specs: str) -> str:
-    """What installs conda packages."""
-    return shlex.join(["conda", "install", "-p", prefix.path, *specs])
-
-
-def _pip(prefix: Prefix) -> str:
-    return f"{shlex.quote(prefix.path)}/bin/python -m pip install"

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cuenv.facts import HostFacts
+from cuenv.installed.mending import conda_exactly
 from cuenv.installed.prefix import Prefix
-from cuenv.jit.fixes import get, get_nvcc, hook, install
+from cuenv.jit.fixes import get, get_nvcc, hook
 from cuenv.jit.wants import WantedHeader, Wants
 from cuenv.jit.workshop import Compiled, HostCompiler, Nvcc, Workshop, library_of
 from cuenv.knowledge import Knowledge
@@ -293,7 +294,7 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
     below = f"<{newest + 1}" if newest and compiler.kind != "clang" else ""
     if prefix.kind == "conda":
         # The metapackage names the compiler of whatever platform conda installs for.
-        fix = install(prefix, f"gxx{below}")
+        fix = conda_exactly(prefix, f"gxx{below}")
     else:
         number = f" {newest}" if newest else ""
         name = compiler.kind if newest and compiler.kind == "clang" else "g++"

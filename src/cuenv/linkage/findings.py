@@ -13,7 +13,7 @@ from cuenv.binary.loader import Loaded
 from cuenv.binary.process import Missing
 from cuenv.linkage.opening import Ground, Opening, Root, is_driver, stem_of
 from cuenv.linkage.search import copies, elsewhere, forbidden, looked, other_releases
-from cuenv.linkage.text import again, install, more, short, unset
+from cuenv.linkage.text import again, install, more, short, unset, unspoiled
 from cuenv.report import Finding, Severity
 
 GLIBC = re.compile(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
@@ -49,7 +49,7 @@ def _missing(name: str, cases: list[tuple[Opening, Missing]], ground: Ground) ->
             subject=name,
             message=f"{text}; {needed}",
             evidence=looked(opening, item),
-            fix=f"reinstall what brings {short(item.broken.path, ground)}",
+            fix=unspoiled(item.broken.path, ground),
         )
     lying, others = elsewhere(name, ground), other_releases(name, ground)
     known, fix = "", install(name, ground)
@@ -83,7 +83,7 @@ def _no_root(opening: Opening, ground: Ground) -> Finding:
         severity=severity,
         subject=opening.root.label,
         message=text,
-        fix=again(opening.root, ground),
+        fix=unspoiled(seen.path, ground) or again(opening.root, ground),
     )
 
 

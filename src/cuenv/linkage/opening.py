@@ -7,14 +7,16 @@ in a process that has torch already. Python opens with RTLD_NOW: a symbol that n
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from packaging.version import Version
 
 from cuenv.binary.loader import Loaded
 from cuenv.binary.process import Missing, Opened, Process
+from cuenv.installed.mending import Owner
+from cuenv.installed.prefix import Prefix
 
 RootKind = Literal["python", "torch", "extension", "library"]
 
@@ -89,22 +91,29 @@ class Ground:
     """What the findings are judged against.
 
     Attributes:
-        prefix: folder of the environment.
-        conda: it is made by conda (else commands name pip).
+        home: the environment, for the commands that mend it.
         own: the libraries in the environment's folders of libraries: name to paths.
         packages: stem of a library to the package that brings it, as it is called here.
-        installed: the names of conda's packages.
+        pinned: the releases of NVIDIA's wheels that torch pins.
+        owner: who brought a file; asked where a command has to name it.
+        fitting: what brings a build of a library for the torch that is here.
         glibc: of the host that it is judged for; ``None`` when that is not known.
         driver: the host is this machine and has an NVIDIA driver.
     """
 
-    prefix: str
-    conda: bool
+    home: Prefix
     own: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, str]
-    installed: frozenset[str] = frozenset()
+    pinned: Mapping[str, str] = field(default_factory=dict)
+    owner: Callable[[str], Owner | None] = lambda _: None
+    fitting: Callable[[str], str] = str
     glibc: Version | None = None
     driver: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the environment."""
+        return self.home.path
 
     def inside(self, path: str) -> bool:
         """Whether a file belongs to the environment."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from cuenv.linkage.findings import GLIBC
 from cuenv.linkage.opening import Ground
 from cuenv.linkage.symbols import Failure, NoSymbol, NoVersion, Unreadable, is_torch, readable
-from cuenv.linkage.text import again, count, install, more, replace, short
+from cuenv.linkage.text import again, count, more, replace, short
 from cuenv.report import Finding
 
 _CPP = re.compile(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
@@ -45,7 +45,6 @@ def _version(cases: list[NoVersion], ground: Ground) -> Finding:
     names = sorted({case.version for case in cases}, key=_numbers)
     text = f"{first.file}: {short(first.winner.path, ground)} wins, and it does not define {names[-1]}{count(names)}"
     askers = [case.asker for case in cases]
-    outside = not ground.inside(first.winner.path)
     return Finding(
         code="CU235" if _CPP.fullmatch(names[-1]) else "CU233",
         severity="error",
@@ -55,7 +54,7 @@ def _version(cases: list[NoVersion], ground: Ground) -> Finding:
             f"the loader will say: version `{first.version}' not found (required by {first.asker.path})",
             f"{first.winner.path} is found by {first.winner.via or 'the executable'}",
         ),
-        fix=replace(first.file, first.winner, ground) if outside else install(first.file, ground),
+        fix=replace(first.file, first.winner, ground),
     )
 
 

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace as changed
 
 from cuenv.binary.loader import Loaded
-from cuenv.installed.packages import pip_command
+from cuenv.installed.mending import bring_again, conda_install, pip_command, pip_exactly, with_torch
 from cuenv.linkage.opening import Ground, Root, stem_of
 from cuenv.report import Finding
 from cuenv.urls import one_line
@@ -37,12 +37,12 @@ def again(root: Root, ground: Ground) -> str | None:
     """What brings a build of an extension for the torch that is here; ``None`` when nobody says where it is from."""
     if root.built:
         return f"rm -r {shlex.quote(posixpath.dirname(root.path))}"
-    if not root.owner:
-        return None
-    if root.owner in ground.installed:
-        return f"conda install -p {shlex.quote(ground.prefix)} --force-reinstall {root.owner}"
-    anew = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir")
-    return pip_command(ground.prefix, "install", *anew, root.owner)
+    return ground.fitting(root.owner) if root.owner else None
+
+
+def unspoiled(path: str, ground: Ground) -> str | None:
+    """What installs once more the package that a file belongs to; ``None`` when no record names one."""
+    return bring_again(ground.owner(path), ground.home)
 
 
 def install(name: str, ground: Ground) -> str | None:
@@ -50,14 +50,20 @@ def install(name: str, ground: Ground) -> str | None:
     package = ground.packages.get(stem_of(name))
     if not package:
         return None
-    if ground.conda:
-        return f"conda install -p {shlex.quote(ground.prefix)} {package}"
-    return pip_command(ground.prefix, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
+    if ground.home.kind == "conda" and not package.startswith("nvidia-"):
+        return conda_install(ground.home, package)
+    if package in ground.pinned:
+        return pip_exactly(ground.home, f"{package}=={ground.pinned[package]}")
+    return pip_command(ground.home, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
 
 
 def replace(name: str, winner: Loaded, ground: Ground) -> str | None:
     """What makes another file win."""
-    return install(name, ground) if ground.inside(winner.path) else unset(winner.via, winner)
+    if not ground.inside(winner.path):
+        return unset(winner.via, winner)
+    package = ground.packages.get(stem_of(name), "")
+    known = ground.home.kind == "conda" and ground.home.package(package)
+    return with_torch(ground.home, package) if known else install(name, ground)
 
 
 def unset(via: str, winner: Loaded) -> str | None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from cuenv.errors import OutsideError, UsageError
 from cuenv.urls import printable
@@ -57,6 +58,12 @@ def find_client(asked: str | None, environ: Mapping[str, str]) -> Client:
         why = done.reason or f"it answers {done.out.strip()[:60]!r}"
         raise OutsideError(f"{printable(path)} --version: {printable(why)}", hint=_HINT)
     return Client(path=path, kind=_kind(path, done.out), version=found[0])
+
+
+def client_at_hand(environ: Mapping[str, str]) -> str:
+    """What a command that mends an environment can call, by its name; empty where nothing is. Nothing is started."""
+    found = {Path(path).name for path in _around(environ)}
+    return next((name for name in NAMES if name in found), "")
 
 
 def _asked(text: str, environ: Mapping[str, str]) -> str:

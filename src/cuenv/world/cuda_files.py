@@ -9,8 +9,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from cuenv.installed.cuda_files import CudaFiles, CudaLibrary, Header, family
-from cuenv.installed.prefix import Prefix, Wheel
+from cuenv.installed.cuda_files import NOBODY, CudaFiles, CudaLibrary, Header, family
+from cuenv.installed.prefix import Prefix, Wheel, told_by
 from cuenv.versions import minor, version
 from cuenv.world.files import is_file, names_in
 from cuenv.world.shared_objects import linkage
@@ -41,7 +41,8 @@ def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
     """
     torch = find_torch_here(prefix)
     owners = _owners(prefix)
-    wheel = prefix.wheel("torch")
+    wheels = [wheel for wheel in prefix.wheels if wheel.name == "torch"]
+    wheel = told_by(wheels, torch.version if torch else None) if wheels else None
     by_pip = wheel is not None and (wheel.conda is None or wheel.replaced)
     versions = {item.name: item.version for item in prefix.conda} | {item.name: item.version for item in prefix.wheels}
     return CudaFiles(
@@ -111,7 +112,7 @@ def _folders(prefix: Prefix, torch: TorchHere | None) -> Iterator[tuple[Path, st
             yield base / "targets" / target / "lib", "conda"
     for site in prefix.site_packages:
         for name in names_in(Path(site) / "nvidia"):
-            yield Path(site) / "nvidia" / name / "lib", "pip"
+            yield Path(site) / "nvidia" / name / "lib", NOBODY
     if torch:
         yield torch.folder / "lib", "torch"
 

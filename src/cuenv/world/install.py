@@ -116,7 +116,7 @@ def needed(solution: Solution, prefix: Path, *, replacing: bool) -> bool:
     # without a note it was made in cuenv's first days; with one, somebody may have changed it since
     known = own == content_digest((solution,)) or (not own and not solution.pip)
     if known and (prefix / "conda-meta").is_dir() and _urls(read_conda_meta(prefix)) == _urls(solution.packages):
-        return False
+        return replacing and bool(own)  # made anew when told: its files may have been spoiled since
     if replacing and own:
         return True
     raise refuse(prefix)

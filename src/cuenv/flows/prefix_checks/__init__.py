@@ -8,7 +8,9 @@ from functools import cached_property
 
 from cuenv.facts import HostFacts
 from cuenv.installed.cuda_files import CudaFiles
+from cuenv.installed.mending import Owner, for_this_torch
 from cuenv.installed.prefix import Prefix
+from cuenv.installed.runtime_laws import number_of
 from cuenv.knowledge import Knowledge
 from cuenv.lockfile import Lock, Solution
 from cuenv.profile import Profile
@@ -54,3 +56,16 @@ class Subject:
         from cuenv.world.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
 
         return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
+
+    def owner(self, path: str) -> Owner | None:
+        """Who brought a file of the environment, by the records."""
+        from cuenv.world.owners import owner_of  # noqa: PLC0415 - only a finding asks
+
+        return owner_of(self.prefix, path)
+
+    def fitting(self, library: str) -> str:
+        """What brings a build of a library that was made for the torch of the environment."""
+        from cuenv.world.owners import pins_torch  # noqa: PLC0415 - only a finding asks
+
+        torch = number_of(self.cuda_files.torch)
+        return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)

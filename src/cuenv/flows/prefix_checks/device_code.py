@@ -19,6 +19,7 @@ from cuenv.installed.code_laws import (
     declared_finding,
     other_bitsandbytes,
 )
+from cuenv.installed.mending import bring_again
 from cuenv.installed.runtime_laws import number_of
 from cuenv.report import Finding
 from cuenv.versions import parse_arch_list, version
@@ -39,7 +40,7 @@ def check(subject: Subject) -> Check:
     files = [file for file in found.files if file.library != _BNB or loaded is None or file.name == loaded]
     judgements = code_findings(files, gpus, subject.knowledge, subject.prefix)
     findings += [_other_library(item, subject, found.files) for item in judgements]
-    findings += _unreadable(found.unreadable)
+    findings += _unreadable(found.unreadable, subject)
     if found.declared:
         findings += _declared(found.declared, found.script, [file for file in files if file.library == TORCH])
     if not files and not findings:
@@ -80,12 +81,12 @@ def _declared(text: str, script: str, torch: list[CodeFile]) -> Iterator[Finding
     yield from declared_finding(declared, torch, script)
 
 
-def _unreadable(found: tuple[tuple[str, str], ...]) -> Iterator[Finding]:
+def _unreadable(found: tuple[tuple[str, str], ...], subject: Subject) -> Iterator[Finding]:
     for path, reason in found:
         yield Finding(
             code="CU294",
             severity="warning",
             subject=path.rpartition("/")[2],
             message=f"{path} cannot be read as a library: {reason}",
-            fix="install the package it belongs to again",
+            fix=bring_again(subject.owner(path), subject.prefix),
         )

@@ -51,11 +51,12 @@ def _check(subject: Subject, machine: str) -> Check:
         system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
         here = facts.label == THIS_MACHINE
         ground = Ground(
-            prefix=prefix.path,
-            conda=prefix.kind == "conda",
+            home=prefix,
             own=own_libraries(prefix),
             packages=packages,
-            installed=frozenset(package.name for package in prefix.conda),
+            pinned=dict(subject.cuda_files.requires),
+            owner=subject.owner,
+            fitting=subject.fitting,
             glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
             driver=here and facts.driver is not None,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
 from cuenv.installed.laws import cpu_torch, prefix_findings
-from cuenv.installed.packages import installed_findings, pip_command, pip_findings, put_back
+from cuenv.installed.mending import conda_exactly, pip_command, put_back
+from cuenv.installed.packages import installed_findings, pip_findings
 from cuenv.lock_laws import cpu_builds, cpu_twins, cuda_components
 from cuenv.lockfile import Solution
 from cuenv.report import Finding
@@ -20,7 +22,8 @@ def check(subject: Subject) -> Check:
 
     prefix = subject.prefix
     sites = outside_sites(prefix, subject.environ)
-    findings = [*prefix_findings(prefix, sites, subject.knowledge, pypi_names()), *_twins(subject)]
+    torch = subject.cuda_files.torch
+    findings = [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_twins(subject)]
     solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
     if solution:
         findings += _against(subject, solution)
@@ -40,7 +43,7 @@ def _other_platforms(subject: Subject) -> str:
 def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
     prefix = subject.prefix
     if prefix.kind == "conda":
-        yield from installed_findings(prefix.conda, solution, at=prefix.path)
+        yield from installed_findings(prefix.conda, solution, prefix)
     elif solution.packages:
         yield Finding(
             code="CU201",
@@ -52,13 +55,25 @@ def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
     yield from pip_findings(prefix, solution)
 
 
+def _cuda_build(finding: Finding, subject: Subject) -> str | None:
+    """What puts the CUDA build in the place of conda's CPU build: that of the lock, else the same release."""
+    prefix, name = subject.prefix, finding.subject
+    locked = subject.solution.package(name) if subject.solution else None
+    mine = prefix.package(name)
+    twin = subject.knowledge.twin(name, mine.channel_name) if mine else None
+    if locked and mine and locked.build != mine.build:
+        return put_back(locked, prefix)
+    return conda_exactly(prefix, f"{name}={mine.version}={twin.any_cuda}") if mine and twin else finding.fix
+
+
 def _twins(subject: Subject) -> Iterator[Finding]:
     """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
     from cuenv.world.torch_here import find_torch_here  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)
-    conda = [twin for law in (cpu_twins, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
+    twins = [twin for law in (cpu_twins, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
+    conda = [replace(item, fix=_cuda_build(item, subject)) for item in twins]
     yield from conda
     torch = find_torch_here(prefix)
     if torch is None or any(item.subject == "pytorch" for item in conda):
@@ -72,9 +87,8 @@ def _twins(subject: Subject) -> Iterator[Finding]:
     else:
         wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
     release = torch.version.partition("+")[0]
-    fix = (
-        put_back(locked, prefix.path)
-        if locked
-        else pip_command(prefix.path, "install", "--force-reinstall", f"torch=={release}")
-    )
+    fix = pip_command(prefix, "install", "--force-reinstall", f"torch=={release}")
+    if locked:
+        out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
+        fix = " && ".join([*out, put_back(locked, prefix)])
     yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)

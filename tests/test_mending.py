@@ -1,0 +1,334 @@
+"""Each fix that a check prints cures when it is run: an environment with a fault, the command, and a second look."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import uv
+
+from channel_builder import PLATFORM, write
+from cuenv.flows.hosts import HostOptions
+from cuenv.flows.prefix_checking import PrefixChecked, check_prefix
+from cuenv.report import Finding
+from cuenv.world.packages import Package
+from given import base
+from prefixes import installed, lock_file, package, put, shared_object, wheel_file
+
+SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+GPU = ("8.9",)
+DRIVER = "570.124.06"
+
+
+def distribution(name: str, number: str, files: Mapping[str, str], installer: str = "conda") -> dict[str, str]:
+    """A distribution with a true RECORD, by path inside an environment."""
+    info = f"{name}-{number}.dist-info"
+    texts = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n",
+        f"{info}/INSTALLER": f"{installer}\n",
+    }
+    texts[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in (*texts, f"{info}/RECORD"))
+    return {f"{SITE}/{path}": text for path, text in texts.items()}
+
+
+def torch(cuda: str | None) -> dict[str, str]:
+    """What torch says about itself."""
+    return {"torch/version.py": f"__version__ = '2.7.1'\ncuda: Optional[str] = {cuda!r}\n", "torch/__init__.py": ""}
+
+
+def packages() -> list[Package]:
+    """A small environment of conda's with a CUDA torch."""
+    libtorch = shared_object("libtorch_cuda.so", ("libcudart.so.12", "libcudnn.so.9"))
+    return [
+        package("python", "3.12.4", files={"bin/about-python": "x"}),
+        package(
+            "pytorch",
+            "2.7.1",
+            "cuda128_py312_0",
+            files={**distribution("torch", "2.7.1", torch("12.8")), "lib/libtorch_cuda.so": libtorch},
+        ),
+        package("numpy", "2.3.1", "py312_0", files=distribution("numpy", "2.3.1", {"numpy/__init__.py": "conda\n"})),
+        package("requests", "2.32.0", files=distribution("requests", "2.32.0", {"requests/__init__.py": "conda\n"})),
+        package("cuda-version", "12.8"),
+        package("cuda-cudart", "12.8.90", files={"lib/libcudart.so.12": shared_object("libcudart.so.12")}),
+        package("libcudnn", "9.8.0.87", files={"lib/libcudnn.so.9": shared_object("libcudnn.so.9")}),
+    ]
+
+
+def surroundings(folder: Path, tools: Path, wheels: Path) -> dict[str, str]:
+    """The variables of a user without network, and cuenv among the tools."""
+    tools.mkdir()
+    mirror = f'conda-forge="{folder}/channels/conda-forge"'
+    program = tools / "cuenv"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cuenv "$@" --mirror {mirror}\n')
+    program.chmod(0o755)
+    return {
+        "PATH": f"{tools}:{Path(uv.find_uv_bin()).parent}:/usr/bin:/bin",
+        "HOME": str(folder),
+        "CONDA_OVERRIDE_CUDA": "",
+        "STAND_IN_CHANNELS": str(folder / "channels"),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "UV_OFFLINE": "1",
+        "UV_FIND_LINKS": str(wheels),
+        "UV_CACHE_DIR": str(folder / "uv-cache"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+
+
+class Place:
+    """An environment that a test spoils, with a lock, clients and wheels beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env, self.solution = installed(folder, packages())
+        write(folder / "channels", {"more": [package("scipy", "1.0", files={"lib/scipy": "x"})]})
+        self.lock = lock_file(folder / "conda-lock.yml", self.solution)
+        self.wheels = folder / "wheels"
+        self.wheels.mkdir()
+        self.tools = folder / "tools"
+        self.environ = surroundings(folder, self.tools, self.wheels)
+
+    def make_python(self) -> None:
+        """Give the environment a real Python; it is no venv to cuenv, as it has conda-meta."""
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.env)], check=True)
+
+    def client(self, name: str) -> None:
+        script = Path(__file__).with_name("stand_in_conda.py")
+        program = self.tools / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" {name} "{self.folder}/log" "$@"\n')
+        program.chmod(0o755)
+
+    def checked(self, *, lock: bool = True) -> PrefixChecked:
+        options = HostOptions(gpus=GPU, driver=DRIVER, glibc="2.35", platform=PLATFORM, environ=self.environ)
+        return check_prefix(self.env, options, base(), lock=self.lock if lock else None)
+
+    def findings(self, *codes: str, lock: bool = True) -> list[Finding]:
+        return [item for item in self.checked(lock=lock).report.findings if item.code in codes]
+
+    def shell(self, command: str) -> None:
+        done = subprocess.run(
+            ["bash", "-c", command], env=self.environ, capture_output=True, text=True, cwd=self.folder, check=False
+        )
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    found = Place(tmp_path)
+    found.make_python()
+    return found
+
+
+def pip_over(place: Place) -> None:
+    """The commonest accident: pip takes conda's files away and leaves conda's record."""
+    wheel = wheel_file(place.wheels, "numpy", "2.2.0", {"numpy/__init__.py": "pip\n"})
+    place.shell(f"uv pip install -q --python {place.env}/bin/python --no-deps {wheel}")
+    assert (place.env / SITE / "numpy/__init__.py").read_text() == "pip\n"
+
+
+def pip_same(place: Place) -> None:
+    """The same version, over conda's."""
+    wheel = wheel_file(place.wheels, "numpy", "2.3.1", {"numpy/__init__.py": "pip\n"})
+    place.shell(f"uv pip install -q --python {place.env}/bin/python --no-deps --reinstall {wheel}")
+
+
+def beside(place: Place) -> None:
+    put(place.env, distribution("requests", "2.33.0", {"requests/__init__.py": "pip\n"}, "pip"))
+
+
+def gone(place: Place) -> None:
+    shutil.rmtree(place.env / SITE / "requests-2.32.0.dist-info")
+
+
+def cpu_torch(place: Place) -> None:
+    wheel = wheel_file(
+        place.wheels, "torch", "2.7.1+cpu", {"torch/version.py": "__version__ = '2.7.1+cpu'\ncuda = None\n"}
+    )
+    place.shell(f"uv pip install -q --python {place.env}/bin/python --no-deps {wheel}")
+
+
+def missing(place: Place) -> None:
+    stand_in(place, "remove", "libcudnn")
+
+
+def other_build(place: Place) -> None:
+    for path in (place.env / "conda-meta").glob("numpy-*.json"):
+        path.write_text(path.read_text().replace('"py312_0"', '"py312_1"').replace("py312_0.tar", "py312_1.tar"))
+
+
+def extra(place: Place) -> None:
+    stand_in(place, "install", "https://conda.anaconda.org/more/linux-64/scipy-1.0-0.tar.bz2")
+
+
+def damaged(place: Place) -> None:
+    next((place.env / "conda-meta").glob("requests-*.json")).write_text("{")
+
+
+def cut(place: Place) -> None:
+    for name in ("lib/libcudnn.so.9",):
+        (place.env / name).unlink()
+        (place.env / name).write_bytes(b"\x7fELF")
+
+
+def without_file(place: Place) -> None:
+    (place.env / "lib/libcudnn.so.9").unlink()
+
+
+def stand_in(place: Place, verb: str, what: str) -> None:
+    """Do something to the environment, whatever client the test has."""
+    script = str(Path(__file__).with_name("stand_in_conda.py"))
+    words = [sys.executable, script, "conda", f"{place.folder}/log", verb, "-y", "--force", "-p", str(place.env), what]
+    subprocess.run(words, env=place.environ, check=True, capture_output=True)
+
+
+FAULTS = {
+    "CU204": [pip_over, pip_same, beside],
+    "CU205": [gone],
+    "CU209": [cpu_torch],
+    "CU201": [missing],
+    "CU202": [other_build],
+    "CU203": [extra],
+    "CU207": [damaged],
+    "CU231": [cut],
+    "CU213": [without_file],
+}
+
+
+CASES = [(code, fault, "conda") for code, faults in FAULTS.items() for fault in faults]
+CASES += [(code, FAULTS[code][0], "micromamba") for code in ("CU204", "CU209", "CU207", "CU213")]
+CASES += [(code, FAULTS[code][0], "none") for code in ("CU204", "CU205", "CU202")]
+
+
+@pytest.mark.parametrize(("code", "spoil", "client"), CASES)
+def test_the_fix_of_a_conda_environment_cures(
+    place: Place, code: str, spoil: Callable[[Place], None], client: str
+) -> None:
+    """By conda, by micromamba, and where none is there by making the environment anew from its lock."""
+    if client != "none":
+        place.client(client)
+    assert place.findings(code) == []
+    spoil(place)
+    found = place.findings(code)
+    assert found, place.checked().report.findings
+    for finding in found:
+        assert finding.fix
+        place.shell(finding.fix)
+    left = [(item.code, item.message) for item in place.checked().report.findings if item.severity != "info"]
+    assert left == []
+    assert (place.env / SITE / "numpy/__init__.py").read_text() == "conda\n"
+    assert "cuda: Optional[str] = '12.8'" in (place.env / SITE / "torch/version.py").read_text()
+
+
+# wheels
+
+
+class Venv(Place):
+    """A venv with wheels, and more of them to install from."""
+
+    def __init__(self, folder: Path, *, pip: bool) -> None:
+        self.folder, self.env, self.lock = folder, folder / "env", folder / "no-lock"
+        self.wheels = folder / "wheels"
+        self.wheels.mkdir()
+        self.tools = folder / "tools"
+        self.environ = surroundings(folder, self.tools, self.wheels)
+        words = [sys.executable, "-m", "venv", *([] if pip else ["--without-pip"]), str(self.env)]
+        if pip and importlib.util.find_spec("ensurepip") is None:
+            pytest.skip("this Python brings no pip")
+        subprocess.run(words, check=True)
+
+    def add(self, name: str, number: str, files: Mapping[str, str | bytes], *requires: str) -> None:
+        self.shell(
+            f"uv pip install -q --python {self.env}/bin/python --no-deps {self.offer(name, number, files, *requires)}"
+        )
+
+    def offer(self, name: str, number: str, files: Mapping[str, str | bytes], *requires: str) -> Path:
+        return wheel_file(self.wheels, name, number, files, requires)
+
+    @property
+    def site(self) -> Path:
+        return self.env / SITE
+
+
+CUDNN = "nvidia/cudnn/lib/libcudnn.so.9"
+
+
+@pytest.fixture(params=["pip", "uv"])
+def venv(tmp_path: Path, request: pytest.FixtureRequest) -> Venv:
+    """torch 2.9.1 as PyPI has it, with wheels of NVIDIA's that it pins."""
+    made = Venv(tmp_path, pip=request.param == "pip")
+    lib = shared_object("libtorch_cuda.so", ("libcudnn.so.9",))
+    files: dict[str, str | bytes] = {
+        "torch/version.py": "__version__ = '2.9.1+cu128'\ncuda = '12.8'\n",
+        "torch/lib/libtorch_cuda.so": lib,
+    }
+    made.add("torch", "2.9.1", files, "nvidia-cudnn-cu12==9.10.2.21")
+    made.add("nvidia-cudnn-cu12", "9.10.2.21", {CUDNN: shared_object("libcudnn.so.9")})
+    made.offer("nvidia-cudnn-cu12", "9.28.0", {CUDNN: shared_object("libcudnn.so.9")})
+    assert made.findings("CU213", "CU206", "CU211", "CU231", lock=False) == []
+    return made
+
+
+def cures(venv: Venv, *codes: str) -> None:
+    found = venv.findings(*codes, lock=False)
+    assert {item.code for item in found} == set(codes)
+    for finding in found:
+        assert finding.fix
+        venv.shell(finding.fix)
+    assert venv.findings("CU206", "CU210", "CU211", "CU213", "CU230", "CU231", lock=False) == []
+
+
+def test_a_library_that_is_gone_comes_back_in_the_release_that_torch_pins(venv: Venv) -> None:
+    (venv.site / CUDNN).unlink()
+    cures(venv, "CU213")
+    assert [item.name for item in venv.site.glob("nvidia_cudnn*")] == ["nvidia_cudnn_cu12-9.10.2.21.dist-info"]
+
+
+def test_a_library_that_torch_does_not_pin_is_put_right(venv: Venv) -> None:
+    venv.add("nvidia-cudnn-cu12", "9.1.0", {CUDNN: shared_object("libcudnn.so.9")})
+    cures(venv, "CU213")
+
+
+@pytest.mark.parametrize("stale", ["2.5.1", "2.10.0"])
+def test_a_second_record_of_torch_is_taken_away_and_its_pins_are_nobodys(venv: Venv, stale: str) -> None:
+    """What torch pins is said by the record that its files are of, whichever is listed first."""
+    info = f"torch-{stale}.dist-info"
+    put(
+        venv.site,
+        {
+            f"{info}/METADATA": f"Name: torch\nVersion: {stale}\nRequires-Dist: nvidia-cudnn-cu12==9.1.0.70\n",
+            f"{info}/RECORD": f"{info}/METADATA,,\n{info}/RECORD,,\n",
+        },
+    )
+    assert venv.findings("CU213", "CU211", lock=False) == []
+    cures(venv, "CU206")
+    assert "2.9.1" in (venv.site / "torch/version.py").read_text()
+
+
+def test_a_spoiled_file_is_brought_again_by_its_owner(venv: Venv) -> None:
+    """By RECORD, and not by the folder's name."""
+    (venv.site / "torch/lib/libtorch_cuda.so").unlink()
+    (venv.site / "torch/lib/libtorch_cuda.so").write_bytes(b"\x7fELF")
+    (finding,) = [item for item in venv.checked(lock=False).report.findings if item.code in ("CU231", "CU294")][:1]
+    assert (finding.fix or "").endswith(
+        f" --force-reinstall --no-deps file://{venv.wheels}/torch-2.9.1-py3-none-any.whl"
+    )
+    venv.shell(finding.fix or "")
+    assert venv.findings("CU231", "CU294", lock=False) == []
+
+
+def test_nvidias_files_without_a_record_are_removed_and_pip_stays(place: Place) -> None:
+    """What no package owns is no package called pip."""
+    place.client("conda")
+    put(place.env, {f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12": shared_object("libcudart.so.12")})
+    (finding,) = place.findings("CU210")
+    assert finding.fix == f"rm -r {place.env}/{SITE}/nvidia/cuda_runtime"
+    place.shell(finding.fix)
+    assert place.findings("CU210") == []
