@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import deque, namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,6 +107,40 @@ def test_containers_of_every_kind_are_looked_into() -> None:
     for name, thing in wanted.items():
         assert mismatch(Tensor("cuda:0"), thing).groups["cpu"] == (f"{name} float32 (2)",)
     assert check_same_device(packed(Tensor("cuda:0"), cpu)) == "cuda:0"
+
+
+@pytest.mark.parametrize("kind", [deque, iter, reversed, list, zip, tuple, partial(map, lambda item: item)])
+def test_no_container_is_passed_over_in_silence(kind: Callable[[list[Tensor]], Any]) -> None:
+    for wrapped in (kind([Tensor("cpu")]), [kind([Tensor("cpu")])]):
+        assert list(mismatch(Tensor("cuda:0"), Tensor("cuda:0"), x=wrapped).groups) == ["cuda:0", "cpu"]
+    assert check_same_device(kind([Tensor("cpu")])) == "cpu"
+
+
+def test_a_tensor_without_a_shape_is_no_error() -> None:
+    class Lazy(Tensor):
+        @property
+        def shape(self) -> Any:
+            raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer.")
+
+        @shape.setter
+        def shape(self, _: Any) -> None: ...
+
+    assert check_same_device(Model(weight=Lazy("cpu"), bias=Lazy("cpu"))) == "cpu"
+    assert mismatch(Tensor("cuda:0"), Lazy("cpu")).groups["cpu"] == ("argument 2 float32 (shape unknown)",)
+
+
+def test_nothing_is_described_before_devices_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[Any] = []
+
+    def describe(tensor: Any) -> str:
+        described.append(tensor)
+        return ""
+
+    monkeypatch.setattr("cuenv.runtime._described", describe)
+    assert check_same_device(Model(**{f"layer{number}": Tensor("cuda:0") for number in range(50)})) == "cuda:0"
+    assert described == []
+    mismatch(Tensor("cpu"), Tensor("cuda:0"))
+    assert len(described) == 2
 
 
 def test_circles_and_depth_do_no_harm() -> None:

@@ -6,15 +6,29 @@ Importing this module loads neither torch nor anything of cuenv; what is a tenso
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import fields, is_dataclass
+from itertools import chain, islice
 from types import GeneratorType
 from typing import Any
 
 __all__ = ["DeviceMismatch", "check_same_device"]
 
 _SHOWN = 8
-_SEVERAL = (list, tuple, set, frozenset, GeneratorType, KeysView, ValuesView, ItemsView)
+_SEVERAL = (list, tuple, set, frozenset, deque, KeysView, ValuesView, ItemsView)
+_ITERABLES: tuple[Any, ...] = ([], (), set(), {}, {}.values(), {}.items(), deque())
+_ONCE: tuple[Any, ...] = (
+    *(GeneratorType, map, zip, filter, enumerate, reversed, chain, islice),
+    *(type(iter(each)) for each in _ITERABLES),
+    *(type(reversed(each)) for each in _ITERABLES if not isinstance(each, set)),
+)
+"""Iterators that yield their items once: they are used up by the check, as by any loop over them."""
+
+_TENSOR, _CONTAINER, _OTHER, _ASK = "tensor", "container", "other", "ask"
+_KINDS: dict[type, str] = {}
+_MOST_KINDS = 10_000
+"""What the objects of a class are, so that a class is looked at once and not each of its thousand tensors."""
 
 
 class DeviceMismatch(RuntimeError):  # noqa: N818 - what is wrong is its name
@@ -32,11 +46,11 @@ class DeviceMismatch(RuntimeError):  # noqa: N818 - what is wrong is its name
 def check_same_device(*things: Any, **named: Any) -> Any:
     """The one device on which all tensors lie.
 
-    Looks into modules (parameters and buffers), optimizers (parameters and state), mappings, sequences, dataclasses and
-    generators of these, at any depth. As torch itself does, it lets a tensor without dimensions on the CPU go with any
-    device. A parameter that DeepSpeed's ZeRO-3 has partitioned counts for the device on which it is gathered, wherever
-    this rank's part of it lies; a DTensor for the device of this rank's part; a tensor on ``meta`` holds no data, and
-    ``meta`` is a device of its own.
+    Looks into modules (parameters and buffers), optimizers (parameters and state), mappings, sequences, dataclasses
+    and iterators of these, at any depth; an iterator is used up. As torch itself does, it lets a tensor without
+    dimensions on the CPU go with any device. A parameter that DeepSpeed's ZeRO-3 has partitioned counts for the
+    device on which it is gathered, wherever this rank's part of it lies; a DTensor for the device of this rank's
+    part; a tensor on ``meta`` holds no data, and ``meta`` is a device of its own.
 
     Args:
         things: tensors, modules, optimizers, or containers of them; ``None`` is passed over.
@@ -53,24 +67,85 @@ def check_same_device(*things: Any, **named: Any) -> Any:
         >>> check_same_device(model, input_ids=ids, labels=labels)  # doctest: +SKIP
         device(type='cuda', index=0)
     """
+    used: dict[int, tuple[Any, list[Any]]] = {}
+    for thing in (*things, *named.values()):
+        if not (thing is None or _KINDS.get(type(thing)) is _TENSOR or _can_hold(thing, used)):
+            label = next(label for label, item in [*_labelled(things), *named.items()] if item is thing)
+            raise TypeError(f"{label} is a {type(thing).__name__}: no tensor, module, optimizer or container")
+    one, mixed = _one_device(things, named, used)
+    if not mixed:
+        return one
     labelled = [*_labelled(things), *named.items()]
     groups: dict[str, list[str]] = {}
-    devices: dict[str, Any] = {}
-    free: list[Any] = []
     for label, thing in labelled:
-        if not (thing is None or _is_tensor(thing) or _parts(label, thing) is not None):
-            raise TypeError(f"{label} is a {type(thing).__name__}: no tensor, module, optimizer or container")
-        for name, tensor in _tensors(label, thing):
-            device = str(tensor.device)
-            if device == "cpu" and not len(_shape(tensor)):
-                free.append(tensor.device)
-                continue
-            devices.setdefault(device, tensor.device)
-            groups.setdefault(device, []).append(f"{name} {_described(tensor)}")
-    if len(groups) > 1:
-        ordered = dict(sorted(((key, tuple(group)) for key, group in groups.items()), key=lambda item: -len(item[1])))
-        raise DeviceMismatch(_message(ordered, [thing for _, thing in labelled]), ordered)
-    return next(iter(devices.values()), free[0] if free else None)
+        for name, tensor in _tensors(label, thing, used):
+            if not _goes_anywhere(tensor):
+                groups.setdefault(str(tensor.device), []).append(f"{name} {_described(tensor)}")
+    ordered = dict(sorted(((key, tuple(group)) for key, group in groups.items()), key=lambda item: -len(item[1])))
+    raise DeviceMismatch(_message(ordered, [thing for _, thing in labelled]), ordered)
+
+
+def _one_device(
+    things: tuple[Any, ...], named: Mapping[str, Any], used: dict[int, tuple[Any, list[Any]]]
+) -> tuple[Any, bool]:
+    """The device of all tensors and whether there are several; no tensor is named or described for that.
+
+    What iterators yielded goes into ``used``, since they yield it once.
+    """
+    one = free = None
+    seen: dict[int, Any] = {}  # keeps the objects alive, so that an id stays its object's own
+    waiting: list[Iterable[Any]] = [(*things, *named.values())]
+    while waiting:
+        for item in waiting.pop():
+            kind = _KINDS.get(type(item)) or _kind(type(item))
+            if kind is _TENSOR or (kind is _ASK and _is_tensor(item)):
+                device = item.device
+                if device == one:
+                    continue
+                if _goes_anywhere(item):
+                    free = device
+                elif one is None:
+                    one = device
+                else:
+                    return None, True
+            elif kind is not _OTHER and id(item) not in seen:
+                seen[id(item)] = item
+                waiting.append(_values(item, used))
+    return (free if one is None else one), False
+
+
+def _values(item: Any, used: dict[int, tuple[Any, list[Any]]]) -> Iterable[Any]:
+    """What it holds, without names: to make a name costs more than to look at a tensor."""
+    if type(item) in (list, tuple, set):
+        return item  # type: ignore[no-any-return]  # whatever it holds
+    if type(item) is dict:
+        return item.values()
+    return [value for _, value in _parts("", item, used) or ()]
+
+
+def _can_hold(thing: Any, used: dict[int, tuple[Any, list[Any]]]) -> bool:
+    return _is_tensor(thing) or _parts("", thing, used) is not None
+
+
+def _kind(cls: type) -> str:
+    """What objects of a class are: a tensor, nothing that holds one, or to be asked one by one."""
+    module = callable(getattr(cls, "named_parameters", None)) and callable(getattr(cls, "named_buffers", None))
+    if not module and hasattr(cls, "device") and hasattr(cls, "requires_grad"):
+        kind = _TENSOR
+    elif cls in (list, tuple, set, dict):
+        kind = _CONTAINER
+    elif cls in (str, bytes, int, float, bool, complex, type, type(None)):
+        kind = _OTHER
+    else:
+        kind = _ASK
+    if len(_KINDS) < _MOST_KINDS:
+        _KINDS[cls] = kind
+    return kind
+
+
+def _goes_anywhere(tensor: Any) -> bool:
+    """Whether torch takes it beside any device: a tensor without dimensions on the CPU."""
+    return str(tensor.device) == "cpu" and _shape(tensor) == ()
 
 
 def _labelled(things: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
@@ -94,7 +169,7 @@ def _is_module(thing: Any) -> bool:
     return callable(getattr(thing, "named_parameters", None)) and callable(getattr(thing, "named_buffers", None))
 
 
-def _tensors(label: str, thing: Any) -> Iterator[tuple[str, Any]]:
+def _tensors(label: str, thing: Any, used: dict[int, tuple[Any, list[Any]]]) -> Iterator[tuple[str, Any]]:
     """Every tensor in it once, with its name; no recursion, for what a user nests may be deep or run in a circle."""
     seen: set[int] = set()
     waiting = [(label, thing)]
@@ -108,15 +183,19 @@ def _tensors(label: str, thing: Any) -> Iterator[tuple[str, Any]]:
             kept.append(item)
             yield name, item
             continue
-        parts = _parts(name, item)
+        parts = _parts(name, item, used)
         if parts is not None:
             seen.add(id(item))
             kept.append(item)
             waiting.extend(reversed(list(parts)))
 
 
-def _parts(name: str, item: Any) -> Iterable[tuple[str, Any]] | None:
+def _parts(name: str, item: Any, used: dict[int, tuple[Any, list[Any]]]) -> Iterable[tuple[str, Any]] | None:
     """What a module, optimizer or container holds, by name; ``None`` for anything else."""
+    if isinstance(item, _ONCE):
+        if id(item) not in used:
+            used[id(item)] = item, list(item)  # the iterator is kept, so that its id stays its own
+        return ((f"{name}[{index}]", value) for index, value in enumerate(used[id(item)][1]))
     if _is_module(item):
         return _of_module(name, item)
     if isinstance(getattr(item, "param_groups", None), list) and hasattr(item, "state"):
@@ -149,15 +228,19 @@ def _of_optimizer(name: str, optimizer: Any) -> Iterator[tuple[str, Any]]:
         yield f"{name}.state[{number}]", state
 
 
-def _shape(tensor: Any) -> tuple[int, ...]:
-    """The whole tensor's, also of a parameter that ZeRO-3 has partitioned."""
+def _shape(tensor: Any) -> tuple[int, ...] | None:
+    """The whole tensor's, also of a parameter that ZeRO-3 has partitioned; ``None`` where torch gives none."""
     whole = getattr(tensor, "ds_shape", None)
-    return tuple(tensor.shape if whole is None else whole)
+    try:
+        return tuple(tensor.shape if whole is None else whole)
+    except RuntimeError:  # a parameter of a lazy module that nobody called yet, or a nested tensor
+        return None
 
 
 def _described(tensor: Any) -> str:
     """Type, shape and what is special about where it is: ``float16 (4096, 4096), ZeRO-3, this rank's part on cpu``."""
-    size = ", ".join(map(str, _shape(tensor)))
+    shape = _shape(tensor)
+    size = "shape unknown" if shape is None else ", ".join(map(str, shape))
     text = f"{str(getattr(tensor, 'dtype', '')).removeprefix('torch.')} ({size})".strip()
     part = getattr(tensor, "ds_tensor", None)
     status = getattr(getattr(tensor, "ds_status", None), "name", "AVAILABLE")
