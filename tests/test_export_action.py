@@ -196,7 +196,7 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
         (("bare",), ExitCode.INPUT),
         (("empty.yml",), ExitCode.INPUT),
         ((LOCKS / "universal-dev" / "conda-linux-64.lock",), ExitCode.USAGE),
-        ((LOCKS / "universal-dev", "-o", "no/folder/x.yml"), ExitCode.OUTSIDE),
+        ((LOCKS / "universal-dev", "-o", "empty.yml/folder/x.yml"), ExitCode.OUTSIDE),
         ((LOCKS / "universal-dev", "--gpu", "no such card"), ExitCode.USAGE),
     ):
         done = run("export", "github-action", *words, folder=tmp_path)

@@ -423,7 +423,7 @@ def test_what_cannot_be_answered_is_said_plainly(tmp_path: Path) -> None:
         ((LOCKS / "inference", "-o", tmp_path / "missing"), ExitCode.USAGE),
         ((*A100, "--pytorch", "9.9"), ExitCode.NEGATIVE),
         ((*A100, "-o", tmp_path / "binary"), ExitCode.USAGE),
-        ((*A100, "-o", tmp_path / "no/folder"), ExitCode.OUTSIDE),
+        ((*A100, "-o", tmp_path / "binary/folder"), ExitCode.OUTSIDE),
     ):
         done = run("export", "dockerfile", *words, folder=tmp_path)
         assert done.returncode == code, (words, done.stderr)

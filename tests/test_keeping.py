@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from commands import HOST
 from commands import inside as run
 from cuenv.errors import OutsideError
-from cuenv.world.files import keep_aside
+from cuenv.sealing import as_written, sealed
+from cuenv.world.products import keep_aside, write_product
 from cuenv.world.sample import write_sample
 
 OWN = "# Written by cuenv"
@@ -28,9 +31,82 @@ def test_a_file_of_somebody_else_is_kept_aside(tmp_path: Path) -> None:
 def test_a_file_of_ours_needs_no_copy(tmp_path: Path) -> None:
     file = tmp_path / "environment.yml"
     assert keep_aside(file, OWN) is None
-    file.write_text(f"{OWN} 0.1\n", encoding="utf-8")
-    assert keep_aside(file, OWN) is None
+    assert write_product(file, f"{OWN} 0.1\nname: x\n", OWN) is None
+    assert write_product(file, f"{OWN} 0.2\nname: y\n", OWN) is None
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_of_ours_without_a_digest_may_have_been_edited(tmp_path: Path) -> None:
+    file = tmp_path / "environment.yml"
+    file.write_text(f"{OWN} 0.0.9\nname: x\n")
+    assert write_product(file, f"{OWN} 0.1\nname: y\n", OWN) == tmp_path / "environment.yml.bak"
+    file.write_text(f"{OWN} 0.1\nname: y\n")  # as `cuenv resolve > environment.yml` writes it
+    assert write_product(file, f"{OWN} 0.1\nname: y\n", OWN) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("resolve", *HOST, "-o", "here/environment.yml"), ("export", "dockerfile", *HOST, "-o", "here")],
+    ids=lambda words: words[0],
+)
+def test_what_was_edited_by_hand_is_kept_each_time(tmp_path: Path, words: tuple[str, ...]) -> None:
+    first = run(*words, folder=tmp_path)
+    assert first.returncode == 0, first.stderr
+    (file, *_) = sorted((tmp_path / "here").glob("[!.]*"))
+    written = file.read_text()
+    assert "kept    " not in run(*words, folder=tmp_path).stderr
+    for number, name in enumerate((f"{file.name}.bak", f"{file.name}.bak.1", f"{file.name}.bak.2")):
+        edited = f"{file.read_text()}# mine {number}\n"
+        file.write_text(edited)
+        done = run(*words, folder=tmp_path)
+        assert f"here/{name}" in done.stderr
+        assert file.read_text() == written
+        assert file.with_name(name).read_text() == edited
+    assert "FILE.bak" in written
+    assert words[0] != "resolve" or "--with" in written
+
+
+def test_a_copy_goes_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious\n")
+    (tmp_path / "environment.yml").write_text("name: theirs\n")
+    (tmp_path / "environment.yml.bak").symlink_to("mine")
+    (tmp_path / "environment.yml.bak.1").symlink_to("nowhere")
+    assert run("resolve", *HOST, "-o", "environment.yml", folder=tmp_path).returncode == 0
+    assert (tmp_path / "mine").read_text() == "precious\n"
+    assert (tmp_path / "environment.yml.bak.2").read_text() == "name: theirs\n"
+
+
+@given(
+    st.lists(st.sampled_from(["# a", "#", "name: x", "", "- é", "# b sha256"]), max_size=6), st.integers(0), st.binary()
+)
+def test_any_edit_is_seen(lines: list[str], place: int, put: bytes) -> None:
+    text = sealed("".join(f"{line}\n" for line in [f"{OWN} 0.1", *lines]), "How to change it.")
+    raw = text.encode()
+    assert as_written(raw, OWN)
+    place %= len(raw)
+    edited = raw[:place] + put + raw[place:]
+    assert as_written(edited, OWN) is (edited == raw)
+    assert as_written(raw[:place] + raw[place + 1 :], OWN) is False
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resolve", *HOST, "-o", "new/folder/environment.yml"),
+        ("export", "dockerfile", *HOST, "-o", "new/folder"),
+        ("profile", "new", "lab", "-o", "new/folder/lab.yml"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_folder_that_is_not_there_is_made(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run(*words, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "new/folder").iterdir())
+
+
+def test_no_folder_is_made_when_there_is_nothing_to_write(tmp_path: Path) -> None:
+    assert run("resolve", "--gpu", "8.9", "--driver", "390.1", "-o", "new/x.yml", folder=tmp_path).returncode == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from cuenv.reading import describe
 
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
+ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this file is written again, or a line below."
+"""How to change an environment file of ours."""
 
 ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
 """The four roles that a CUDA environment fills."""

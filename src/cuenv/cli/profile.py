@@ -106,7 +106,7 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
       cuenv profile new lab
     """
     from cuenv.formats.profile_yml import template  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.files import write_atomically  # noqa: PLC0415 - as above
+    from cuenv.world.files import make_folder, write_atomically  # noqa: PLC0415 - as above
 
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a profile", hint="cuenv profile new lab -o lab.yml")
@@ -114,6 +114,7 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
         raise UsageError(f"{output} is there already; nothing was written", hint="name another file with -o")
     text = template(name)
     if output:
+        make_folder(output.parent)
         write_atomically(output, text)
         shown = output if "/" in str(output) or output.suffix in (".yml", ".yaml") else f"./{output}"
         quiet = values["quiet"] or values["as_json"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuenv.cli.options import channel_sources, host_from, several_platforms
 from cuenv.cli.output import emit, emit_json, layer_plain, progress, progress_done, report_json, report_lines, say
-from cuenv.environment import WRITTEN_BY
+from cuenv.environment import ADVICE, WRITTEN_BY
 from cuenv.errors import ExitCode, UsageError
 from cuenv.facts import PLATFORMS
 from cuenv.knowledge import Knowledge
@@ -81,7 +81,7 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
 def _deliver(answer: Repaired, path: Path, values: dict[str, Any]) -> None:
     from cuenv.formats.environment_yml import render  # noqa: PLC0415 - not needed for --help
     from cuenv.host_text import host_options  # noqa: PLC0415 - as above
-    from cuenv.world.files import keep_aside, write_atomically  # noqa: PLC0415 - as above
+    from cuenv.world.products import write_product  # noqa: PLC0415 - as above
 
     output: Path | None = values["output"]
     if answer.spec is None:
@@ -91,8 +91,7 @@ def _deliver(answer: Repaired, path: Path, values: dict[str, Any]) -> None:
             emit(render(answer.spec))
         return
     quiet = values["quiet"] or values["as_json"]
-    aside = keep_aside(output, WRITTEN_BY)
-    write_atomically(output, render(answer.spec))
+    aside = write_product(output, render(answer.spec), WRITTEN_BY, ADVICE)
     if aside:
         say([f"kept    what was in {output} as {aside}"], quiet=quiet)
     lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts)])

@@ -21,7 +21,7 @@ from cuenv.cli.options import (
     wish_options,
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
-from cuenv.environment import WRITTEN_BY
+from cuenv.environment import ADVICE, WRITTEN_BY
 from cuenv.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -99,11 +99,10 @@ def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
     path = values["output"]
     if path:
         from cuenv.explain import lock_command  # noqa: PLC0415 - not needed for stdout
-        from cuenv.world.files import keep_aside, write_atomically  # noqa: PLC0415 - as above
+        from cuenv.world.products import write_product  # noqa: PLC0415 - as above
 
         quiet = values["quiet"] or values["as_json"]
-        aside = keep_aside(path, WRITTEN_BY)
-        write_atomically(path, render(spec))
+        aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
         if aside:
             say([f"kept    what was in {path} as {aside}"], quiet=quiet)
         say([f"wrote   {path}; next: {lock_command(decision, str(path))}"], quiet=quiet)

@@ -25,7 +25,8 @@ from cuenv.lockfile import Lock, content_digest
 from cuenv.profile import Profile
 from cuenv.urls import redact
 from cuenv.world.delivery import load_delivery
-from cuenv.world.files import is_file, keep_aside, shown, write_atomically
+from cuenv.world.files import is_file, shown
+from cuenv.world.products import write_product
 
 _DIGEST = re.compile(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
 
@@ -256,7 +257,5 @@ def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[t
     Raises:
         OutsideError: one cannot be written.
     """
-    kept = [(path, keep_aside(path, own)) for path in files]
-    for path, text in files.items():
-        write_atomically(path, text)
+    kept = [(path, write_product(path, text, own)) for path, text in files.items()]
     return tuple(files), tuple((path, aside) for path, aside in kept if aside)

@@ -133,35 +133,6 @@ def _decode(data: bytes, source: str, limit: int) -> str:
     return text
 
 
-def keep_aside(path: Path, own: str) -> Path | None:
-    """Copy a file that somebody else wrote to ``NAME.bak`` before it is replaced, and say where it is.
-
-    Args:
-        path: the file that will be written.
-        own: how a file of ours begins; such a one, and none at all, needs no copy.
-
-    Raises:
-        OutsideError: it cannot be read or copied, or is no regular file.
-    """
-    if not path.exists():
-        return None
-    if not path.is_file():
-        raise OutsideError(
-            f"cannot write {shown(path)}: it is not a regular file", hint="name a file: -o environment.yml"
-        )
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise OutsideError(
-            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
-        ) from error
-    if not raw.strip() or raw.startswith(own.encode()):
-        return None
-    aside = path.with_name(f"{path.name}.bak")
-    write_atomically(aside, raw)
-    return aside
-
-
 def remove_own(path: Path, own: str) -> None:
     """Remove a file of ours that no longer holds; any other stays.
 

@@ -1,0 +1,70 @@
+"""Writing what a user asked for with ``-o``: nothing that was edited by hand is lost, and folders are made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cuenv.errors import OutsideError
+from cuenv.sealing import as_written, sealed
+from cuenv.world.files import look, make_folder, shown, why, write_atomically
+
+
+def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | None:
+    """Write a file of ours with its digest; what somebody else wrote or edited there is kept aside.
+
+    Args:
+        path: the file; its folder is made when it is not there.
+        text: what to write, a text whose comments begin with ``#``.
+        own: how a file of ours begins.
+        advice: see `cuenv.sealing.sealed`.
+
+    Returns:
+        Where the former file is kept, if it had to be.
+
+    Raises:
+        OutsideError: the file or its folder cannot be written.
+    """
+    whole = sealed(text, advice)
+    aside = keep_aside(path, own, (text, whole))
+    make_folder(path.parent)
+    write_atomically(path, whole)
+    return aside
+
+
+def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
+    """Copy a file that somebody else wrote or edited to ``NAME.bak`` before it is replaced, and say where it is.
+
+    Args:
+        path: the file that will be written.
+        own: how a file of ours begins; one that is as it was written, and none at all, needs no copy.
+        same: texts that say the same as the new one: nothing is lost with them.
+
+    Raises:
+        OutsideError: it cannot be read or copied, or is no regular file.
+    """
+    if not path.exists():
+        return None
+    if not path.is_file():
+        raise OutsideError(
+            f"cannot write {shown(path)}: it is not a regular file", hint="name a file: -o environment.yml"
+        )
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise OutsideError(
+            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
+        ) from error
+    if not raw.strip() or as_written(raw, own) or raw in {text.encode() for text in same}:
+        return None
+    aside = _unused(path)
+    write_atomically(aside, raw)
+    return aside
+
+
+def _unused(path: Path) -> Path:
+    """The first of ``NAME.bak``, ``NAME.bak.1`` ... that is not there, not even as a link."""
+    number = 0
+    while os.path.lexists(aside := path.with_name(f"{path.name}.bak{f'.{number}' if number else ''}")):
+        number += 1
+    return aside
