@@ -12,7 +12,7 @@ from cuenv.world.files import look
 _URL = re.compile(r"https?://[^\s'\"()<>]+")
 _STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
 _GARBAGE = ("parse", "decode", "frame", "EOF", "invalid type", "expected")
-_CONNECTION = ("(Connect)", "dns error", "timed out", "error sending request", "connection")
+_CONNECTION = ("(Connect)", "dns error", "timed out", "error sending request", "connection", "too many redirects")
 
 
 def about_shards(text: str) -> bool:
@@ -122,6 +122,8 @@ def _hint(text: str, name: str, url: str) -> str:
         return f"try again later, or read the channel elsewhere: --mirror {name}=URL"
     if "certificate" in text:
         return "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
+    if "the answer" in text:
+        return f"read the channel elsewhere: --mirror {name}=URL"
     if unreachable(text):
         return f"check the network and its proxy, or read the channel elsewhere: --mirror {name}=URL"
     return f"look at what the server sends: curl -sSL {url} | head -c 300"

@@ -17,16 +17,16 @@ from functools import lru_cache
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, TypeAlias, TypeVar
+from weakref import finalize
 
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
 from rattler.exceptions import GatewayError
 
 from cuenv.errors import ChannelError, CuenvError, InputError, OutsideError
-from cuenv.urls import printable, redact, short_channel
+from cuenv.urls import printable, redact, short_channel, strip_credentials
 from cuenv.world import channel_errors
-from cuenv.world.client import make_client
-from cuenv.world.places import place_of
-from cuenv.world.repodata_cache import forget, forget_wrong_shards
+from cuenv.world.relay import Relay
+from cuenv.world.repodata_cache import enter, forget, forget_wrong_shards
 from cuenv.world.sources import Sources
 
 T = TypeVar("T")
@@ -59,8 +59,9 @@ class Channels:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._sharded = True
-        self._remote = False
-        self._gateways: dict[tuple[bool, bool], Gateway] = {}
+        self._remote: tuple[str, ...] = ()
+        self._relay: Relay | None = None
+        self._gateways: dict[tuple[bool, tuple[str, ...]], Gateway] = {}
         self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
         self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
         self._ahead: Thread | None = None
@@ -94,7 +95,7 @@ class Channels:
                 progress(f"reading {short_channel(url)}")
             folder = self.sources.folder(url)
             if folder is None:
-                self._remote = True
+                self._remote = tuple(dict.fromkeys((*self._remote, url)))
                 handle = Channel(url)
                 parts.extend(Part(url, subdir, self.sources.target(url), handle) for subdir in (platform, "noarch"))
             else:
@@ -114,31 +115,34 @@ class Channels:
         try:
             return self._put(parts, question)
         except GatewayError as error:
+            self._say_fault(parts, error)
             if not (self._sharded and channel_errors.about_shards(str(error))):
                 return self._again(parts, question, error)
         self._sharded = False
         try:
             return self._put(parts, question)
         except GatewayError as error:
+            self._say_fault(parts, error)
             return self._again(parts, question, error)
 
-    def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
-        """Ask once. rattler 0.28 panics when a server says "not modified" of what the cache does not hold."""
-        handles = list(dict.fromkeys(part.source for part in parts))
-        try:
-            return run(question(self._gateway(), handles))
-        except Exception as error:
-            if type(error).__name__ != "RustPanic" or self.sources.offline:
-                raise
-            self._gateways.clear()
-            from cuenv.world.connection import Connection  # noqa: PLC0415 - only after a panic
+    def _say_fault(self, parts: Sequence[Part], error: Exception) -> None:
+        """Say what the relay met, if it met anything: it knows more than rattler."""
+        fault = self._relay.fault() if self._relay else None
+        if fault is None:
+            return
+        if fault.error:
+            raise fault.error from error
+        mine = [part for part in parts if fault.url.startswith(f"{part.channel}/{part.subdir}/")]
+        part = next(iter(mine or [part for part in parts if isinstance(part.source, Channel)]))
+        place = fault.url.replace(part.channel, strip_credentials(part.place), 1)
+        raise self._network_error(part, f"{place}\n{fault.text}") from error
 
-            connection = Connection(self.sources, {})
-            for part in (part for part in parts if isinstance(part.source, Channel)):
-                url = f"{part.channel}/{part.subdir}/repodata.json"
-                if connection.status(place_of(url, self.sources)) == 304:
-                    raise self._network_error(part, "(304 Not Modified)") from error
-        return run(question(self._gateway(), handles))  # it has passed
+    def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
+        handles = list(dict.fromkeys(part.source for part in parts))
+        gateway = self._gateway()
+        if self._relay:
+            self._relay.begin()
+        return run(question(gateway, handles))
 
     def _again(self, parts: Sequence[Part], question: Question[T], error: GatewayError) -> T:
         """Ask once more without what cannot be read of the cache; else say whose fault it is."""
@@ -151,6 +155,7 @@ class Channels:
         try:
             return self._put(parts, question)
         except GatewayError as again:
+            self._say_fault(parts, again)
             forget(self.sources.repodata_folder(), part.channel, part.subdir)  # it came the same way again
             raise self._blame(parts, again)[0] from again
 
@@ -192,17 +197,23 @@ class Channels:
         return sorted(found | (self.ask(online, question) if online else set()))
 
     def _gateway(self) -> Gateway:
-        kind = (self._sharded, self._remote)
         with self._making:
+            kind = (self._sharded, self._remote)
             gateway = self._gateways.get(kind)
             if gateway is None:
                 config = SourceConfig(
                     sharded_enabled=self._sharded,
                     cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
                 )
-                # Folders need no client, and making one reads the system's certificates.
-                client = make_client(self.sources) if self._remote else None
+                client = None  # folders need none
                 folder = self.sources.repodata_folder()
+                if self._remote:
+                    if self._relay is None:
+                        self._relay = Relay(self.sources)
+                        finalize(self, self._relay.close)
+                    client = self._relay.client(self._remote)
+                    if not self.sources.offline:
+                        enter(self.sources)
                 gateway = self._gateways[kind] = Gateway(cache_dir=folder, default_config=config, client=client)
         return gateway
 
@@ -231,7 +242,7 @@ class Channels:
 
     def _blame(self, parts: Sequence[Part], error: GatewayError) -> tuple[ChannelError, Part | None]:
         """Find the channel that the gateway's error is about, by asking each alone if the error does not say."""
-        text = str(error)
+        text = self._relay.translate(str(error)) if self._relay else str(error)
         for part in parts:
             if any(f"{place}/{part.subdir}/" in text for place in (part.place, redact(part.place), part.channel)):
                 return self._network_error(part, text), part
@@ -251,7 +262,7 @@ class Channels:
                 run(self._names(part.source, part.subdir))
         except (GatewayError, OSError, ValueError) as error:
             if isinstance(part.source, Channel):
-                return self._network_error(part, str(error))
+                return self._network_error(part, self._relay.translate(str(error)) if self._relay else str(error))
             return channel_errors.from_records(str(error), channel=part.channel, subdir=part.subdir, path=part.place)
         return None
 

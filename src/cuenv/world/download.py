@@ -158,7 +158,7 @@ def _have(item: Wanted, connection: Connection, count: _Count) -> None:
         return
     item.path.parent.mkdir(parents=True, exist_ok=True)
     place = place_of(item.url, connection.sources)
-    with _part(item.path) as part:
+    with growing(item.path) as part:
         if not any(_from_seed(seed, item, part, count) for seed in item.seeds):
             _get(place, item, part, connection, count)
         part.replace(item.path)
@@ -181,7 +181,7 @@ def _from_seed(seed: Path, item: Wanted, part: Path, count: _Count) -> bool:
 
 
 @contextmanager
-def _part(end: Path) -> Iterator[Path]:
+def growing(end: Path) -> Iterator[Path]:
     """The growing file beside its end, locked; another process that fetches the same gets a name of its own."""
     path = end.with_name(f"{end.name}.part")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)

@@ -7,13 +7,59 @@ modified"; and it keeps a shard without comparing it with its hash. One bad answ
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 from pathlib import Path
+
+from cuenv.errors import OutsideError
+from cuenv.world.files import shown, why
+from cuenv.world.sources import Sources
 
 _SHARD = re.compile(r"([0-9a-f]{64})\.msgpack")
 _BIN32 = b"\xc4\x20"
 _MAX_NAME = 128
+
+
+IN_USE = ".cuenv-in-use"
+"""The file in a folder of repodata that everybody holds who reads channels into it."""
+_LEFT = (".tmp*",)
+"""What rattler leaves behind when it is stopped."""
+_held: dict[Path, int] = {}
+
+
+def enter(sources: Sources) -> None:
+    """Use the cache of repodata; what was left by others who were stopped goes, if nobody else is at work there.
+
+    Raises:
+        OutsideError: it cannot be written.
+    """
+    folder = sources.repodata_folder()
+    if folder in _held:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise unwritable(sources, error) from error
+    _held[folder] = handle
+    with contextlib.suppress(OSError):  # somebody is at work, or the file system knows no locks
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in (path for pattern in _LEFT for path in folder.glob(pattern)):
+            with contextlib.suppress(OSError):
+                path.unlink()
+    with contextlib.suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_SH)  # who sweeps is done at once
+
+
+def unwritable(sources: Sources, error: OSError) -> OutsideError:
+    """The error for a cache that cannot be written."""
+    folder = error.filename or sources.repodata_folder()
+    return OutsideError(
+        f"cannot write to the cache, {shown(folder)}: {why(error)}",
+        hint="name a folder that you can write to, with some GB free: export CUENV_CACHE_DIR=/path/to/cache",
+    )
 
 
 def forget(folder: Path, channel: str, subdir: str) -> bool:

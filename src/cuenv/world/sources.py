@@ -57,7 +57,7 @@ class Sources:
         certificates: file with the authorities to trust; ``None`` for the system's.
         offline: use only what the cache holds, whatever its age.
         cache: folder of the repodata cache; empty for the user's cache folder.
-        timeout: seconds that one request for repodata may take.
+        timeout: seconds of silence after which a server is given up.
         retries: how often a request that failed for the moment is made again.
     """
 
@@ -68,7 +68,7 @@ class Sources:
     certificates: str | None = None
     offline: bool = False
     cache: str = ""
-    timeout: int = 120
+    timeout: int = 60
     retries: int = 2
 
     def urls(self, channels: Iterable[str]) -> tuple[str, ...]:
@@ -83,7 +83,10 @@ class Sources:
         """Where a canonical URL is really read from: itself, a mirror's URL or a path."""
         fits = [mirror for mirror in self.mirrors if _covers(mirror.origin, url)]
         best = max(fits, key=lambda mirror: len(mirror.origin), default=None)
-        return best.target + url[len(best.origin) :] if best else url
+        if best is None:
+            return url
+        base, mark, query = best.target.partition("?") if "://" in best.target else (best.target, "", "")
+        return f"{base}{url[len(best.origin) :]}{mark}{query}"  # a signature stands behind the whole path
 
     def folder(self, url: str) -> Path | None:
         """The folder that a channel is read from, or ``None`` when it is on the network."""
