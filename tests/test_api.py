@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +100,89 @@ def test_a_host_needs_a_gpu_that_exists() -> None:
         cuenv.make_host()
     with pytest.raises(UsageError, match="4090"):
         cuenv.make_host("RTX 4099")
+
+
+HOST = cuenv.read_host("rtx4090-535")
+anyhow: Any = cuenv  # as from a notebook, where nobody checks types
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: anyhow.wishes(pytorch=2.5), "wishes: pytorch takes a text such as '2.5', got the number 2.5"),
+        (lambda: anyhow.wishes(cuda=12), "wishes: cuda .* the number 12"),
+        (lambda: anyhow.wishes(python=(3, 12)), "wishes: python .* a tuple"),
+        (lambda: anyhow.wishes(packages=5), "wishes: packages .* the number 5"),
+        (lambda: anyhow.wishes(pip=["einops", None]), "wishes: pip .* None among them"),
+        (lambda: anyhow.wishes({"pytorch": "2.5"}), "wishes: name .* a dict"),
+        (lambda: anyhow.make_host(["A100", "H100"]), "make_host: gpus .* a list"),
+        (lambda: anyhow.make_host(8.9), "make_host: gpus .* the number 8.9"),
+        (lambda: anyhow.make_host("A100", driver=535), "make_host: driver .* the number 535"),
+        (lambda: anyhow.make_host("A100", glibc=2.31), "make_host: glibc .* the number 2.31"),
+        (lambda: anyhow.read_host(None), "read_host takes a text such as 'rtx4090-535'.* got None"),
+        (lambda: anyhow.read_host(["rtx4090-535", "no-gpu"]), "read_host takes one host, got 2"),
+        (lambda: anyhow.pool(["rtx4090-535"]), "pool: each host takes what read_host.. .*, got a list"),
+        (lambda: anyhow.resolve("rtx4090-535"), "resolve: host takes what read_host.*, got 'rtx4090-535'"),
+        (lambda: anyhow.resolve(HOST, {"pytorch": "2.5"}), "resolve: asked takes what wishes.. gives, got a dict"),
+        (lambda: anyhow.resolve(HOST, prove=True), "resolve: prove takes what channels.. gives, got True"),
+        (lambda: anyhow.render(anyhow.resolve(HOST)), "render takes what resolve.* gives, got a Resolution"),
+        (lambda: anyhow.why(anyhow.resolve(HOST), "pytorch"), "why: decision .* got a Resolution"),
+        (lambda: anyhow.why(anyhow.resolve(HOST).decision, 3), "why: subject .* the number 3"),
+        (lambda: anyhow.diagnose(Path("train.log")), "diagnose: log .* a PosixPath"),
+        (lambda: anyhow.diagnose("x", "rtx4090-535"), "diagnose: host .* 'rtx4090-535'"),
+        (lambda: anyhow.check("conda-lock.yml", gpus=8.9), "check: gpus .* the number 8.9"),
+        (lambda: anyhow.lock("environment.yml", allow=104), "lock: allow .* the number 104"),
+        (lambda: anyhow.scan(3), "scan: paths .* the number 3"),
+        (lambda: anyhow.channels({"conda-forge": "/srv"}), "channels: mirrors .* a dict"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: cuenv.make_host("RTX 4099"), "gpus 'RTX 4099'"),
+        (lambda: cuenv.make_host("A100", driver="five"), "driver: "),
+        (lambda: cuenv.make_host("A100", glibc="x"), "glibc: "),
+        (lambda: cuenv.make_host("A100", platform="win-64"), "platform 'win-64'"),
+        (lambda: cuenv.scan(".", gpus="RTX 4099"), "gpus 'RTX 4099'"),
+        (lambda: cuenv.channels("nonsense"), "mirrors"),
+    ],
+)
+def test_an_error_speaks_of_the_argument(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call()
+    assert said in caught.value.message
+    assert "--" not in caught.value.message
+
+
+def test_where_nothing_fits_it_is_said() -> None:
+    answer = cuenv.resolve(cuenv.make_host("8.9", driver="390.1"))
+    assert not answer.fits
+    with pytest.raises(UsageError, match="nothing fits") as caught:
+        cuenv.render(answer.spec)
+    assert "answer.fits" in caught.value.message
+    code = caught.value.hint or ""
+    lines: list[str] = []
+    exec(code, {"answer": answer, "print": lambda *texts, sep: lines.extend(texts)})
+    assert any("390.1" in line for line in lines)
+
+
+def test_dir_shows_what_is_offered() -> None:
+    shown = dir(cuenv)
+    assert set(cuenv.__all__) <= set(shown)
+    assert {"errors", "runtime"} <= set(shown)
+    assert not {"annotations", "TYPE_CHECKING"} & set(shown)
+    assert all(getattr(cuenv, name) is not None for name in shown)
+    assert cuenv.runtime.check_same_device
+
+
+def test_a_host_is_read_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"schema": "cuenv/host/1", "platform": "linux-64", "gpus": []}')
+    assert cuenv.read_host(tmp_path / "host.json").platform == "linux-64"
 
 
 def test_an_environment_is_checked_and_its_binaries_are_scanned(tmp_path: Path) -> None:

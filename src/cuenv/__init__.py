@@ -72,16 +72,22 @@ def inspect_host() -> HostFacts:
     return this_machine(os.environ, load_knowledge(), deep=True)
 
 
-def read_host(name_or_path: str) -> HostFacts:
+def read_host(name_or_path: Path | str) -> HostFacts:
     """A recorded host: a folder, a JSON file of ``cuenv inspect --json``, or a shipped name.
 
     Raises:
         InputError: it cannot be read or is not valid.
         UsageError: there is no such name.
+        TypeError: it is no text and no path.
     """
-    from cuenv.world.record import read_host as read  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import several, spoken  # noqa: PLC0415 - see the module docstring
+    from cuenv.world.record import read_host as read  # noqa: PLC0415 - as above
 
-    return read(name_or_path, lambda: "")
+    names = several(name_or_path, "read_host", "rtx4090-535")
+    if len(names) != 1:
+        raise TypeError(f"read_host takes one host, got {len(names)}; pool(*map(read_host, ...)) takes several")
+    with spoken():
+        return read(names[0], lambda: "")
 
 
 def make_host(
@@ -91,15 +97,18 @@ def make_host(
 
     Raises:
         UsageError: a GPU, driver or platform that does not exist.
+        TypeError: an argument is no text.
     """
-    from cuenv.flows.hosts import HostOptions, host_facts  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import host_options, spoken, text  # noqa: PLC0415 - see the module docstring
+    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - as above
 
     if not gpus:
         from cuenv.errors import UsageError  # noqa: PLC0415 - as above
 
         raise UsageError("make_host needs a GPU", hint='make_host("RTX 4090", driver="535.129.03")')
-    options = HostOptions(gpus=gpus, driver=driver, glibc=glibc, platform=platform)
-    return host_facts(options, load_knowledge())
+    names = tuple(text(name, "make_host: gpus", "RTX 4090") for name in gpus)
+    with spoken():
+        return host_facts(host_options((), names, driver, glibc, platform, of="make_host"), load_knowledge())
 
 
 def pool(*hosts: HostFacts) -> HostFacts:
@@ -107,10 +116,13 @@ def pool(*hosts: HostFacts) -> HostFacts:
 
     Raises:
         ValueError: they do not share one platform.
+        TypeError: an argument is no host.
     """
-    from cuenv.pools import pool as merge  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import instance  # noqa: PLC0415 - see the module docstring
+    from cuenv.facts import HostFacts as Host  # noqa: PLC0415 - as above
+    from cuenv.pools import pool as merge  # noqa: PLC0415 - as above
 
-    return merge(hosts)
+    return merge(instance(host, Host, "pool: each host", "read_host() or make_host()") for host in hosts)
 
 
 def wishes(
@@ -142,13 +154,18 @@ def wishes(
 
     Raises:
         UsageError: a wish that is no version wish.
+        TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
     """
-    from cuenv.arguments import several  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import several, text, text_or_none  # noqa: PLC0415 - see the module docstring
     from cuenv.errors import UsageError  # noqa: PLC0415 - as above
     from cuenv.profile import PREFER, STACKS  # noqa: PLC0415 - as above
     from cuenv.profile import Profile as Wishes  # noqa: PLC0415 - as above
     from cuenv.versions import parse_wish  # noqa: PLC0415 - as above
 
+    name = text(name, "wishes: name", "train")
+    pytorch = text_or_none(pytorch, "wishes: pytorch", "2.5")
+    cuda = text_or_none(cuda, "wishes: cuda", "12.4")
+    python = text_or_none(python, "wishes: python", "3.12")
     if prefer not in PREFER or stack not in (None, *STACKS):
         raise UsageError(
             f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}",
@@ -162,8 +179,8 @@ def wishes(
         pytorch=parse_wish(pytorch, what="pytorch") if pytorch else None,
         cuda=parse_wish(cuda, what="cuda") if cuda else None,
         python=parse_wish(python, what="python") if python else None,
-        packages=several(packages),
-        pip=several(pip),
+        packages=several(packages, "wishes: packages", "numpy>=1.26"),
+        pip=several(pip, "wishes: pip", "einops"),
         dev=dev,
         cpu=cpu,
         prefer=prefer,
@@ -182,19 +199,47 @@ def resolve(
         tables: from `load_knowledge`; the bundled ones by default.
 
     Returns:
-        The decision, and the environment when something fits.
-    """
-    from cuenv.flows.resolving import resolve as choose  # noqa: PLC0415 - see the module docstring
+        The decision, and the environment when something fits: ask ``fits`` before ``spec`` is used.
 
-    wanted = asked or wishes()
+    Raises:
+        TypeError: an argument is of another type.
+    """
+    from cuenv.arguments import instance  # noqa: PLC0415 - see the module docstring
+    from cuenv.facts import HostFacts as Host  # noqa: PLC0415 - as above
+    from cuenv.flows.resolving import resolve as choose  # noqa: PLC0415 - as above
+    from cuenv.profile import Profile as Wishes  # noqa: PLC0415 - as above
+
+    host = instance(host, Host, "resolve: host", "read_host(), make_host(), inspect_host() or pool()")
+    wanted = wishes() if asked is None else instance(asked, Wishes, "resolve: asked", "wishes()")
+    if prove is not None:
+        from cuenv.world.sources import Sources as Reached  # noqa: PLC0415 - only with channels
+
+        instance(prove, Reached, "resolve: prove", "channels()")
     return choose(host, wanted, tables or load_knowledge(), name=wanted.name, prove=prove)
 
 
-def render(spec: EnvironmentSpec) -> str:
-    """The text of ``environment.yml``."""
-    from cuenv.formats.environment_yml import render as write  # noqa: PLC0415 - see the module docstring
+def render(spec: EnvironmentSpec | None) -> str:
+    """The text of ``environment.yml``.
 
-    return write(spec)
+    Args:
+        spec: ``answer.spec`` of `resolve`, which is there when ``answer.fits``.
+
+    Raises:
+        UsageError: there is none, as nothing fits.
+        TypeError: it is something else.
+    """
+    from cuenv.arguments import instance  # noqa: PLC0415 - see the module docstring
+    from cuenv.environment import EnvironmentSpec as Spec  # noqa: PLC0415 - as above
+    from cuenv.formats.environment_yml import render as write  # noqa: PLC0415 - as above
+
+    if spec is None:
+        from cuenv.errors import UsageError  # noqa: PLC0415 - as above
+
+        raise UsageError(
+            "render: nothing fits, so there is no environment; ask answer.fits first",
+            hint="print(*(group.because for group in answer.decision.rejections), sep='\\n')",
+        )
+    return write(instance(spec, Spec, "render", "resolve(...).spec"))
 
 
 def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sources:
@@ -206,12 +251,14 @@ def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sou
     """
     import os  # noqa: PLC0415 - see the module docstring
 
-    from cuenv.arguments import several  # noqa: PLC0415 - as above
+    from cuenv.arguments import several, spoken  # noqa: PLC0415 - as above
     from cuenv.world.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
     from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
 
     settings = read_condarc(condarc_files(os.environ), os.environ)
-    return sources_from(settings, parse_mirrors(several(mirrors)), offline=offline)
+    with spoken():
+        found = parse_mirrors(several(mirrors, "channels: mirrors", "conda-forge=/srv/conda-forge"))
+    return sources_from(settings, found, offline=offline)
 
 
 def lock(
@@ -245,13 +292,15 @@ def lock(
     """
     from pathlib import Path  # noqa: PLC0415 - see the module docstring
 
-    from cuenv.arguments import host_options, several  # noqa: PLC0415 - as above
+    from cuenv.arguments import host_options, several, spoken  # noqa: PLC0415 - as above
     from cuenv.flows.locking import LockRequest  # noqa: PLC0415 - as above
     from cuenv.flows.locking import lock as freeze  # noqa: PLC0415 - as above
 
-    options = host_options(host, gpus, driver, glibc, platform)
-    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=several(allow))
-    return freeze(request, load_knowledge(), progress=progress)
+    options = host_options(host, gpus, driver, glibc, platform, of="lock")
+    codes = several(allow, "lock: allow", "CU104")
+    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=codes)
+    with spoken():
+        return freeze(request, load_knowledge(), progress=progress)
 
 
 def check(
@@ -278,14 +327,24 @@ def check(
     """
     from pathlib import Path  # noqa: PLC0415 - see the module docstring
 
-    from cuenv.arguments import host_options  # noqa: PLC0415 - as above
+    from cuenv.arguments import host_options, spoken  # noqa: PLC0415 - as above
     from cuenv.flows.checking import check as look  # noqa: PLC0415 - as above
 
-    return look(Path(path), host_options(host, gpus, driver, glibc, platform), load_knowledge())
+    with spoken():
+        return look(Path(path), host_options(host, gpus, driver, glibc, platform, of="check"), load_knowledge())
+
+
+def __dir__() -> list[str]:
+    """What is offered, the modules that are used by name included."""
+    return sorted([*__all__, "errors", "runtime", "__doc__", "__file__", "__name__", "__path__"])
 
 
 def __getattr__(name: str) -> Any:
-    """The questions lie in a module of their own, which is loaded when one is asked."""
+    """The questions lie in a module of their own, which is loaded when one is asked; ``errors`` and ``runtime`` are such."""
+    if name in ("errors", "runtime"):
+        from importlib import import_module  # noqa: PLC0415 - see the module docstring
+
+        return import_module(f"cuenv.{name}")
     if name not in ("check_prefix", "choices", "diagnose", "scan", "why", "why_not"):
         raise AttributeError(f"module 'cuenv' has no attribute {name!r}")
     from cuenv import ask  # noqa: PLC0415 - see the module docstring

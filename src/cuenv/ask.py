@@ -28,9 +28,12 @@ def why(decision: Decision, subject: str) -> Answer:
     Raises:
         UsageError: nothing is known about such a subject.
     """
-    from cuenv.questions import why as answer  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import instance, text  # noqa: PLC0415 - see the module docstring
+    from cuenv.decision import Decision as Decided  # noqa: PLC0415 - as above
+    from cuenv.questions import why as answer  # noqa: PLC0415 - as above
 
-    return answer(decision, subject)
+    decision = instance(decision, Decided, "why: decision", "resolve(...).decision")
+    return answer(decision, text(subject, "why: subject", "pytorch"))
 
 
 def why_not(decision: Decision, question: str) -> Answer:
@@ -39,9 +42,12 @@ def why_not(decision: Decision, question: str) -> Answer:
     Raises:
         UsageError: the question has another form.
     """
-    from cuenv.questions import why_not as answer  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import instance, text  # noqa: PLC0415 - see the module docstring
+    from cuenv.decision import Decision as Decided  # noqa: PLC0415 - as above
+    from cuenv.questions import why_not as answer  # noqa: PLC0415 - as above
 
-    return answer(decision, question)
+    decision = instance(decision, Decided, "why_not: decision", "resolve(...).decision")
+    return answer(decision, text(question, "why_not: question", "cuda=13.0"))
 
 
 def choices(
@@ -76,11 +82,17 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
     Raises:
         InputError: the folder is no environment.
     """
-    from cuenv.diagnosis.diagnose import diagnose as judge  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import instance, text  # noqa: PLC0415 - see the module docstring
+    from cuenv.diagnosis.diagnose import diagnose as judge  # noqa: PLC0415 - as above
+    from cuenv.facts import HostFacts as Host  # noqa: PLC0415 - as above
     from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
     from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
     from cuenv.world.prefix import find_prefix  # noqa: PLC0415 - as above
 
+    if not isinstance(log, (str, bytes)):
+        text(log, "diagnose: log", "a traceback; a file is read with Path(...).read_bytes()")
+    if host is not None:
+        host = instance(host, Host, "diagnose: host", "read_host(), make_host() or inspect_host()")
     knowledge = load(None)
     data = log.encode("utf-8", "surrogateescape") if isinstance(log, str) else log
     environment = find_prefix(Path(prefix)) if prefix else None
@@ -109,11 +121,13 @@ def check_prefix(
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
-    from cuenv.arguments import host_options  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import host_options, spoken  # noqa: PLC0415 - see the module docstring
     from cuenv.flows.prefix_checking import check_prefix as look  # noqa: PLC0415 - as above
     from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
 
-    return look(Path(prefix), host_options(host, gpus, driver, glibc), load(None), lock=Path(lock) if lock else None)
+    options = host_options(host, gpus, driver, glibc, of="check_prefix")
+    with spoken():
+        return look(Path(prefix), options, load(None), lock=Path(lock) if lock else None)
 
 
 def scan(
@@ -133,9 +147,10 @@ def scan(
         driver: see ``host``.
         deep: look for device code outside of its own sections too.
     """
-    from cuenv.arguments import host_options  # noqa: PLC0415 - see the module docstring
+    from cuenv.arguments import host_options, several, spoken  # noqa: PLC0415 - see the module docstring
     from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - as above
     from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
 
-    several = [paths] if isinstance(paths, (str, Path)) else paths
-    return scan_paths([str(path) for path in several], host_options(host, gpus, driver), load(None), deep=deep)
+    options = host_options(host, gpus, driver, of="scan")
+    with spoken():
+        return scan_paths(several(paths, "scan: paths", "torch/lib"), options, load(None), deep=deep)
