@@ -340,7 +340,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The questions lie in a module of their own, which is loaded when one is asked; ``errors`` and ``runtime`` are such."""
+    """What lies in modules of its own is loaded when it is asked for: the questions, ``errors`` and ``runtime``."""
     if name in ("errors", "runtime"):
         from importlib import import_module  # noqa: PLC0415 - see the module docstring
 
