@@ -173,11 +173,13 @@ def test_the_commands_make_the_environment_from_what_was_written(folder: Path, s
     commands = locked(folder, sources).commands
     assert len(commands) == 4
     for command in commands:
+        assert "#" not in command  # an interactive zsh passes it on
         files = [word for word in command.split() if "lock" in word and word != "conda-lock"]
         assert all((folder / name).exists() for name in files), command
         assert "-n sample" in command
     (solving,) = [command for command in commands if "conda env create" in command]
-    assert solving.startswith("CONDA_OVERRIDE_CUDA=12.2 ")
+    assert solving.startswith("CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false CONDA_OVERRIDE_CUDA=12.2 conda env create ")
+    assert all("--no-default-packages" in command for command in commands if command.startswith("conda create"))
     assert solving.endswith("conda-linux-64.lock.yml")
 
 

@@ -235,11 +235,19 @@ def test_a_gpu_that_nvcc_does_not_know_by_name_gets_the_code_that_runs_on_it() -
 def test_a_lock_with_the_nvcc_of_conda_forge_names_the_hook() -> None:
     def named(*packages: LockedPackage) -> str | None:
         made = Lock(channels=(), sources=(), solutions=(solution(*packages),))
-        return hook_command(made, replace(spec("python"), name="my env"))
+        return hook_command(made, replace(spec("python"), name="my env"), Path("a dir"))
 
     assert named(package("cuda-nvcc", "12.9.86")) == "cuenv hook -n 'my env'"
     assert named(package("cuda-nvcc", "12.4.131", channel="nvidia/label/cuda-12.4.1")) is None
     assert named(package("pytorch", "2.7.1")) is None
+    known = Lock(
+        channels=(),
+        sources=(),
+        solutions=(solution(package("cuda-nvcc", "12.9.86")),),
+        metadata={"cuenv_gpus": "8.9"},
+    )
+    line = hook_command(known, replace(spec("python"), name="x"), Path("a dir"))
+    assert line == "cuenv hook -n x --lock 'a dir/conda-lock.yml'"  # builds are for its GPUs, wherever it is made
 
 
 @pytest.fixture

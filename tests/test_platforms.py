@@ -14,6 +14,7 @@ from channel_builder import pkg
 from commands import inside as run
 from cuenv.errors import ChannelError
 from cuenv.facts import PLATFORMS, HostFacts
+from cuenv.flows.delivering import platform_here
 from cuenv.flows.lock_files import LOCK_NAME, read_lock, recorded_host
 from cuenv.flows.platforms import resolve_together
 from cuenv.flows.resolving import Resolution
@@ -115,6 +116,18 @@ def test_proving_asks_both_and_says_which_lacks_what(channel: Path) -> None:
     assert skipped["2.10.0"] == "linux-aarch64: no record of conda-forge::pytorch=2.10.0=cuda129*"
 
 
+def test_commands_for_another_platform_than_this_one_say_so(channel: Path, tmp_path: Path) -> None:
+    """conda makes such an environment without a word, and micromamba an empty one."""
+    here = platform_here()
+    other = next(name for name in PLATFORMS if name != here)
+    for name, said in ((here, "make the environment with one of:"), (other, f"make the environment, on {other}, with")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [ninja]\n")
+        made = run("lock", *H200, "--platform", name, "--mirror", f"conda-forge={channel}", folder=tmp_path / name)
+        assert made.returncode == 0, made.stderr
+        assert said in made.stderr
+
+
 def test_one_lock_for_both_and_each_is_judged(channel: Path, tmp_path: Path) -> None:
     mirror = ("--mirror", f"conda-forge={channel}")
     done = run("resolve", *H200, *BOTH, "--prove", *mirror, "-o", "environment.yml", folder=tmp_path)
@@ -131,7 +144,8 @@ def test_one_lock_for_both_and_each_is_judged(channel: Path, tmp_path: Path) -> 
         assert gxx.version.split(".")[0] in ("14", "13")
         machine = {item.name: item.build for item in solution.virtual_packages}["__archspec"]
         assert machine == {"linux-64": "x86_64", "linux-aarch64": "aarch64"}[solution.platform]
-        assert f"conda-{solution.platform}.lock    # on {solution.platform}" in made.stderr
+        assert f"make the environment, on {solution.platform}, with one of:\n" in made.stderr
+        assert f" --file conda-{solution.platform}.lock\n" in made.stderr
         for name in (f"conda-{solution.platform}.lock", f"conda-{solution.platform}.lock.yml"):
             assert (tmp_path / name).exists()
     for name in (*PLATFORMS, "osx-arm64"):

@@ -573,6 +573,19 @@ def test_a_channel_that_has_what_the_tables_do_not_is_drift() -> None:
 # a prefix against its lock
 
 
+def test_what_conda_adds_to_a_python_by_itself_is_told_and_no_error() -> None:
+    """conda's solvers add pip to a Python, and with it what it builds with."""
+    locked = solution(package("python", "3.12.1"))
+    added = [package(name, "1.0") for name in ("pip", "packaging", "setuptools", "wheel")]
+    found = installed_findings((package("python", "3.12.1"), *added, package("scipy", "1.0")), locked)
+    assert {item.subject: item.severity for item in found} == {
+        **dict.fromkeys(("pip", "packaging", "setuptools", "wheel"), "info"),
+        "scipy": "error",
+    }
+    without_pip = installed_findings((package("python", "3.12.1"), added[-1]), locked)
+    assert [item.severity for item in without_pip] == ["error"]  # nobody adds wheel alone
+
+
 def test_a_prefix_as_it_was_locked() -> None:
     locked = solution(*FORGE)
     assert installed_findings(FORGE, locked) == ()

@@ -128,10 +128,26 @@ def command(path: Path | None, **values: Any) -> int:
         if before:
             say(_moved(before, answer.lock, knowledge), quiet=quiet)
         say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
-        say(["make the environment with one of:", *(f"  {line}" for line in answer.commands)], quiet=quiet)
-        hook = hook_command(answer.lock, answer.spec)
+        say(_making(answer), quiet=quiet)
+        hook = hook_command(answer.lock, answer.spec, path.parent)
         say([f"then, for extensions that are built on first use: {hook}"] if hook else [], quiet=quiet)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _making(answer: Locked) -> list[str]:
+    """The commands that make the environment, under the platform that they are for where that is not this one alone."""
+    from cuenv.flows.delivering import platform_here  # noqa: PLC0415 - not needed for --help
+
+    try:
+        here = platform_here()
+    except UsageError:  # a lock may be made where cuenv looks at no machine
+        here = ""
+    named = set(answer.making) != {here}
+    lines = []
+    for platform, commands in answer.making.items():
+        lines.append(f"make the environment{f', on {platform},' if named else ''} with one of:")
+        lines += [f"  {command}" for command in commands]
+    return lines
 
 
 def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.environment import WRITTEN_BY, EnvironmentSpec
@@ -34,25 +35,38 @@ def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path,
     return tuple(target for target, _ in files)
 
 
-def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> tuple[str, ...]:
-    """The exact commands that make the environment from what was written; ``conda env create`` solves again."""
+def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """For each platform the exact commands that make the environment from what was written.
+
+    ``conda env create`` solves again: it is told the CUDA level, and not to add pip to every Python, which the lock
+    would not know. Packages that somebody's settings add to each new environment are left out, too.
+    """
     name = shlex.quote(spec.name or "cuenv")
-    commands: list[str] = []
+    lock = shlex.quote(str(folder / LOCK_NAME))
+    found: dict[str, tuple[str, ...]] = {}
     for solution in made.solutions:
         explicit = folder / f"conda-{solution.platform}.lock"
         cuda = virtual_version(solution, "__cuda")
-        override = f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
-        where = f"    # on {solution.platform}" if len(made.solutions) > 1 else ""
+        alone = solution.package("python") and not solution.package("pip")
+        variables = "CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false " if alone else ""
+        variables += f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
         after = pip_after(solution, name, folder)
-        commands.append(f"conda create -n {name} --file {shlex.quote(str(explicit))}{after}{where}")
-        commands.append(f"{override}conda env create -n {name} -f {shlex.quote(f'{explicit}.yml')}{where}")
-    lock = shlex.quote(str(folder / LOCK_NAME))
-    return (*commands, f"micromamba create -n {name} -f {lock}", f"conda-lock install -n {name} {lock}")
+        found[solution.platform] = (
+            f"conda create -n {name} --no-default-packages --file {shlex.quote(str(explicit))}{after}",
+            f"{variables}conda env create -n {name} --no-default-packages -f {shlex.quote(f'{explicit}.yml')}",
+            f"micromamba create -n {name} -f {lock}",
+            f"conda-lock install -n {name} {lock}",
+        )
+    return found
 
 
-def hook_command(made: Lock, spec: EnvironmentSpec) -> str | None:
-    """What lets builds find the headers of conda-forge's nvcc, once the environment is made; ``None`` without one."""
+def hook_command(made: Lock, spec: EnvironmentSpec, folder: Path) -> str | None:
+    """What lets builds find the headers of conda-forge's nvcc, once the environment is made; ``None`` without one.
+
+    It names the lock, whose GPUs builds are for: the machine that makes the environment need not have them.
+    """
     found = (solution.package("cuda-nvcc") for solution in made.solutions)
     if not any(package and package.channel_name == "conda-forge" for package in found):
         return None
-    return f"cuenv hook -n {shlex.quote(spec.name or 'cuenv')}"
+    lock = f" --lock {shlex.quote(str(folder / LOCK_NAME))}" if made.metadata.get("cuenv_gpus") else ""
+    return f"cuenv hook -n {shlex.quote(spec.name or 'cuenv')}{lock}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,9 +94,14 @@ class Locked:
     named: str = ""
 
     @property
+    def making(self) -> Mapping[str, tuple[str, ...]]:
+        """For each platform the commands that make the environment from what was written; none when it was refused."""
+        return create_commands(self.lock, self.spec, self.written[0].parent) if self.lock else {}
+
+    @property
     def commands(self) -> tuple[str, ...]:
-        """Each makes the environment from what was written; none when it was refused."""
-        return create_commands(self.lock, self.spec, self.written[0].parent) if self.lock else ()
+        """All of them, each once."""
+        return tuple(dict.fromkeys(command for commands in self.making.values() for command in commands))
 
 
 def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:

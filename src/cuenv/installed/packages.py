@@ -9,6 +9,9 @@ from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.lockfile import LockedPackage, PipLocked, Solution
 from cuenv.report import Finding, Severity
 
+_ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
+"""What conda's solvers add to a Python that nobody asked for: pip, and what pip's builds ask for."""
+
 
 def installed_findings(
     installed: Iterable[LockedPackage], solution: Solution, prefix: Prefix | None = None
@@ -27,7 +30,12 @@ def installed_findings(
         mine, asked = have.get(name), locked.get(name)
         if asked is None and mine is not None:
             text = f"{name} {mine.version} is installed and not in the lock"
-            found.append(_finding("CU203", name, text, take_out(name, prefix) if prefix else AGAIN))
+            fix = take_out(name, prefix) if prefix else AGAIN
+            if name in _ADDED and "pip" in have and "pip" not in locked:
+                text += ": conda adds it to a Python by itself, which CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents"
+                found.append(_finding("CU203", name, text, fix, "info"))
+            else:
+                found.append(_finding("CU203", name, text, fix))
         elif mine is None and asked is not None:
             text = f"{name} {asked.version} is in the lock and not installed"
             found.append(_finding("CU201", name, text, put_back(asked, prefix) if prefix else AGAIN))
