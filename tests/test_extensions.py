@@ -290,10 +290,10 @@ def test_what_is_known_to_suit_goes_before_what_no_row_vouches_for() -> None:
 def test_a_library_that_no_row_knows_is_said_to_be_unknown() -> None:
     known = judged(CUDA129, "accelerate")
     assert known.outcome == "pass"
-    found = judged(CUDA129, "accelerate", "vllm>=0.9", "apex")
-    assert (found.outcome, found.because) == ("unknown", "no row says what vllm, apex need of torch and CUDA")
-    conda = verdict("extensions", CUDA129, A100, packages=("vllm", "libcufft-dev"))
-    assert (conda.outcome, conda.because) == ("unknown", "no row says what vllm needs of torch and CUDA")
+    found = judged(CUDA129, "accelerate", "sglang>=0.9", "apex")
+    assert (found.outcome, found.because) == ("unknown", "no row says what sglang, apex need of torch and CUDA")
+    conda = verdict("extensions", CUDA129, A100, packages=("sglang", "libcufft-dev"))
+    assert (conda.outcome, conda.because) == ("unknown", "no row says what sglang needs of torch and CUDA")
     assert verdict("extensions", CUDA129, A100, packages=("libcufft-dev",)).outcome == "pass"
 
 
@@ -331,10 +331,53 @@ def test_pins_on_torch(wish: str, outcome: str) -> None:
 
 def test_a_conda_package_is_judged_by_the_rows_of_its_channel() -> None:
     assert verdict("extensions", CUDA118, A100, packages=("torchvision",)).outcome == "pass"
-    assert verdict("extensions", CUDA118, A100, packages=("xformers=0.0.27",)).outcome == "unknown"
+    assert verdict("extensions", CUDA118, A100, packages=("xformers=0.0.27",)).outcome == "reject"
+    assert verdict("extensions", CUDA118, A100, packages=("xformers=0.0.22",)).outcome == "unknown"
     of_channel = candidate("2.3.1", "*cuda12.1*")
     assert verdict("extensions", of_channel, A100, packages=("torchvision=0.18.1",)).outcome == "pass"
     assert verdict("extensions", of_channel, A100, packages=("pytorch::torchvision=0.19.0",)).outcome == "reject"
+
+
+PINNED = sorted(
+    {row.package for row in base().extensions if row.comes == ("conda-forge",) and row.torch and row.releases}
+)
+
+
+@pytest.mark.parametrize("package", PINNED)
+@pytest.mark.parametrize("driver", ["535.129.03", "590.48.01"])
+def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(package: str, driver: str) -> None:
+    """Conda builds pin one minor of torch: without a solver the newest torch that has one is chosen."""
+    item = choice(decided(machine("8.0", driver=driver, libc="2.35"), packages=(package,)))
+    rows = [row for row in base().extension(package) if "conda-forge" in row.comes and row.torch]
+    assert any(row.torch and row.torch.admits(item.build.version) and item.build.cuda in row.cuda for row in rows)
+    newest = max(row.torch.below for row in rows if row.torch and row.torch.below)
+    assert item.build.version.release[:2] == (newest.major, newest.minor - 1)
+
+
+def test_builds_of_another_platform_are_none() -> None:
+    arm = candidate("2.10.0", "cuda129*", platform="linux-aarch64")
+    assert verdict("extensions", CUDA129, A100, packages=("deepspeed=0.18.0",)).outcome == "reject"
+    assert verdict("extensions", arm, A100, packages=("deepspeed=0.18.0",)).outcome == "unknown"
+    assert verdict("extensions", arm, A100, packages=("flash-attn=2.8.3",)).outcome == "pass"
+
+
+def test_deepspeed_from_conda_compares_nvcc_with_torch_as_the_one_from_pip() -> None:
+    """It compiles further operators on first use, where there is a compiler."""
+    case = machine("10.0", driver="590.48.01", libc="2.39")
+    item = choice(decided(case, packages=("deepspeed",)))
+    assert (str(item.build.version.release[:2]), str(item.cuda), str(item.build.cuda)) == ("(2, 10)", "13.0", "13.0")
+    other = next(one for one in everything() if one.build is item.build and str(one.cuda) == "13.1")
+    assert verdict("extensions", other, case, packages=("deepspeed",)).outcome != "pass"
+    assert verdict("extensions", other, case, packages=("deepspeed",), dev=False).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("wish", "below"), [("deepspeed==0.14.0", "2.4"), ("deepspeed==0.12.6", "2.4"), ("deepspeed==0.14.1", "3")]
+)
+def test_an_old_deepspeed_needs_a_torch_that_still_has_what_it_imports(wish: str, below: str) -> None:
+    item = choice(decided(machine("9.0", driver="525.85.12", libc="2.31"), pip=(wish,)))
+    assert item.build.version < version(below)
+    assert (item.build.version >= version("2.4")) is (below == "3")
 
 
 def test_nothing_is_judged_beside_a_cpu_build() -> None:

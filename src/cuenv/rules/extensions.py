@@ -161,13 +161,13 @@ def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Cas
     below = [item for item in case.facts.capabilities if row.serves_from and item < row.serves_from]
     if below:
         return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
-    if row.nvcc is None:
-        return None
-    if not case.wish.dev:
+    if row.nvcc and not case.wish.dev:
         return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
-    if not row.nvcc.admits(torch.toolkit):
+    if row.nvcc and not row.nvcc.admits(torch.toolkit):
         return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {torch.toolkit}")
-    return _refused(row, torch.cuda, torch.toolkit) if row.refuses(torch.cuda, torch.toolkit) else None
+    # What brings its kernels compiles further ones on first use, where there is a compiler.
+    refuses = case.wish.dev and row.refuses(torch.cuda, torch.toolkit)
+    return _refused(row, torch.cuda, torch.toolkit) if refuses else None
 
 
 def _refused(row: Extension, own: Version, toolkit: Version) -> _Fault:
