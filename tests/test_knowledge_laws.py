@@ -163,7 +163,11 @@ def test_a_generation_begins_with_the_branch_that_speaks_its_first_toolkit() -> 
             assert row.first_cuda is not None
             first = base().branch_for(row.first_cuda)
             assert first is not None
-            assert first.number == row.first_branch
+            # it speaks the toolkit, and the first driver may be a later one
+            assert first.number == row.first_branch or (row.first_driver and first.number < row.first_branch)
+            if row.first_driver:
+                assert driver_key(row.first_driver)[0] == row.first_branch
+                assert not row.low
 
 
 def test_older_generations_leave_first() -> None:
@@ -304,19 +308,43 @@ def test_requirements_on_layers_name_the_library_or_lie_inside() -> None:
 
 @pytest.mark.parametrize("library", ["cudnn", "nccl"])
 def test_layers_follow_each_other_and_serve_ever_later_gpus(library: str) -> None:
-    rows = [row for row in base().layers if row.library == library]
-    assert all(one.below == two.first for one, two in pairwise(rows))
-    assert never_falls([row.serves_from for row in rows])
-    assert never_falls([row.glibc for row in rows])
+    every = [row for row in base().layers if row.library == library]
+    for major in (11, 12):
+        rows = [row for row in every if row.cuda == major]
+        assert all(one.below == two.first for one, two in pairwise(rows))
+        assert never_falls([row.serves_from for row in rows])
+        assert never_falls([row.glibc for row in rows])
+        assert base().layers_of(library, version(f"{major}.8")) == tuple(rows)
+    assert base().layers_of(library, version("13.1")) == base().layers_of(library, version("12.0"))
+    assert base().layers_of(library, version("10.2")) == base().layers_of(library, version("11.0"))
 
 
 def test_cudnn_loses_pascal_and_volta_with_9_11() -> None:
-    before, after = base().layer("cudnn", version("9.10.2.21")), base().layer("cudnn", version("9.11.0.98"))
+    cuda = version("12.9")
+    before, after = (base().layer("cudnn", version(text), cuda) for text in ("9.10.2.21", "9.11.0.98"))
     assert before is not None
     assert before.serves_from == Capability(5, 0)
     assert after is not None
     assert after.serves_from == Capability(7, 5)
-    assert base().layer("nccl", version("2.99")) is None
+    assert base().layer("nccl", version("2.99"), cuda) is None
+
+
+@pytest.mark.parametrize(
+    ("library", "release", "cuda", "serves"),
+    [
+        ("cudnn", "8.5.0.96", "11.7", "3.5"),
+        ("cudnn", "8.7.0.84", "11.8", "3.5"),
+        ("cudnn", "8.9.7.29", "11.8", "5.0"),
+        ("cudnn", "8.9.7.29", "12.0", "5.0"),
+        ("nccl", "2.27.3.1", "11.8", "3.5"),
+        ("nccl", "2.27.7.1", "12.9", "5.0"),
+        ("nccl", "2.28.3.1", "12.9", "6.0"),
+    ],
+)
+def test_what_builds_for_a_cuda_major_serve(library: str, release: str, cuda: str, serves: str) -> None:
+    row = base().layer(library, version(release), version(cuda))
+    assert row is not None
+    assert str(row.serves_from) == serves
 
 
 def test_no_name_is_two_components() -> None:

@@ -19,7 +19,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.learn_libraries import twins_of
 from cuenv.lockfile import names_cuda
 from cuenv.observed import Record as Seen
-from cuenv.rows import Requirement, Source
+from cuenv.rows import Layer, Requirement, Source
 from cuenv.versions import version
 from cuenv.world.knowledge import load
 
@@ -256,22 +256,27 @@ def test_the_compiler_bound_of_conda_forge_is_that_of_its_nvcc() -> None:
         assert row.conda_gcc_max == last, minor
 
 
+def cuda_of(record: Record) -> Version:
+    """The CUDA major that a record is for."""
+    asked = [re.match(r"(?:cuda-version|cudatoolkit) [>=]*(\d+)", text) for text in record["depends"]]
+    return version(next(found[1] for found in asked if found))
+
+
 @pytest.mark.parametrize("library", ["cudnn", "nccl"])
 def test_glibc_of_a_layer_is_what_its_releases_need(library: str) -> None:
-    floors: dict[tuple[Version | None, Version | None], set[Version]] = defaultdict(set)
+    floors: dict[Layer, set[Version]] = defaultdict(set)
     names = ("cudnn", "libcudnn") if library == "cudnn" else ("nccl",)
     for name in names:
         for record in records("conda-forge", "linux-64")[name]:
-            row = base().layer(library, version(record["version"]))
+            row = base().layer(library, version(record["version"]), cuda_of(record))
             floor = glibc_of(record)
             if row and floor and version(record["version"]) >= version("2.8"):
-                floors[row.first, row.below].add(floor)
+                floors[row].add(floor)
                 assert row.glibc is not None
                 assert row.glibc <= max(floor, version("2.17")), record["version"]
     assert floors
-    for (first, below), found in floors.items():
-        row = next(row for row in base().layers if (row.library, row.first, row.below) == (library, first, below))
-        assert row.glibc == max(min(found), version("2.17")), (first, below)
+    for row, found in floors.items():
+        assert row.glibc == max(min(found), version("2.17")), (row.cuda, row.first)
 
 
 def test_endings_are_the_last_releases() -> None:

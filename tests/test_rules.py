@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from cuenv.candidates import Candidate
 from cuenv.facts import Driver, Gap, Gpu, Libc
+from cuenv.knowledge import Knowledge
 from cuenv.pools import pool
 from cuenv.rows import Layer, Requirement
-from cuenv.rules import RULES, Case, Judge, Rule, Verdict, views
+from cuenv.rules import RULES, Case, Judge, Rule, Verdict, layers, views
 from cuenv.rules.driver import floor_of
 from cuenv.rules.layers import glibc, range_for
 from cuenv.rules.roles import roles
@@ -270,6 +271,34 @@ def test_a_cuda_without_a_floor_is_unknown() -> None:
     says(found, "14.0")
 
 
+@pytest.mark.parametrize(
+    ("gpu", "driver", "outcome"),
+    [
+        ("10.3", "575.57.08", "reject"),
+        ("10.3", "580.65.06", "reject"),
+        ("10.3", "580.82.07", "pass"),
+        ("10.3", "580", "unknown"),
+        ("12.1", "580.82.07", "reject"),
+        ("12.1", "580.94.13", "pass"),
+        ("12.1", "590.48.01", "pass"),
+        ("12.0", "570.26", "pass"),
+        ("9.0", "520.61.05", "unknown"),  # inferred from the first toolkit, read in no list
+        ("9.0", "525.60.13", "pass"),
+        ("9.0", "515.65.01", "reject"),
+    ],
+)
+def test_the_first_driver_of_a_chip_may_be_a_later_one_of_its_branch(gpu: str, driver: str, outcome: str) -> None:
+    found = verdict("driver-gpu", CUDA129, machine(gpu, driver=driver))
+    assert found.outcome == outcome, found.because
+    assert ("low confidence" in found.because) == (gpu == "9.0" and outcome != "pass")
+
+
+def test_a_level_alone_does_not_tell_a_driver_within_its_branch() -> None:
+    assert verdict("driver-gpu", CUDA129, machine("10.3", level="12.9")).outcome == "reject"
+    assert verdict("driver-gpu", CUDA129, machine("10.3", level="13.0")).outcome == "unknown"
+    assert verdict("driver-gpu", CUDA129, machine("10.3", level="13.1")).outcome == "pass"
+
+
 def test_the_machine_that_is_below_the_floor_is_named() -> None:
     together = pool(
         [machine("8.0", driver="470.129.06", label="rack"), machine("8.6", driver="535.129.03", label="pc")]
@@ -455,20 +484,57 @@ def test_a_known_release_is_judged_as_it_is(release: str, outcome: str) -> None:
     assert "9.0" not in found.because
 
 
+def doubtful(library: str) -> Knowledge:
+    """The tables with rows on a library that are of low confidence."""
+    return replace(base(), layers=tuple(replace(row, low=row.library == library) for row in base().layers))
+
+
 def test_a_layer_of_low_confidence_can_vouch_but_not_condemn() -> None:
-    assert {row.low for row in base().layers if row.library == "nccl"} == {True}
-    assert verdict("nccl", replace(CUDA129, nccl=version("2.30.7.1")), machine("5.2")).outcome == "unknown"
-    assert verdict("nccl", replace(CUDA129, nccl=version("2.30.7.1")), machine("8.0")).outcome == "pass"
+    pair = machine("5.2", "5.2")
+    known = replace(CUDA129, nccl=version("2.30.7.1"))
     late = built(CUDA129, nccl=Requirement.parse("nccl >=2.28.9.1,<3"))
-    assert verdict("nccl", late, machine("5.2")).outcome == "unknown"
-    assert verdict("nccl", late, machine("8.0")).outcome == "pass"
+    for item in (known, late):
+        assert verdict("nccl", item, pair).outcome == "reject"
+        unsure = replace(case(pair), knowledge=doubtful("nccl"))
+        assert layers.nccl(item, unsure).outcome == "unknown"
+        assert layers.nccl(item, replace(unsure, facts=machine("8.0"))).outcome == "pass"
+
+
+def test_nccl_that_has_dropped_the_only_gpu_is_no_objection() -> None:
+    late = built(CUDA129, nccl=Requirement.parse("nccl >=2.28.9.1,<3"))
+    found = verdict("nccl", late, machine("5.2"))
+    assert found.outcome == "warn"
+    says(found, "2.28.9.1", "5.2", "several GPUs")
+    two = pool([machine("5.2", label="one"), machine("5.2", label="two")])
+    assert verdict("nccl", late, two).outcome == "reject"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "asked", "outcome"),
+    [
+        ("3.7", "cudnn >=8.4.1.50,<8.6", "pass"),
+        ("3.7", "cudnn >=8.7.0.84,<8.7.0.84.1", "warn"),  # no matrix of it was read
+        ("5.0", "cudnn >=8.7.0.84,<8.7.0.84.1", "pass"),
+        ("3.7", "cudnn >=8.4.1.50,<9", "warn"),  # with a bound
+        ("3.7", "cudnn >=8.9.7.29,<9", "reject"),
+        ("3.7", "cudnn >=9.1.0.70,<9.1.0.70.1", "reject"),
+        ("5.0", "cudnn >=9.1.0.70,<9.1.0.70.1", "pass"),
+    ],
+)
+def test_cudnn_for_cuda_11_serves_kepler_to_8_8(gpu: str, asked: str, outcome: str) -> None:
+    item = built(CUDA118, cudnn=Requirement.parse(asked))
+    found = verdict("cudnn", item, machine(gpu, driver="470.129.06"))
+    assert found.outcome == outcome, found.because
+    later = built(CUDA129, cudnn=Requirement.parse(asked))
+    assert verdict("cudnn", later, machine("3.7", driver="470.129.06")).outcome == "reject"  # CUDA 12 never did
 
 
 def test_the_silence_of_a_layer_is_a_no_only_for_the_cuda_that_was_looked_at() -> None:
     late = Requirement.parse("cudnn >=9.11,<10")
     assert verdict("cudnn", built(CUDA129, cudnn=late), machine("7.0")).outcome == "reject"
-    assert verdict("cudnn", built(CUDA118, cudnn=late), machine("7.0")).outcome == "unknown"
-    assert verdict("cudnn", built(CUDA118, cudnn=late), machine("8.0")).outcome == "pass"
+    ten = replace(CUDA118.build, cudnn=Requirement.parse("cudnn >=8.9,<10"), cuda=version("10.2"))
+    assert verdict("cudnn", replace(CUDA118, build=ten), machine("3.7")).outcome == "unknown"
+    assert verdict("cudnn", replace(CUDA118, build=ten), machine("7.0")).outcome == "pass"
 
 
 def test_a_release_without_a_row_is_unknown() -> None:
@@ -487,7 +553,8 @@ def test_an_unknown_requirement_is_unknown_only_where_it_matters() -> None:
 @given(capabilities, st.sampled_from([item.build.cudnn for item in everything() if item.build.cudnn]))
 def test_a_range_serves_a_gpu_where_its_rows_do(gpu: Capability, asked: Requirement) -> None:
     found = range_for("cudnn", asked, gpu, version("12.9"), base())
-    rows = [row for row in base().layers if row.library == "cudnn" and asked.overlaps(row.first, row.below)]
+    of_major = base().layers_of("cudnn", version("12.9"))
+    rows = [row for row in of_major if asked.overlaps(row.first, row.below)]
     serving = [row for row in rows if row.serves_from <= gpu]
     assert (found.answer == "any") == (serving == rows != [])
     if found.answer == "below":
@@ -498,21 +565,22 @@ def test_a_range_serves_a_gpu_where_its_rows_do(gpu: Capability, asked: Requirem
 def test_a_range_is_unknown_where_nothing_is_asked_and_not_every_release_serves() -> None:
     found = range_for("cudnn", None, Capability(7, 0), version("12.9"), base())
     assert (found.answer, found.below) == ("unknown", None)
-    assert set(found.rows) == {row for row in base().layers if row.library == "cudnn"}
+    assert found.rows == base().layers_of("cudnn", version("12.9"))
     assert range_for("cudnn", None, Capability(8, 0), version("12.9"), base()).answer == "any"
-    silent = range_for("nccl", Requirement.parse("nccl >=2.28.9.1,<3"), Capability(5, 2), version("12.9"), base())
-    assert silent.answer == "unknown"
+    late, old, cuda = Requirement.parse("nccl >=2.28.9.1,<3"), Capability(5, 2), version("12.9")
+    assert range_for("nccl", late, old, cuda, base()).answer == "none"
+    assert range_for("nccl", late, old, cuda, doubtful("nccl")).answer == "unknown"
 
 
 def test_where_only_the_last_releases_serve_a_gpu_there_is_no_cut() -> None:
-    rows = [row for row in base().layers if row.library == "cudnn"]
+    rows = base().layers_of("cudnn", version("12.9"))
     turned = replace(base(), layers=(*rows[:-1], replace(rows[-1], serves_from=Capability(1, 0))))
     found = range_for("cudnn", Requirement.parse("cudnn >=1"), Capability(2, 0), version("12.9"), turned)
     assert (found.answer, found.below, found.rows) == ("unknown", None, turned.layers)
 
 
 def test_the_layers_below_a_cut_are_without_gap() -> None:
-    rows = [row for row in base().layers if row.library == "cudnn"]
+    rows = base().layers_of("cudnn", version("12.9"))
     assert all(isinstance(row, Layer) for row in rows)
     assert [row.below for row in rows[:-1]] == [row.first for row in rows[1:]]
 

@@ -378,11 +378,10 @@ def test_the_cudnn_of_either_name_is_judged() -> None:
     assert only(on(machine("7.0", driver="575.57.08"), *older), "CU405").severity == "error"
 
 
-def test_a_layer_of_low_confidence_is_worth_knowing_and_no_error() -> None:
+def test_nccl_that_has_dropped_a_gpu_is_an_error_only_beside_another_gpu() -> None:
     finding = only(on(machine("5.2", driver="575.57.08"), *FORGE), "CU406")
-    assert finding.severity == "info"
-    assert finding.fix is None
-    assert any("low confidence" in text for text in finding.evidence)
+    assert (finding.severity, finding.fix) == ("warning", None)
+    assert only(on(machine("5.2", "5.2", driver="575.57.08"), *FORGE), "CU406").severity == "error"
 
 
 def test_jit_with_the_consent_of_the_driver_is_a_warning_and_without_it_an_error() -> None:

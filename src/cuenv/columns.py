@@ -228,6 +228,7 @@ GENERATION = (
     Column("capability", _capability, str),
     Column("architecture", _text, _same),
     Column("first_branch", _whole, _same, absent=None),
+    Column("first_driver", _driver, _same, absent=None),
     Column("last_branch", _whole, _same, absent=None),
     _version_column("first_cuda", absent=None),
     _version_column("last_cuda", absent=None),

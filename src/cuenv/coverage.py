@@ -103,7 +103,10 @@ def _judged(
     rule: str, candidate: Candidate, device: Capability, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Capability, How, Verdict]:
     """What a rule says of one GPU alone."""
-    case = Case(facts=_only(facts, device), wish=Profile(dev=True), knowledge=knowledge)
+    one = _only(facts, device)
+    if len(one.gpus) < len(facts.gpus):
+        one = replace(one, gpus=one.gpus * 2)  # it is not alone there, whatever stands beside it
+    case = Case(facts=one, wish=Profile(dev=True), knowledge=knowledge)
     verdict = _RULES[rule](candidate, case)
     if verdict.outcome == "reject":
         return device, "no", verdict
@@ -145,7 +148,7 @@ def _repair(layer: LayerCoverage, solution: Solution, knowledge: Knowledge) -> P
     why = (layer.because,)
     if layer.rule in ("cudnn", "nccl"):
         package = next((found for name in _PACKAGES[layer.rule] if (found := solution.package(name))), None)
-        cap = _last_release(layer.rule, layer.cut[0], knowledge)
+        cap = _last_release(layer.rule, layer.cut[0], candidate_of(solution, knowledge), knowledge)
         if package is None or cap is None:
             return None
         return Pin(name=package.name, version=f"<{cap}", channel=package.channel_name, role=layer.rule, why=why)
@@ -161,9 +164,10 @@ def _repair(layer: LayerCoverage, solution: Solution, knowledge: Knowledge) -> P
     return Pin(name="pytorch", build=builds, why=why) if builds else None
 
 
-def _last_release(library: str, device: Capability, knowledge: Knowledge) -> Version | None:
-    """The release from which on a library no longer serves a GPU."""
-    rows = [row for row in knowledge.layers if row.library == library and row.serves_from <= device]
+def _last_release(library: str, device: Capability, torch: Candidate | None, knowledge: Knowledge) -> Version | None:
+    """The release from which on a library, built for the CUDA of torch, no longer serves a GPU."""
+    of_library = knowledge.layers_of(library, torch.build.cuda if torch else None)
+    rows = [row for row in of_library if row.serves_from <= device]
     return max((row.below for row in rows if row.below), default=None)
 
 

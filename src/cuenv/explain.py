@@ -13,6 +13,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
 from cuenv.report import Finding
 from cuenv.rules import Case, Ground, Verdict
+from cuenv.rules.driver import inferred
 from cuenv.versions import Jit, Native, Service, serve
 
 _SHOWN = 6
@@ -51,7 +52,8 @@ def minimum_text(decision: Decision) -> str:
     """The lowest driver that runs what was chosen; where machines of a pool need different ones, each machine's."""
     pairs = decision.minimum_drivers
     if len({lowest for _, lowest in pairs}) < 2:
-        return decision.minimum_driver or ""
+        guess = decision.chosen and inferred(decision.chosen.candidate, decision.case)
+        return (decision.minimum_driver or "") + (" (inferred, of low confidence)" if guess else "")
     return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
 
 

@@ -99,6 +99,10 @@ class Knowledge:
         drivers = [row.driver for row in self.toolkits if row.driver and driver_key(row.driver)[0] == branch]
         return min(drivers, key=driver_key, default=str(branch))
 
+    def first_drives(self, row: Generation) -> str | None:
+        """The first driver of a generation that is known: its own, else the earliest of its first branch."""
+        return row.first_driver or (self.first_driver(row.first_branch) if row.first_branch else None)
+
     def generation(self, capability: Capability | None) -> Generation | None:
         """The row of a capability; 12.1 is not 12.0, so an unknown capability has none, and one that is not known."""
         return self._generations.get(capability) if capability else None
@@ -107,10 +111,17 @@ class Knowledge:
     def _generations(self) -> Mapping[Capability, Generation]:
         return {row.capability: row for row in self.generations}
 
-    def layer(self, library: str, release: Version) -> Layer | None:
-        """The row that covers a release of a library."""
-        rows = (row for row in self.layers if row.library == library)
-        return next((row for row in rows if within(release, row.first, row.below)), None)
+    def layers_of(self, library: str, cuda: Version | None) -> tuple[Layer, ...]:
+        """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
+        rows = [row for row in self.layers if row.library == library]
+        majors = {row.cuda or 0 for row in rows}
+        reached = [major for major in majors if cuda is None or major <= cuda.major]
+        nearest = max(reached) if reached else min(majors, default=0)
+        return tuple(row for row in rows if (row.cuda or 0) == nearest)
+
+    def layer(self, library: str, release: Version, cuda: Version | None) -> Layer | None:
+        """The row that covers a release of a library, made for a CUDA release."""
+        return next((row for row in self.layers_of(library, cuda) if within(release, row.first, row.below)), None)
 
     def twin(self, package: str, channel: str) -> Twin | None:
         """The row of a package with CPU and CUDA builds in a channel."""

@@ -114,7 +114,11 @@ def driver(text: str, knowledge: Knowledge) -> Page:
         entries.append(_entry("floors", floor, says))
     number = driver_key(release)[0]
     for row in knowledge.generations:
-        if row.first_branch and number < row.first_branch:
+        first = knowledge.first_drives(row)
+        if row.first_driver and reaches(release, row.first_driver) is False:
+            says = f"does not drive {row.capability} ({row.architecture}): the first driver is {first}"
+            entries.append(_entry("generations", row, says))
+        elif row.first_branch and number < row.first_branch:
             says = f"does not drive {row.capability} ({row.architecture}): the first branch is {row.first_branch}"
             entries.append(_entry("generations", row, says))
         if row.last_branch and number > row.last_branch:
@@ -215,7 +219,8 @@ TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {
 
 
 def _generation(row: Generation) -> Entry:
-    drivers = f"driver branches {row.first_branch or '?'} to {row.last_branch or 'now'}"
+    drivers = f"drivers {row.first_driver}" if row.first_driver else f"driver branches {row.first_branch or '?'}"
+    drivers += f" to {row.last_branch or 'now'}"
     toolkits = f"nvcc {row.first_cuda or '?'} to {row.last_cuda or 'now'}"
     module = f", kernel module {row.module}" if row.module else ""
     says = f"capability {row.capability} ({row.architecture}): {drivers}, {toolkits}{module}"

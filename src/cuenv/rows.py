@@ -106,6 +106,7 @@ class Generation(Row):
 
     Attributes:
         first_branch, last_branch: driver branches that drive it; ``None`` when unknown or open.
+        first_driver: the very first driver, where not every driver of the first branch drives it.
         first_cuda, last_cuda: toolkits whose nvcc targets it.
         module: kernel module flavour it needs: ``open``, ``proprietary`` or ``any``; ``None`` when unknown.
     """
@@ -113,6 +114,7 @@ class Generation(Row):
     capability: Capability
     architecture: str
     first_branch: int | None
+    first_driver: str | None
     last_branch: int | None
     first_cuda: Version | None
     last_cuda: Version | None
@@ -230,7 +232,8 @@ class Layer(Row):
     """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs.
 
     Attributes:
-        cuda: first CUDA major whose builds were looked at; those for older CUDA may serve older GPUs as well.
+        cuda: first CUDA major whose builds the row speaks of, up to the next with rows; builds for older CUDA may serve
+            older GPUs as well.
         glibc: lowest glibc that conda-forge's packages of these releases need.
     """
 

@@ -62,7 +62,7 @@ TABLES: Mapping[str, Table] = {
         columns.TORCH,
         lambda row: (row.stack, row.version, row.cuda or _OLDEST, row.platform),
     ),
-    "layers": facts_table(Layer, columns.LAYER, lambda row: (row.library, row.first or _OLDEST)),
+    "layers": facts_table(Layer, columns.LAYER, lambda row: (row.library, row.cuda or 0, row.first or _OLDEST)),
     "components": facts_table(Component, columns.COMPONENT, lambda row: row.name),
     "twins": facts_table(Twin, columns.TWIN, lambda row: (row.channel, row.package)),
     "labels": facts_table(LabelFit, columns.LABEL, lambda row: (row.cuda, version(row.label))),

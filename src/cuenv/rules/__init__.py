@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         name="nccl",
         title="NCCL serves the GPUs",
         key=_nccl_asked,
-        sees=views.capabilities,
+        sees=views.joined,
         judge=layers.nccl,
         weighs=_nccl,
     ),

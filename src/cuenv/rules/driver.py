@@ -57,20 +57,23 @@ def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Case) -> Verdict:
     driver = machine.driver
     branch = _branch(driver, case.knowledge)
     if driver is None or branch is None:
-        floor = f"; it needs branch {row.first_branch} or later" if row.first_branch else ""
+        floor = f"; it needs {_first_text(row)} or later" if row.first_branch else ""
         because = f"the driver is not known{floor}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=(ground,))
     grounds = (_driver_ground(machine, driver), ground)
     have = _driver_text(driver)
-    if row.first_branch and branch < row.first_branch:
-        lowest = case.knowledge.first_driver(row.first_branch)
-        return Verdict(
-            rule="driver-gpu",
-            outcome="reject",
-            because=f"branch {row.first_branch} is the first that drives {name}; {machine.label} has {have}",
-            grounds=grounds,
-            remedy=Remedy(text=f"driver {lowest} or later", driver=lowest),
-        )
+    lowest = case.knowledge.first_drives(row)
+    drives = _drives(driver, branch, row)
+    if lowest and not drives:
+        remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
+        if drives is None:
+            because = f"{have} names only the branch; {name} needs {lowest} or later of it"
+            return Verdict("driver-gpu", "unknown", because, grounds, remedy)
+        because = f"{_first_text(row)} is the first that drives {name}{_inferred(row)}; {machine.label} has {have}"
+        return Verdict("driver-gpu", "reject", because, grounds, remedy)
+    if row.low and branch == row.first_branch:
+        because = f"that branch {branch} drives {name} is inferred and of low confidence; {machine.label} has {have}"
+        return Verdict("driver-gpu", "unknown", because, grounds)
     if row.last_branch and branch > row.last_branch:
         return Verdict(
             rule="driver-gpu",
@@ -81,6 +84,32 @@ def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Case) -> Verdict:
         )
     because = f"{have} drives {name}"
     return Verdict(rule="driver-gpu", outcome="pass", because=because, grounds=grounds)
+
+
+def _drives(driver: Driver, branch: int, row: Generation) -> bool | None:
+    """Whether a driver is not too old for a GPU; ``None`` where it names only a branch that holds both."""
+    if row.first_branch is None or branch > row.first_branch:
+        return True
+    if branch < row.first_branch:
+        return False
+    if row.first_driver is None:
+        return True
+    return reaches(driver.version, row.first_driver) if driver.version else None
+
+
+def _first_text(row: Generation) -> str:
+    return f"driver {row.first_driver}" if row.first_driver else f"branch {row.first_branch}"
+
+
+def _inferred(row: Generation) -> str:
+    return " (inferred, of low confidence)" if row.low else ""
+
+
+def inferred(candidate: Candidate, case: Case) -> bool:
+    """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
+    lowest = minimum_driver(candidate, case)
+    rows = [case.knowledge.generation(item) for item in case.facts.capabilities]
+    return lowest is not None and any(row and row.low and case.knowledge.first_drives(row) == lowest for row in rows)
 
 
 def driver_floor(candidate: Candidate, case: Case) -> Verdict:
@@ -171,7 +200,7 @@ def _driver_ground(machine: HostFacts, driver: Driver) -> Ground:
 
 
 def _generation_ground(row: Generation) -> Ground:
-    first = f"first branch {row.first_branch}" if row.first_branch else "first branch unknown"
+    first = f"first {_first_text(row)}" if row.first_branch else "first branch unknown"
     last = f"last branch {row.last_branch}" if row.last_branch else "no last branch known"
     return row_ground(row, f"capability {row.capability} ({row.architecture}): {first}, {last}")
 
@@ -213,8 +242,9 @@ def _needs(machine: HostFacts, candidate: Candidate, knowledge: Knowledge) -> li
     needs = []
     for capability in machine.capabilities:
         row = knowledge.generation(capability)
-        if row and row.first_branch:
-            needs.append(knowledge.first_driver(row.first_branch))
+        first = knowledge.first_drives(row) if row else None
+        if first:
+            needs.append(first)
         service = serve(candidate.build.code, capability) if candidate.build.code else None
         if isinstance(service, Jit) and service.needs:
             needs.append(knowledge.native_driver(service.needs) or "")

@@ -43,7 +43,7 @@ def range_for(
     A row can vouch for a GPU. Its silence about an older one is a no only where it is of full confidence and builds
     for this CUDA major were looked at; else it is *unknown*.
     """
-    of_library = (row for row in knowledge.layers if row.library == library)
+    of_library = knowledge.layers_of(library, cuda)
     rows = [row for row in of_library if requirement is None or requirement.overlaps(row.first, row.below)]
     serving = [row for row in rows if row.serves_from <= device]
     if requirement is None and len(serving) < len(rows):
@@ -73,8 +73,11 @@ def cudnn(candidate: Candidate, case: Case) -> Verdict:
 
 
 def nccl(candidate: Candidate, case: Case) -> Verdict:
-    """NCCL serves every GPU."""
-    return _layer("nccl", candidate.build.nccl, candidate.nccl, candidate, case)
+    """NCCL serves every GPU; a GPU that is alone does without."""
+    found = _layer("nccl", candidate.build.nccl, candidate.nccl, candidate, case)
+    if found.outcome != "reject" or len(case.facts.gpus) > 1:
+        return found
+    return found._replace(outcome="warn", because=f"{found.because}; it is called with several GPUs alone")
 
 
 def _layer(
@@ -94,6 +97,9 @@ def _layer(
         return _known(library, release, devices, candidate.build.cuda, case.knowledge)
     found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
     grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
+    if found.answer == "any" and _doubtful(found.rows, oldest, case.knowledge.layers_of(library, candidate.build.cuda)):
+        because = f"the {name} that the build admits serves {oldest}, by a row of low confidence"
+        return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
     if found.answer == "any":
         because = f"every {name} that the build admits serves {oldest}"
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
@@ -107,6 +113,12 @@ def _layer(
         return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
     because = f"no row says whether the {name} of this build serves {oldest}"
     return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
+
+
+def _doubtful(serving: tuple[Layer, ...], device: Capability, rows: tuple[Layer, ...]) -> bool:
+    """Whether a row of low confidence vouches for a GPU that later releases are known to have dropped."""
+    later = [row.serves_from for row in rows if not row.low]
+    return any(row.low for row in serving) and device < max(later, default=device)
 
 
 def _younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
@@ -129,7 +141,7 @@ def _known(
     library: str, release: Version, devices: tuple[Capability, ...], cuda: Version, knowledge: Knowledge
 ) -> Verdict:
     name = _NAMES[library]
-    row = knowledge.layer(library, release)
+    row = knowledge.layer(library, release, cuda)
     if row is None:
         because = f"no row says which GPUs {name} {release} serves"
         return Verdict(rule=library, outcome="unknown", because=because)
@@ -178,7 +190,8 @@ def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Versi
     if build.stack == "conda-forge":
         for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
             # The oldest release that the build admits needs the oldest C library.
-            layer = knowledge.layer(library, requirement.first) if requirement and requirement.first else None
+            first = requirement.first if requirement else None
+            layer = knowledge.layer(library, first, build.cuda) if first else None
             if layer and layer.glibc:
                 needs.append((layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
     return needs

@@ -36,6 +36,11 @@ def capabilities(facts: HostFacts) -> Hashable:
     return facts.capabilities
 
 
+def joined(facts: HostFacts) -> Hashable:
+    """The distinct capabilities of all GPUs, and whether there are several GPUs."""
+    return facts.capabilities, len(facts.gpus) > 1
+
+
 def level(facts: HostFacts) -> Hashable:
     """The CUDA release that the driver speaks."""
     return facts.driver.cuda if facts.driver else None
