@@ -189,3 +189,11 @@ def test_a_demo_that_is_quiet_is_one_line(tmp_path: Path) -> None:
     (line,) = done.stdout.splitlines()
     assert line.startswith("ok ")
     assert "packages" in line
+
+
+def test_a_log_gets_a_line_of_progress_every_half_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    now = iter([0.0, 10.0, 31.0, 31.0, 40.0, 70.0, 70.0])
+    show = output._log_line(lambda: next(now))
+    for text in ("one", "two\n", "three", "four"):
+        show(text)
+    assert capsys.readouterr().err.splitlines() == ["two\\n", "four"]

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -21,7 +21,7 @@ import pytest
 
 from channel_builder import self_signed, serve
 from cuenv.errors import ChannelError, HashError, InputError, OutsideError
-from cuenv.world.download import Wanted, fetch
+from cuenv.world.download import Wanted, _Count, _line, duration, fetch
 from cuenv.world.sources import Mirror, Sources
 from serving import Quiet, serving
 
@@ -295,6 +295,54 @@ def test_nobody_there(tmp_path: Path) -> None:
         get(tmp_path, Web(), retries=0, target="http://127.0.0.1:9")
 
 
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    """A body without length that never ends."""
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b"x" * 65536)
+
+
+@pytest.mark.parametrize("size", [len(DATA), None])
+def test_a_body_without_end_is_stopped(size: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At what the channel says of a file, with some to spare, else at what no package has."""
+    monkeypatch.setattr("cuenv.world.download._LIMIT", 50_000_000)
+    path = tmp_path / "file.conda"
+    with web(endless) as server:
+        wanted = Wanted(url=f"{ORIGIN}/file.conda", path=path, sha256=HASH, size=size)
+        sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=server.url),), cache=str(tmp_path))
+        with pytest.raises(ChannelError, match=r"file\.conda: more than (3145728|50000000) bytes come"):
+            fetch([wanted], sources)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wait_is_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuenv.world.download._LONGEST", 1.0)
+    told: list[str] = []
+    with web(status(429, Retry_After="100000"), whole) as server:
+        wanted = Wanted(url=f"{ORIGIN}/file.conda", path=tmp_path / "file.conda", sha256=HASH)
+        sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=server.url),), cache=str(tmp_path))
+        fetch([wanted], sources, progress=told.append)
+    assert any("; waiting 1 s for 127.0.0.1" in line and "the server answers 429" in line for line in told), told
+
+
+def test_both_hashes_count(tmp_path: Path) -> None:
+    wanted = Wanted(url=f"{ORIGIN}/file.conda", path=tmp_path / "file.conda", sha256=HASH, md5="0" * 32)
+    with web(whole) as server:
+        sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=server.url),), cache=str(tmp_path))
+        with pytest.raises(HashError, match=r"its md5 is [0-9a-f]{32}, the lock says 0000"):
+            fetch([wanted], sources)
+
+
+def test_how_far_it_is() -> None:
+    count = _Count(moved=3_000_000, grown={Path("a"): 3_000_000}, sizes={Path("a"): 12_000_000})
+    assert _line(count, 1, 3.0) == "fetched 0 of 1 files, 3.0 MB of 12.0 MB, 25%, 1.0 MB/s, 9 s left"
+    assert _line(count, 2, 3.0) == "fetched 0 of 2 files, 3.0 MB, 1.0 MB/s"
+    assert _line(_Count(sizes={Path("a"): 0}), 1, 0.0) == "fetched 0 of 1 files, 0.0 MB of 0.0 MB, 0%"
+    assert [duration(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]
+
+
 def test_several_at_once_and_how_far_it_is(tmp_path: Path) -> None:
     told: list[str] = []
     with web(whole) as server:
@@ -302,7 +350,7 @@ def test_several_at_once_and_how_far_it_is(tmp_path: Path) -> None:
         wanted = [Wanted(url=f"{ORIGIN}/{n}.conda", path=tmp_path / str(n), sha256=HASH) for n in range(20)]
         fetch(wanted, sources, jobs=8, progress=told.append)
     assert {item.path.read_bytes() for item in wanted} == {DATA}
-    assert re.match(r"fetching 20 of 20: 2[01]\.\d MB", told[-1])
+    assert re.match(r"fetched 20 of 20 files, 2[01]\.\d MB of 2[01]\.\d MB, 100%", told[-1])
 
 
 def test_a_folder_is_hashed_like_a_server(tmp_path: Path) -> None:

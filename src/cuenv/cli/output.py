@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
@@ -32,6 +33,8 @@ _WORD = re.compile(
 )
 _USUAL = 80
 """Columns of a terminal that does not say."""
+_EVERY = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
 _LEAST = 40
 """Columns below which nothing is wrapped any more."""
 _COMMAND = re.compile(
@@ -225,14 +228,30 @@ def layer_plain(layer: Any) -> dict[str, Any]:
 
 
 def progress(*, quiet: bool) -> Callable[[str], None] | None:
-    """A line on stderr that is written over, on a terminal only."""
+    """A line on stderr that is written over; without a terminal one line every half minute, as a log wants it."""
     context = click.get_current_context(silent=True)
-    if quiet or not sys.stderr.isatty() or (context and context.params.get("no_progress")):
+    if quiet or (context and context.params.get("no_progress")):
         return None
+    if not sys.stderr.isatty():
+        return _log_line(time.monotonic)
 
     def show(text: str) -> None:
         sys.stderr.write(f"\r\x1b[K{one_line(text)[: _columns(sys.stderr) - 1]}")
         sys.stderr.flush()
+
+    return show
+
+
+def _log_line(clock: Callable[[], float]) -> Callable[[str], None]:
+    """Tell what is told now and then; a run that is over before says nothing."""
+    last = clock()
+
+    def show(text: str) -> None:
+        nonlocal last
+        if clock() - last >= _EVERY:
+            last = clock()
+            sys.stderr.write(f"{one_line(text)}\n")
+            sys.stderr.flush()
 
     return show
 
@@ -247,6 +266,6 @@ def _columns(stream: IO[str]) -> int:
 
 def progress_done(show: Callable[[str], None] | None) -> None:
     """Take the progress line away."""
-    if show:
+    if show and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()

@@ -59,8 +59,8 @@ class Connection:
             session.close()
 
     @contextmanager
-    def open(self, place: Place, have: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """Ask for a file from a byte on; where the answer really begins, and its bytes.
+    def open(self, place: Place, have: int) -> Iterator[tuple[int, Iterator[bytes], int | None]]:
+        """Ask for a file from a byte on; where the answer really begins, its bytes, and the size of the whole.
 
         Args:
             place: on the network.
@@ -76,7 +76,7 @@ class Connection:
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
         try:
             with self.send(place, headers) as answer:
-                yield _start(answer, place, have), _bytes(answer)
+                yield _start(answer, place, have), _bytes(answer), _whole(answer)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise ChannelError(
                 f"{place.shown}: cannot be asked for: {words(error)}",
@@ -184,6 +184,13 @@ def _start(answer: requests.Response, place: Place, have: int) -> int:
         )
     hint = "read it elsewhere: --mirror" if status in (404, 410) else None
     raise ChannelError(f"{place.shown}: the server answers {status} {_reason(answer)}".rstrip(), hint=hint)
+
+
+def _whole(answer: requests.Response) -> int | None:
+    """The bytes of the whole file, where the server says them."""
+    told = {200: answer.headers.get("Content-Length", ""), 206: answer.headers.get("Content-Range", "")}
+    text = "" if answer.headers.get("Content-Encoding") else told.get(answer.status_code, "").rpartition("/")[2]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _bytes(answer: requests.Response) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from threading import Event, Lock
 from typing import IO
 
 from cuenv.errors import ChannelError, HashError, OutsideError
+from cuenv.urls import host
 from cuenv.world.connection import Again, Connection
 from cuenv.world.files import is_file, look, shown, why
 from cuenv.world.places import Place, place_of
@@ -29,8 +30,12 @@ JOBS = 4
 _CHUNK = 1 << 20
 _PROGRESS_BYTES = 1 << 18
 """Bytes that make an attempt that broke off count as none."""
-_LONGEST = 120.0
-"""Seconds that a server may ask to wait before the next attempt."""
+_LONGEST = 30.0
+"""Seconds that are waited before the next attempt, however many a server asks for."""
+_LIMIT = 1 << 34
+"""Bytes that no package has: a server that never ends is stopped."""
+_SPARE = 1 << 20
+"""Bytes that may come beyond twice of what the channel says of a file: only a server without end is stopped by it."""
 _TICK = 0.2
 
 Progress = Callable[[str], None]
@@ -43,6 +48,7 @@ class Wanted:
     Attributes:
         url: canonical; where it is really read is said by the `Sources`.
         path: where it shall lie.
+        size: bytes that it has; ``None`` when nobody says.
         seeds: files that may hold the same bytes already.
     """
 
@@ -50,21 +56,65 @@ class Wanted:
     path: Path
     sha256: str | None
     md5: str | None = None
+    size: int | None = None
     seeds: tuple[Path, ...] = ()
+
+    @property
+    def limit(self) -> int:
+        """Bytes that are taken at most."""
+        return _LIMIT if self.size is None else min(2 * self.size + _SPARE, _LIMIT)
+
+
+class _TooMuchError(ChannelError):
+    """More comes than a file has: nothing of it is kept."""
 
 
 @dataclass(slots=True)
 class _Count:
-    """What all workers have done so far, and whether they shall stop."""
+    """What all workers have done so far, and whether they shall stop.
+
+    Attributes:
+        moved: bytes that were sent or copied in this run.
+        grown: bytes that each file has, by its path.
+        sizes: bytes that each file will have, as far as anybody says.
+        waits: what is waited for, by path.
+    """
 
     files: int = 0
-    size: int = 0
+    moved: int = 0
+    grown: dict[Path, int] = field(default_factory=dict)
+    sizes: dict[Path, int] = field(default_factory=dict)
+    waits: dict[Path, str] = field(default_factory=dict)
     stop: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
 
-    def add(self, size: int) -> None:
+    def add(self, item: Wanted, size: int, whole: int) -> None:
+        """Note that a file grew by a size to a whole; too much of it is an error."""
         with self.lock:
-            self.size += size
+            self.moved += size
+            self.grown[item.path] = whole
+        if self.stop.is_set():
+            raise ChannelError("stopped")
+        if whole > item.limit:
+            said = f", and the channel says {item.size}" if item.size is not None else ""
+            raise _TooMuchError(
+                f"{shown(item.path.name)}: more than {item.limit} bytes come{said}",
+                hint="read it elsewhere: --mirror",
+            )
+
+    def expect(self, item: Wanted, size: int | None) -> None:
+        """Note what a server says of a size, where nobody else does."""
+        if size is not None:
+            with self.lock:
+                self.sizes.setdefault(item.path, size)
+
+    def wait(self, item: Wanted, text: str, seconds: float) -> None:
+        """Wait, and let it be told."""
+        with self.lock:
+            self.waits[item.path] = text
+        self.stop.wait(seconds)
+        with self.lock:
+            self.waits.pop(item.path, None)
 
 
 def fetch(
@@ -89,7 +139,7 @@ def fetch(
         HashError: what a server sends, or a folder holds, is not what the hash says.
         OutsideError: it cannot be written.
     """
-    count, began = _Count(), time.monotonic()
+    count, began = _Count(sizes={item.path: item.size for item in wanted if item.size is not None}), time.monotonic()
     pool = ThreadPoolExecutor(max(1, jobs), thread_name_prefix="cuenv-fetch")
     connection = Connection(sources, logins or {})
     items = {pool.submit(_have, item, connection, count): item for item in wanted}
@@ -119,12 +169,32 @@ def _raise(future: Future[None], item: Wanted) -> None:
 
 
 def _line(count: _Count, total: int, seconds: float) -> str:
-    speed = f", {_human(int(count.size / seconds))}/s" if seconds > 1 else ""
-    return f"fetching {min(count.files + 1, total)} of {total}: {_human(count.size)}{speed}"
+    """How far it is: files, bytes, percent, rate and the time that is left, as far as they are known."""
+    with count.lock:
+        have, sizes, waits = sum(count.grown.values()), dict(count.sizes), tuple(count.waits.values())
+        rate = count.moved / seconds if seconds > 1 else 0.0
+    text = f"fetched {count.files} of {total} files, {human(have)}"
+    if len(sizes) == total:
+        whole = max(sum(sizes.values()), have)
+        text += f" of {human(whole)}, {100 * have // max(whole, 1)}%"
+        left = (whole - have) / rate if rate else 0
+        text += f", {human(int(rate))}/s" if rate else ""
+        text += f", {duration(left)} left" if left >= 1 else ""
+    elif rate:
+        text += f", {human(int(rate))}/s"
+    return f"{text}; {waits[0]}" if waits else text
 
 
-def _human(size: int) -> str:
+def human(size: int) -> str:
+    """A number of bytes for people."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def duration(seconds: float) -> str:
+    """A time for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def digest(path: Path, kind: str) -> str:
@@ -146,21 +216,31 @@ def differs(path: Path, item: Wanted) -> str | None:
     Raises:
         OSError: it cannot be read.
     """
-    for kind, expected in (("sha256", item.sha256), ("md5", item.md5)):
-        if expected:
-            found = digest(path, kind)
-            return None if found == expected else f"its {kind} is {found}, the lock says {expected}"
-    return "the lock has no hash of it"
+    known = [(kind, expected) for kind, expected in (("sha256", item.sha256), ("md5", item.md5)) if expected]
+    for kind, expected in known:
+        found = digest(path, kind)
+        if found != expected:
+            return f"its {kind} is {found}, the lock says {expected}"
+    return None if known else "the lock has no hash of it"
 
 
 def _have(item: Wanted, connection: Connection, count: _Count) -> None:
-    if count.stop.is_set() or _is_there(item):
+    if count.stop.is_set():
+        return
+    if _is_there(item):
+        size = item.path.stat().st_size
+        count.expect(item, size)
+        count.add(item, 0, size)
         return
     item.path.parent.mkdir(parents=True, exist_ok=True)
     place = place_of(item.url, connection.sources)
     with growing(item.path) as part:
-        if not any(_from_seed(seed, item, part, count) for seed in item.seeds):
-            _get(place, item, part, connection, count)
+        try:
+            if not any(_from_seed(seed, item, part, count) for seed in item.seeds):
+                _get(place, item, part, connection, count)
+        except _TooMuchError:
+            part.unlink(missing_ok=True)
+            raise
         part.replace(item.path)
 
 
@@ -208,12 +288,12 @@ def _locked(path: Path, handle: int) -> bool:
 
 def _copy(reader: IO[bytes], item: Wanted, part: Path, count: _Count) -> str | None:
     """Copy a local file; how it is not what it should be, or ``None``."""
+    whole = 0
     with part.open("wb") as writer:
         while chunk := reader.read(_CHUNK):
-            if count.stop.is_set():
-                raise ChannelError("stopped")
+            whole += len(chunk)
+            count.add(item, len(chunk), whole)
             writer.write(chunk)
-            count.add(len(chunk))
     wrong = differs(part, item)
     if wrong:
         part.unlink()
@@ -228,11 +308,11 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
     if connection.sources.offline:
         raise ChannelError(f"offline, and {item.path.name} is not here", hint="once without --offline")
     begun = part.stat().st_size > 0 if part.exists() else False
-    _grow(place, part, connection, count)
+    _grow(place, item, part, connection, count)
     wrong = differs(part, item)
     if wrong and begun:  # what an earlier run left may have been something else: once more, from nothing
         part.unlink()
-        _grow(place, part, connection, count)
+        _grow(place, item, part, connection, count)
         wrong = differs(part, item)
     if wrong:
         part.unlink()
@@ -250,32 +330,33 @@ def _get_here(path: Path, item: Wanted, part: Path, count: _Count) -> None:
         raise HashError(f"{shown(path)}: {wrong}", hint="copy it from its channel again")
 
 
-def _grow(place: Place, part: Path, connection: Connection, count: _Count) -> None:
+def _grow(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
     """Let the file grow to its end; what broke off goes on, and a server without progress is given up."""
     failed = 0
     while True:
         before = part.stat().st_size if part.exists() else 0
         try:
-            for size in _append(place, part, connection):
-                count.add(size)
-                if count.stop.is_set():
-                    raise ChannelError("stopped")
+            _append(place, item, part, connection, count)
         except Again as error:
             grown = (part.stat().st_size if part.exists() else 0) - before
             failed = 0 if grown >= _PROGRESS_BYTES else failed + 1
             if failed > connection.sources.retries:
                 raise ChannelError(f"{place.shown}: {error}", hint="run it again: what is there is kept") from error
-            count.stop.wait(min(error.wait if error.wait is not None else 0.25 * 2**failed, _LONGEST))
+            wait = min(error.wait if error.wait is not None else 0.25 * 2**failed, _LONGEST)
+            count.wait(item, f"waiting {duration(wait)} for {host(place.url)}: {error}", wait)
         else:
             return
 
 
-def _append(place: Place, part: Path, connection: Connection) -> Iterator[int]:
-    """Let the growing file grow by what it lacks; the bytes that each step added."""
+def _append(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
+    """Let the growing file grow by what it lacks."""
     have = part.stat().st_size if part.exists() else 0
-    with connection.open(place, have) as (start, chunks), part.open("r+b" if have else "wb") as writer:
+    with connection.open(place, have) as (start, chunks, size), part.open("r+b" if have else "wb") as writer:
+        count.expect(item, size)
         writer.seek(start)
         writer.truncate()
+        whole = start
         for chunk in chunks:
+            whole += len(chunk)
+            count.add(item, len(chunk), whole)
             writer.write(chunk)
-            yield len(chunk)

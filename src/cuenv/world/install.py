@@ -29,7 +29,7 @@ from cuenv.world.archives import inspect_together
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client
 from cuenv.world.conda_meta import read_conda_meta
-from cuenv.world.download import Wanted, digest, fetch
+from cuenv.world.download import Wanted, differs, fetch
 from cuenv.world.files import shown
 from cuenv.world.prefix_making import installed_digest, made_whole, recover, refuse, vacant
 from cuenv.world.records import record_of
@@ -153,7 +153,7 @@ def _files(
         else:
             item = conda_item(package)
             path = found[package.url] = sources.archive_folder() / item.stored
-            missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
+            missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5, size=package.size))
     if missing:
         fetch(missing, sources, progress=progress)
     return found
@@ -163,15 +163,12 @@ def _verify(package: LockedPackage, path: Path, sources: Sources, archives: Mapp
     """Hold an archive against its hash, whatever was said of it before."""
     given = package.url in archives or sources.folder(package.channel) is None
     name = f"{path}" if given else f"channel {short_channel(package.channel)}: {path}"
-    kind, expected = ("sha256", package.sha256) if package.sha256 else ("md5", package.md5)
     try:
-        found = digest(path, kind)
+        wrong = differs(path, Wanted(url=package.url, path=path, sha256=package.sha256, md5=package.md5))
     except OSError as error:
         raise ChannelError(f"{name}: {error.strerror}", hint="copy the package from its channel again") from error
-    if found != expected:
-        raise HashError(
-            f"{name}: its {kind} is {found}, the lock says {expected}", hint="copy the package from its channel again"
-        )
+    if wrong:
+        raise HashError(f"{name}: {wrong}", hint="copy the package from its channel again")
 
 
 def _named(package: LockedPackage) -> LockedPackage:
