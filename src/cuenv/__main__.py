@@ -12,7 +12,9 @@ import os
 import sys
 
 _FAILED = 4
-_INTERRUPTED = 130
+_INTERRUPTED, _TERMINATED = 130, 143
+_stopped = False
+"""Whether it was another signal than that of Ctrl-C."""
 _STREAMS = ("stdin", "stdout", "stderr")
 
 
@@ -36,7 +38,10 @@ def leave(code: int) -> None:
     try:
         import signal  # noqa: PLC0415 - see the module docstring
 
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if code == _INTERRUPTED and _stopped:
+            code = _TERMINATED
         code = max(code, _flush(told=code == _FAILED))
     except BaseException:  # noqa: BLE001 - a second Ctrl-C must not bring back what os._exit avoids
         code = _INTERRUPTED
@@ -44,6 +49,7 @@ def leave(code: int) -> None:
 
 
 def _run() -> int:
+    _stop_alike()
     gc.set_threshold(100_000, 50, 50)  # short runs with few cycles: collecting costs a tenth of them
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -52,6 +58,20 @@ def _run() -> int:
     from cuenv.cli.main import run  # noqa: PLC0415 - see the module docstring
 
     return int(run(sys.argv[1:]))
+
+
+def _stop_alike() -> None:
+    """Let a polite kill (a scheduler's, a container's) and a terminal that goes away end it as Ctrl-C does."""
+    import signal  # noqa: PLC0415 - see the module docstring
+
+    def stop(*_: object) -> None:
+        global _stopped  # noqa: PLW0603 - a signal is of the process
+        _stopped = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, stop)
 
 
 def _code_of(error: BaseException) -> int:

@@ -23,7 +23,9 @@ class ExitCode(IntEnum):
     OUTSIDE = 4
     """The outside failed: a probe or solver crashed, a tool failed, the disk is full."""
     INTERRUPTED = 130
-    """Ctrl-C."""
+    """Stopped by Ctrl-C."""
+    TERMINATED = 143
+    """Stopped by SIGTERM or SIGHUP."""
 
 
 class CuenvError(Exception):

@@ -12,7 +12,6 @@ import click
 from cuenv.cli.command import Grouped
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
-from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ def command(path: Path, **values: Any) -> int:
     out = values["output"]
     if out.suffix in (".gz", ".zst", ".bz2", ".xz", ".tgz", ".zip"):
         raise UsageError(f"-o {out}: a bundle is a folder or a .tar; packages are compressed", hint="-o bundle.tar")
-    stop_as_on_ctrl_c()
     show = progress(quiet=values["quiet"])
     request = BundleRequest(
         path=path,

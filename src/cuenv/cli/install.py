@@ -13,7 +13,6 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
-from cuenv.cli.stopping import stop_as_on_ctrl_c
 from cuenv.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ def command(path: Path, **values: Any) -> int:
     """
     from cuenv.flows.installing import InstallRequest, install  # noqa: PLC0415 - not needed for --help
 
-    stop_as_on_ctrl_c()
     show = progress(quiet=values["quiet"])
     request = InstallRequest(
         path=path,
