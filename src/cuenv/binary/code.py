@@ -1,16 +1,23 @@
-"""The device code of a binary: its loadable objects, and what each GPU gets of them."""
+"""The device code of a file: its loadable objects, and what each GPU gets of them.
+
+Read are ELF files with fat binaries in them, archives of such files (``.a``), and what the CUDA compilers write by
+itself: ``.fatbin``, ``.cubin`` (an ELF file for a GPU) and ``.ptx``.
+"""
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
 
-from cuenv.binary.data import BinaryError, Data
+from cuenv.binary.data import BinaryError, Data, numbers, take
+from cuenv.binary.elf import read_elf
 from cuenv.binary.elf_values import NOBITS, Elf, Section
 from cuenv.binary.fatbin import HEADER, MAGIC, Entry, FatbinReader
-from cuenv.versions import Target
+from cuenv.versions import Capability, Target
 
 LOADABLE = ".nv_fatbin"
 """Section of what the runtime loads."""
@@ -20,6 +27,22 @@ RELOCATABLE = "__nv_relfatbin"
 _EXECUTABLE, _ALLOCATED, _PROGBITS = 4, 2, 1
 _MAGIC = struct.pack("<I", MAGIC)
 _STEP = 1 << 20  # bytes that are searched at once
+_ANYWHERE = re.compile(re.escape(_MAGIC) + rb"|\x7fELF\x02\x01\x01[\x33\x41]|\.target[ \t]+sm_")
+"""Where a container, a cubin or PTX may begin; what follows says whether it does."""
+_LONGEST_MARK = 16
+_CUBIN = struct.Struct("<7xBB7xHHIQQQI")
+_CUDA, _CUBIN_ABI_2 = 190, 0x41
+_EXACT_ABI_1 = 0x800
+_ARCH_OPTION = re.compile(rb"-arch[ =]sm_(\d+)([af]?)\b")
+_NOTE = ".note.nv.tkinfo"
+_LONGEST_NOTE = 1 << 16
+_PTX = re.compile(
+    rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+(\d+)\.(\d+)\s(?:\s|//[^\n]*\n)*\.target\s+sm_(\d+)([af]?)", re.DOTALL
+)
+_PTX_HEAD = 1 << 13  # bytes in which PTX says its version and target
+_ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
+_MEMBER = struct.Struct("16s12s6s6s8s10s2s")
+_MOST_MEMBERS = 1 << 16
 _MOST_SECTIONS = 4096
 
 
@@ -125,6 +148,123 @@ def by_section(objects: tuple[CodeObject, ...]) -> dict[str, tuple[CodeObject, .
     return {section: tuple(items) for section, items in found.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stretch of a file as a file of its own."""
+
+    data: Data
+    start: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, wanted: slice, /) -> bytes | bytearray | memoryview:
+        end = self.size if wanted.stop is None else min(wanted.stop, self.size)
+        return self.data[self.start + (wanted.start or 0) : self.start + end]
+
+
+def read_file(data: Data, *, deep: bool = False) -> FileCode:
+    """The device code of a file of any kind that holds some.
+
+    Args:
+        data: the file.
+        deep: also search the sections in which many of NVIDIA's own libraries keep code.
+
+    Raises:
+        BinaryError: it is of no such kind, or damaged.
+    """
+    start = bytes(data[0:8])
+    if start.startswith(_MAGIC):
+        return _files(
+            "cuda", (CodeObject("file", at, entries) for at, entries in FatbinReader(data).containers(0, len(data)))
+        )
+    if start == _ARCHIVE:
+        return _of_archive(data, deep=deep)
+    if start == _THIN:
+        raise BinaryError("a thin archive: its members are other files, which can be scanned", fault="unsupported")
+    ptx = _PTX.match(bytes(data[0:_PTX_HEAD])) if not start.startswith(b"\x7fELF") else None
+    if ptx:
+        return _files("cuda", (CodeObject("file", 0, (_ptx_entry(ptx),)),))
+    elf = read_elf(data)
+    if elf.machine == "cuda":
+        return _files("cuda", (CodeObject("file", 0, (_cubin_entry(data, elf),)),))
+    return read_code(data, elf, deep=deep)
+
+
+def _files(machine: str, objects: Iterable[CodeObject]) -> FileCode:
+    found = tuple(objects)
+    return FileCode(
+        machine=machine,
+        objects=tuple(item for item in found if not item.bare),
+        bare=sum(item.bare for item in found),
+    )
+
+
+def _of_archive(data: Data, *, deep: bool) -> FileCode:
+    """What the members of an archive hold together; members that are no ELF files hold none."""
+    found: list[FileCode] = []
+    at = len(_ARCHIVE)
+    for _ in range(_MOST_MEMBERS):
+        if at >= len(data):
+            break
+        *_, length, end = numbers(data, at, _MEMBER, "the head of a member")
+        if end != b"`\n" or not length.strip().isdigit():
+            raise BinaryError(f"damaged: no member of the archive at byte {at}")
+        first, size = at + _MEMBER.size, int(length)
+        if first + size > len(data):
+            raise BinaryError(f"truncated: a member at byte {at} ends at byte {first + size}, the file at {len(data)}")
+        if bytes(data[first : first + 4]) == b"\x7fELF":
+            found.append(_moved(read_file(_Part(data, first, size), deep=deep), first))
+        at = first + size + size % 2
+    else:
+        raise BinaryError(f"hostile: more than {_MOST_MEMBERS} members in an archive")
+    return FileCode(
+        machine=next((item.machine for item in found), "none"),
+        objects=tuple(chain.from_iterable(item.objects for item in found)),
+        bare=sum(item.bare for item in found),
+        possible=tuple(chain.from_iterable(item.possible for item in found)),
+        elsewhere=tuple(chain.from_iterable(item.elsewhere or () for item in found)) if deep else None,
+    )
+
+
+def _moved(code: FileCode, by: int) -> FileCode:
+    """The code of a member with its places in the archive."""
+
+    def moved(objects: tuple[CodeObject, ...]) -> tuple[CodeObject, ...]:
+        return tuple(CodeObject(item.section, item.offset + by, item.entries) for item in objects)
+
+    elsewhere = None if code.elsewhere is None else moved(code.elsewhere)
+    return replace(code, objects=moved(code.objects), possible=moved(code.possible), elsewhere=elsewhere)
+
+
+def _ptx_entry(found: re.Match[bytes]) -> Entry:
+    major, minor, arch, suffix = found.groups()
+    return Entry("ptx", _architecture(int(arch), suffix), (int(major), int(minor)))
+
+
+def _cubin_entry(data: Data, elf: Elf) -> Entry:
+    """A cubin: its head says the architecture, and a note of its compiler which of the architecture's variants.
+
+    ABI 1 (to CUDA 12) has the architecture in the lowest byte of the flags and marks ``a`` by a bit, ABI 2 (from CUDA
+    13 on) in the second byte: LLVM's ELF.h, EF_CUDA_SM and EF_CUDA_SM_MASK; checked with ptxas 12.4 and 13.0.
+    """
+    abi, *_, flags = numbers(data, 0, _CUBIN, "the head of a cubin")
+    arch = flags >> 8 & 0xFF if abi == _CUBIN_ABI_2 else flags & 0xFF
+    suffix = b"a" if abi != _CUBIN_ABI_2 and flags & _EXACT_ABI_1 and arch >= 90 else b""
+    note = next((item for item in elf.sections if item.name == _NOTE), None)
+    if note and note.size <= _LONGEST_NOTE:
+        option = _ARCH_OPTION.search(take(data, note.offset, note.size, _NOTE))
+        suffix = option[2] if option and int(option[1]) == arch else suffix
+    return Entry("sass", _architecture(arch, suffix))
+
+
+def _architecture(arch: int, suffix: bytes) -> Target:
+    if not 10 <= arch < 1000:
+        raise BinaryError(f"damaged: code for architecture {arch}")
+    return Target(Capability(*divmod(arch, 10)), suffix.decode())
+
+
 def read_code(data: Data, elf: Elf, *, deep: bool = False) -> FileCode:
     """The device code of an ELF file.
 
@@ -177,22 +317,42 @@ def _found(reader: FatbinReader, elf: Elf) -> Iterator[CodeObject]:
 
 
 def _search(reader: FatbinReader, start: int, end: int) -> Iterator[tuple[int, tuple[Entry, ...]]]:
-    """Look for the magic number; what follows it must be a container with entries, or it was there by chance."""
+    """Containers, cubins and PTX; what begins like one and is none was there by chance, and each try is counted."""
     at, first, chunk = start, start, b""
     while at + HEADER.size <= end:
-        if at + len(_MAGIC) > first + len(chunk):
+        if at + _LONGEST_MARK > first + len(chunk) and first + len(chunk) < end:
             first, chunk = at, bytes(reader.data[at : min(at + _STEP, end)])
-            if len(chunk) < len(_MAGIC):
+            if len(chunk) < min(HEADER.size, end - at):
                 raise BinaryError("the file shrank while it was read")
-        place = chunk.find(_MAGIC, at - first)
-        if place < 0:
-            at = first + len(chunk) - len(_MAGIC) + 1
+        mark = _ANYWHERE.search(chunk, at - first)
+        if mark is None:
+            at = first + len(chunk) - _LONGEST_MARK + 1 if first + len(chunk) < end else end
             continue
-        at = first + place
+        at = first + mark.start()
+        reader.count_try()
         try:
-            entries, following = reader.container(at, end)
+            entries, following = _at(reader, at, end)
         except BinaryError:
             entries, following = (), at
         if entries:
             yield at, entries
-        at = following if entries else at + len(_MAGIC)
+        at = max(following, at + len(_MAGIC))
+
+
+def _at(reader: FatbinReader, at: int, end: int) -> tuple[tuple[Entry, ...], int]:
+    """The entries of what begins at an offset, and where it ends as far as that is known."""
+    start = bytes(reader.data[at : at + len(_MAGIC)])
+    if start == _MAGIC:
+        return reader.container(at, end)
+    if start == b"\x7fELF":
+        part = _Part(reader.data, at, end - at)
+        if numbers(part, 0, _CUBIN, "the head of a cubin")[3] != _CUDA:
+            return (), at
+        elf = read_elf(part)
+        last = max((item.offset + item.size for item in elf.sections if item.kind != NOBITS), default=0)
+        return (_cubin_entry(part, elf),), at + last
+    head = max(0, at - _PTX_HEAD)
+    text = bytes(reader.data[head : min(end, at + _LONGEST_MARK + 8)])
+    begins = text.rfind(b".version", 0, at - head)
+    found = _PTX.match(text, begins) if begins >= 0 else None
+    return ((_ptx_entry(found),) if found and found.start(3) > at - head else ()), at

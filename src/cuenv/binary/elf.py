@@ -18,7 +18,7 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
-_MACHINES = {62: "x86_64", 183: "aarch64"}
+_MACHINES = {62: "x86_64", 183: "aarch64", 190: "cuda"}
 _KINDS: dict[int, Kind] = {1: "relocatable", 2: "executable", 3: "shared", 4: "core"}
 _UNSUPPORTED = {
     b"MZ": "a Windows program or DLL",

@@ -99,9 +99,7 @@ class FatbinReader:
         first, last = at + header, at + header + size
         if last > end:
             raise BinaryError(f"truncated or damaged: the container at byte {at} ends at byte {last}, beyond {end}")
-        self._containers_left -= 1
-        if self._containers_left < 0:
-            raise BinaryError(f"hostile: more than {_MOST_CONTAINERS} containers of device code")
+        self.count_try()
         found: list[Entry] = []
         open_end = size == 0  # then it ends where no further entry is
         limit = end if open_end else last
@@ -112,6 +110,16 @@ class FatbinReader:
             raise BinaryError(f"damaged: the entries of the container at byte {at} do not fill it")
         listed = tuple(found)
         return self._lists.setdefault(listed, listed), first
+
+    def count_try(self) -> None:
+        """Count a container, or what only begins like one.
+
+        Raises:
+            BinaryError: there are more than any library has.
+        """
+        self._containers_left -= 1
+        if self._containers_left < 0:
+            raise BinaryError(f"hostile: more than {_MOST_CONTAINERS} containers of device code")
 
     def _header(self, at: int) -> tuple[int, int, int, int]:
         magic, version, header, size = numbers(self.data, at, HEADER, "a container of device code")

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from cuenv.binary.code import FileCode, read_code
+from cuenv.binary.code import FileCode, read_file
 from cuenv.binary.data import BinaryError
-from cuenv.binary.elf import read_elf
 from cuenv.world.files import shown, why
 
 _NOT_REGULAR = (
@@ -109,14 +108,14 @@ def _changed(before: os.stat_result, after: os.stat_result) -> bool:
 
 
 def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
-    """The device code of an ELF file; read once in a process for each state of the file.
+    """The device code of a file; read once in a process for each state of the file.
 
     Args:
         path: the file.
         deep: also search sections in which NVIDIA's own libraries keep code.
 
     Raises:
-        BinaryError: it is not ELF, damaged, or cannot be read.
+        BinaryError: it is of no kind that holds device code, damaged, or cannot be read.
     """
     try:
         found = os.stat(path)  # noqa: PTH116 - as above
@@ -128,7 +127,7 @@ def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
 @lru_cache(maxsize=256)
 def _scan(path: str, deep: bool, state: tuple[int, ...]) -> FileCode:  # noqa: ARG001 - the state is the key
     with open_binary(path, everything=deep) as data:
-        return read_code(data, read_elf(data), deep=deep)
+        return read_file(data, deep=deep)
 
 
 @dataclass(frozen=True, slots=True)
