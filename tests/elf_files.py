@@ -110,3 +110,29 @@ def linked(
     load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, end, end, 4096)
     place = struct.pack("<IIQQQQQQ", 2, 4, at, at, at, len(dynamic), len(dynamic), 8)
     return header(segments_at=64, segments=2) + load + place + extra.ljust(start - EXTRA, b"\0") + padded + dynamic
+
+
+def cubin(arch: int, *, abi: int = 2, suffix: str = "") -> bytes:
+    """An ELF file for a GPU, as ptxas writes it: the architecture in its flags, the variant in a note."""
+    note = Part(".note.nv.tkinfo", f"ptxas\0-arch sm_{arch}{suffix} -m 64 \0".encode(), flags=0)
+    made = bytearray(elf(*([note] if abi == 2 else []), machine=190, kind=2))
+    flags = arch << 8 if abi == 2 else arch | (0x800 if suffix else 0)
+    made[7:9] = (0x41, 8) if abi == 2 else (51, 7)
+    made[48:52] = flags.to_bytes(4, "little")
+    return bytes(made)
+
+
+def archive(**members: bytes) -> bytes:
+    """A static library, as ``ar`` writes it."""
+    found = b"!<arch>\n"
+    for name, content in members.items():
+        head = (
+            f"{name}.o/".ljust(16)
+            + "0".ljust(12)
+            + "0".ljust(6) * 2
+            + "644".ljust(8)
+            + str(len(content)).ljust(10)
+            + "`\n"
+        )
+        found += head.encode() + content + b"\n" * (len(content) % 2)
+    return found

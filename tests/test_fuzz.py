@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 
 import cuenv
-from cuenv.binary.code import read_code
-from cuenv.binary.elf import BinaryError, read_elf
+from cuenv.binary.code import read_file
+from cuenv.binary.elf import BinaryError
 from cuenv.binary.ld_cache import parse_ld_cache
 from cuenv.diagnosis.log_scan import scan
 from cuenv.diagnosis.symptoms import Symptom
@@ -36,7 +36,7 @@ from cuenv.lint import Machine
 from cuenv.tables import merge
 from cuenv.world.guidance import load_guidance
 from cuenv.world.knowledge import load
-from elf_files import Part, cubins, elf, fatbin
+from elf_files import Part, archive, cubin, cubins, elf, fatbin
 from test_symptoms import CASES
 
 TOTAL = 10_000
@@ -98,11 +98,11 @@ def logs(data: bytes) -> object:
 
 def section(data: bytes) -> object:
     whole = elf(Part(".nv_fatbin", data))
-    return read_code(whole, read_elf(whole), deep=True)
+    return read_file(whole, deep=True)
 
 
 def binary(data: bytes) -> object:
-    return [read_code(data, read_elf(data), deep=deep) for deep in (False, True)]
+    return [read_file(data, deep=deep) for deep in (False, True)]
 
 
 @lru_cache(maxsize=1)
@@ -159,6 +159,18 @@ YAML = tuple(b": |- |\n|  |[|]|{|}|&a |*a|!!x |'|\"|>-\n|# |1e3|~|<<: |---\n|? "
 JSON = tuple(b'{|}|[|]|"|:|,|1|-|1e999|null|true|\\u0000|\\ud800|NaN|/*|//'.split(b"|"))
 
 LOG = (b"\n", b"\r", b"Traceback (most recent call last):\n", b"RuntimeError: CUDA error: ", b"[rank0]: ", b"\x1b[31m")
+PTX = b"// NVVM\n.version 8.4\n.target sm_90a\n.address_size 64\n"
+AR = (
+    b"!<arch>\n",
+    b"`\n",
+    b".target sm_",
+    b".version 8.4\n",
+    b"//",
+    b"/*",
+    b"*/",
+    b"\x7fELF\x02\x01\x01\x41",
+    bytes(8),
+)
 CACHE = b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI12x", 1, 20, 2, 0) + struct.pack("<iIIIQ", 0x303, 72, 81, 0, 0)
 CACHE += b"libx.so.1\0/lib/libx.so.1\0"
 
@@ -170,6 +182,9 @@ TARGETS: dict[str, Target] = {
     "explicit lock": Target(text(lambda it: explicit_txt.parse(it, "x")), lambda: [EXPLICIT], (b"#", b"@EXPLICIT\n")),
     "log": Target(logs, lambda: [path.read_bytes() for path in CASES[:40]], LOG, share=0.3),
     "ELF": Target(binary, lambda: [elf(fatbin(cubins(80, 90)), Part(".rodata", b"abc"))], (bytes(8), b"\xff" * 8)),
+    "device code": Target(
+        binary, lambda: [PTX, archive(a=elf(fatbin(cubins(80)))), cubin(90), cubins(80)], AR, share=0.5
+    ),
     "fatbin": Target(section, lambda: [fatbin(cubins(80, 90), cubins(75)).content], (bytes(8), b"\x50\xed\x55\xba")),
     "ld.so.cache": Target(parse_ld_cache, lambda: [CACHE], (b"glibc-ld.so.cache1.1", bytes(4), b"\xff" * 4)),
     "ds_config": Target(text(lint("ds_config")), lambda: [DS_CONFIG], JSON),

@@ -17,7 +17,7 @@ from commands import inside as run
 from cuenv.binary.data import BinaryError
 from cuenv.errors import ExitCode
 from cuenv.world.binaries import FileData, files_below, open_binary, scan
-from elf_files import CUBIN, EXACT, LTO, PTX, Part, container, cubins, elf, entry, fatbin
+from elf_files import CUBIN, EXACT, LTO, PTX, Part, archive, container, cubin, cubins, elf, entry, fatbin
 
 GPUS = ("--gpu", "8.6", "--gpu", "12.0", "--driver", "560.35.03", "--glibc", "2.35")
 MIXED = elf(
@@ -347,32 +347,6 @@ def test_a_link_out_of_the_folder_is_a_file_of_it(tmp_path: Path) -> None:
     (tmp_path / "env" / "lib.so").symlink_to(tmp_path / "cache" / "lib.so")
     (tmp_path / "env" / "out").symlink_to(tmp_path)
     assert [Path(str(path)).name for path in files_below(tmp_path / "env")] == ["lib.so"]
-
-
-def cubin(arch: int, *, abi: int = 2, suffix: str = "") -> bytes:
-    """An ELF file for a GPU, as ptxas writes it: the architecture in its flags, the variant in a note."""
-    note = Part(".note.nv.tkinfo", f"ptxas\0-arch sm_{arch}{suffix} -m 64 \0".encode(), flags=0)
-    made = bytearray(elf(*([note] if abi == 2 else []), machine=190, kind=2))
-    flags = arch << 8 if abi == 2 else arch | (0x800 if suffix else 0)
-    made[7:9] = (0x41, 8) if abi == 2 else (51, 7)
-    made[48:52] = flags.to_bytes(4, "little")
-    return bytes(made)
-
-
-def archive(**members: bytes) -> bytes:
-    """A static library, as ``ar`` writes it."""
-    found = b"!<arch>\n"
-    for name, content in members.items():
-        head = (
-            f"{name}.o/".ljust(16)
-            + "0".ljust(12)
-            + "0".ljust(6) * 2
-            + "644".ljust(8)
-            + str(len(content)).ljust(10)
-            + "`\n"
-        )
-        found += head.encode() + content + b"\n" * (len(content) % 2)
-    return found
 
 
 TEXT = b"""//

@@ -37,7 +37,7 @@ _ARCH_OPTION = re.compile(rb"-arch[ =]sm_(\d+)([af]?)\b")
 _NOTE = ".note.nv.tkinfo"
 _LONGEST_NOTE = 1 << 16
 _PTX = re.compile(
-    rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+(\d+)\.(\d+)\s(?:\s|//[^\n]*\n)*\.target\s+sm_(\d+)([af]?)", re.DOTALL
+    rb"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*\.version\s+(\d+)\.(\d+)\s(?:\s|//[^\n]*\n)*\.target\s+sm_(\d+)([af]?)"
 )
 _PTX_HEAD = 1 << 13  # bytes in which PTX says its version and target
 _ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
