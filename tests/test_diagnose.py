@@ -431,3 +431,23 @@ def test_the_public_function_takes_text_and_bytes() -> None:
         assert found.causes[0].symptom.id == "cusparse-header"
     assert cuenv.diagnose("CUDA out of memory \udcff").causes[0].symptom.id == "cuda-out-of-memory"
     assert cuenv.diagnose("").verdict == "clean"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "critical libmamba Found incorrect downloads. Aborting",
+        "error    libmamba Could not open lockfile",
+        "2026-11-22T10:00:00Z critical libmamba Multiple errors occurred:",
+    ],
+)
+def test_what_micromamba_calls_an_error_is_never_clean(line: str) -> None:
+    found = read(f"Transaction starting\n{line}\n".encode())
+    assert found.verdict == "unknown"
+    assert line in found.strange[-1][1]
+
+
+def test_what_micromamba_only_says_is_clean() -> None:
+    assert (
+        read(b"info     libmamba Searching index cache file\nwarning  libmamba no critical thing\n").verdict == "clean"
+    )

@@ -26,11 +26,22 @@ _FAILURES = 3
 _SHOWN = 300
 
 _COLOURS = re.compile(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
-_FAILURE_MARKS = (b"rror", b"RROR", b"Traceback", b"xception", b"atal", b"FATAL", b"Killed", b"ailed", b"FAILED")
+_FAILURE_MARKS = (
+    b"rror",
+    b"RROR",
+    b"Traceback",
+    b"xception",
+    b"atal",
+    b"FATAL",
+    b"Killed",
+    b"ailed",
+    b"FAILED",
+    b"critical",
+)
 _FAILURE = re.compile(
     rb"Traceback \(most recent call last\)|\b[A-Za-z_.]{0,60}(?:Error|Exception)\b(?::|$)|"
     rb"\b(?:fatal )?error(?:\[[^\]\n]{0,40}\])?: (?![-+.0-9])|\bERROR\b|\bFATAL\b|\bfatal\b ?:|^Killed\b|\bFAILED\b|"
-    rb"\b[Ff]ailed (?:to|with)\b",
+    rb"\b[Ff]ailed (?:to|with)\b|\b(?:error|critical) {1,8}libmamba\b",
     re.MULTILINE,
 )
 _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
