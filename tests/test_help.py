@@ -73,7 +73,11 @@ def test_an_option_means_the_same_everywhere() -> None:
     assert several == set()
 
 
-OTHERWISE = {("what-if", "--driver"): "there would be", ("lock", "-o"): "With --repair"}
+OTHERWISE = {
+    ("what-if", "--driver"): "there would be",
+    ("lock", "-o"): "With --repair",
+    ("lock", "--name"): "With --resolve",
+}
 """Options that mean something else in a command, and the words of their help that say so."""
 
 
@@ -192,7 +196,7 @@ def test_a_name_of_another_tool_leads_to_a_command_that_there_is(tmp_path: Path,
         (("lock", "-f", "x.yml"), "without an option"),
         (("install", "--dry-run"), "writes? nothing|write nothing"),
         (("resolve", "--torch", "2.5"), "--pytorch"),
-        (("lock", "--torch", "2.5"), "other commands"),
+        (("check", "--torch", "2.5"), "other commands"),
         (("resolve", "--gpus", "2"), "--gpu"),
         (("check", "--fix"), "cuenv lint --fix"),
         (("resolve", "--yes"), "asks nothing"),

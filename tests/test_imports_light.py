@@ -27,7 +27,7 @@ cuenv.rules.roles cuenv.rules.verdict cuenv.rules.views cuenv.rules.wishes cuenv
 cuenv.table_reading cuenv.tables cuenv.versions cuenv.world.files cuenv.world.knowledge cuenv.world.record
 """
 RESOLVE = """
-cuenv.compose cuenv.decision cuenv.explain cuenv.flows.resolving cuenv.preference
+cuenv.compose cuenv.decision cuenv.explain cuenv.flows.resolving cuenv.preference cuenv.world.records_at_hand
 """
 CHECK = """
 cuenv.checks cuenv.cli.reports cuenv.coverage cuenv.flows.check_asked cuenv.flows.checking cuenv.flows.lock_files

@@ -24,7 +24,7 @@ def test_an_empty_folder_begins_with_the_demo(tmp_path: Path) -> None:
     done = run(folder=tmp_path)
     assert done.returncode == 0
     assert "environment.yml: not here" in done.stdout
-    assert "cuenv resolve -o environment.yml" in done.stdout
+    assert "cuenv lock --resolve" in done.stdout
     assert "all commands: cuenv --help" in done.stdout
 
 

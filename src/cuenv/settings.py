@@ -113,6 +113,9 @@ KINDS: Mapping[str, Kind] = {
 MACHINE = frozenset({"hosts", "gpus", "driver", "glibc", "platforms"})
 """The settings that name a host."""
 
+REQUEST = frozenset({"profile", "stack", "pytorch", "cuda", "python", "prefer", "dev"})
+"""The settings that say what is asked for: an environment file says it itself."""
+
 WRITTEN = frozenset({"cache-dir"})
 """The settings that name a place to write to: never taken from a file of another user."""
 

@@ -159,12 +159,14 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
     found = configuration(context)
     if found is None:
         return None
-    from cuenv.settings import KINDS, MACHINE  # noqa: PLC0415 - only where something is set
+    from cuenv.settings import KINDS, MACHINE, REQUEST  # noqa: PLC0415 - only where something is set
 
     by_flag = next((name for name, kind in KINDS.items() if kind.flag in option.opts), "")
     name = _OTHERWISE.get((context.info_name, option.name), by_flag)
     if not name or (context.info_name == _LOOKS_AT_THIS_MACHINE and name in MACHINE):
         return None
+    if context.info_name == "lock" and name in REQUEST and not context.params.get("resolve_first"):
+        return None  # the file says what it asks for
     setting = found.settings[name]
     if setting.origin == "default":
         return None

@@ -13,12 +13,13 @@ from cuenv.cli.engines import engine_from, engine_options
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
+    channel_words,
     host_from,
     knowledge_from,
-    knowledge_option,
     several_host_options,
     several_platforms,
     talk_options,
+    wish_options,
 )
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines, say
 from cuenv.errors import ExitCode, UsageError
@@ -42,14 +43,22 @@ if TYPE_CHECKING:
 @click.option(
     "--update", multiple=True, metavar="PACKAGE", help="Move this package of the existing lock; all else stays."
 )
+@click.option(
+    "--resolve",
+    "resolve_first",
+    is_flag=True,
+    is_eager=True,  # settings of the request count with it alone
+    help="Choose first, on the channels, and write the file; takes the options of resolve.",
+)
+@click.option("--name", metavar="NAME", help="With --resolve: of the environment.")
 @click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="With --repair: write the new file here."
 )
 @engine_options
+@wish_options
 @channel_options
 @talk_options
-@knowledge_option
 def command(path: Path | None, **values: Any) -> int:
     """Solve environment.yml and write its lock files beside it.
 
@@ -60,10 +69,11 @@ def command(path: Path | None, **values: Any) -> int:
     as can be: the CUDA core (NVIDIA's packages, torch, Python) stays unless it is named. --platform may be repeated:
     one lock for several. A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was
     meant to do, and says what became of each entry. --engine conda-lock asks stock conda-lock with your own conda,
-    mamba or micromamba.
+    mamba or micromamba. --resolve does what `cuenv resolve --prove -o FILE`, then `cuenv lock FILE` do.
 
     \b
     Examples:
+      cuenv lock --resolve
       cuenv lock
       cuenv lock --gpu A100 --driver 525.60.13
       cuenv lock --update transformers
@@ -77,20 +87,21 @@ def command(path: Path | None, **values: Any) -> int:
       conda-<platform>.lock.yml    for conda env create
       requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
+    from cuenv.cli.resolving import refuse_wishes, resolve_first  # noqa: PLC0415 - as above
     from cuenv.flows.lock_files import (  # noqa: PLC0415 - not needed for --help
         ENVIRONMENT,
         LOCK_NAME,
         existing_lock,
         locked_from,
     )
-    from cuenv.flows.lock_products import hook_command  # noqa: PLC0415 - as above
     from cuenv.flows.locking import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     engine = engine_from(values)
     quiet = values["quiet"] or values["as_json"]
+    refuse_wishes(values)
     if path is None:
-        path = locked_from(Path())
+        path = Path(ENVIRONMENT) if values["resolve_first"] else locked_from(Path())
         which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
         say([which] if path.name != ENVIRONMENT else [], quiet=quiet)
     if values["check"]:
@@ -113,6 +124,11 @@ def command(path: Path | None, **values: Any) -> int:
         update=values["update"],
         engine=engine,
     )
+    if values["resolve_first"]:
+        first = resolve_first(path, values, knowledge, request)
+        if first is None:
+            return ExitCode.NEGATIVE  # the reasons were said
+        request = first
     before = existing_lock(path.parent / LOCK_NAME) if request.update else None
     answer = lock(request, knowledge, progress=show)
     progress_done(show)
@@ -121,17 +137,26 @@ def command(path: Path | None, **values: Any) -> int:
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.lock is None:
-        say(_refusal(answer, path, several_platforms(values) or answer.spec.platforms, verbose=values["verbose"]))
+        say(_refusal(answer, path, channel_words(values), verbose=values["verbose"]))
+        if answer.unsatisfiable:
+            say(_instead(answer, path, several_platforms(values) or answer.spec.platforms, values, knowledge))
     else:
-        say(report_lines(answer.report, verbose=values["verbose"])[1:-1], quiet=quiet)
-        counts = ", ".join(map(_count, answer.lock.solutions))
-        if before:
-            say(_moved(before, answer.lock, knowledge), quiet=quiet)
-        say([f"locked  {counts}: {', '.join(str(file) for file in answer.written)}"], quiet=quiet)
-        say(_making(answer), quiet=quiet)
-        hook = hook_command(answer.lock, answer.spec, path.parent)
-        say([f"then, for extensions that are built on first use: {hook}"] if hook else [], quiet=quiet)
+        say(_locked(answer, answer.lock, before, knowledge, verbose=values["verbose"]), quiet=quiet)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
+    """What was locked, and what makes the environment of it."""
+    from cuenv.flows.lock_products import hook_command  # noqa: PLC0415 - not needed for --help
+
+    lines = report_lines(answer.report, verbose=verbose)[1:-1]
+    if before:
+        lines += _moved(before, made, knowledge)
+    counts = ", ".join(map(_count, made.solutions))
+    lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
+    lines += _making(answer)
+    hook = hook_command(made, answer.spec, answer.written[0].parent)
+    return [*lines, f"then, for extensions that are built on first use: {hook}"] if hook else lines
 
 
 def _making(answer: Locked) -> list[str]:
@@ -184,7 +209,7 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     return report.exit
 
 
-def _refusal(answer: Locked, path: Path, platforms: tuple[str, ...], *, verbose: bool) -> list[str]:
+def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - only then
     from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - as above
     from cuenv.report import NEVER_ALLOWED, PIP  # noqa: PLC0415 - as above
@@ -193,7 +218,8 @@ def _refusal(answer: Locked, path: Path, platforms: tuple[str, ...], *, verbose:
     if answer.unsatisfiable is None:
         codes = sorted({NEVER_ALLOWED.get(item.code, item.code) for item in answer.report.errors} - {""})
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
-        words = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml", *host_options_of(answer.facts)]
+        again = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml"]
+        words = [*again, *host_options_of(answer.facts), *channels]
         mended = any(not item.code.startswith(PIP) for item in answer.report.errors)  # what is asked of pip is not
         hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes and mended else []
         return [*lines, f"error   refused; nothing was written{anyway}", *hint]
@@ -203,10 +229,31 @@ def _refusal(answer: Locked, path: Path, platforms: tuple[str, ...], *, verbose:
     lines += [f"        {line}" for line in shown]
     if len(shown) < len(tree):
         lines.append(f"        ... {len(tree) - len(shown)} more lines with -v")
-    several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []
-    words = ["cuenv", "resolve", "--prove", *host_options_of(answer.facts), *several, "-o", "environment.new.yml"]
-    lines.append(f"hint    take the best torch that closes: {shlex.join(words)}")
     return lines
+
+
+def _instead(
+    answer: Locked, path: Path, platforms: tuple[str, ...], values: dict[str, Any], knowledge: Knowledge
+) -> list[str]:
+    """The best torch that the channels have beside all else of the file, and the command that takes it."""
+    from cuenv.explain import chosen_line  # noqa: PLC0415 - only where the channels close nothing
+    from cuenv.flows.instead import instead  # noqa: PLC0415 - as above
+    from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - as above
+
+    host, channels = host_options_of(answer.facts), channel_words(values)
+    several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []
+    new = f"{path.stem}.new.yml"
+    show = progress(quiet=values["quiet"])
+    found = None if several else instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
+    progress_done(show)
+    if found:
+        words = ["cuenv", "lock", "--resolve", new, *host, *found.options, *channels]
+        return [f"hint    the channels have {chosen_line(found.decision)}: {shlex.join(words)}"]
+    if several:
+        words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]
+        return [f"hint    take the best torch that closes: {shlex.join(words)}"]
+    words = ["cuenv", "lock", str(path), "--repair", "-o", new, *host, *channels]
+    return [f"hint    what can be kept of each entry, and what cannot: {shlex.join(words)}"]
 
 
 def _plain(answer: Locked) -> dict[str, Any]:

@@ -59,8 +59,7 @@ if TYPE_CHECKING:  # only when a shell asks
 _EPILOG = """\b
 Start here:
   cuenv demo                          see the whole line, no conda and no network
-  cuenv resolve -o environment.yml    for the GPUs of this machine
-  cuenv lock                          pin every package, with hashes
+  cuenv lock --resolve                choose for the GPUs of this machine, pin every package
   cuenv check                         would it run here, and why
 
 \b

@@ -21,6 +21,7 @@ from cuenv.profile import PREFER, STACKS, Profile
 from cuenv.versions import parse_wish
 
 if TYPE_CHECKING:  # commands that read no channel do not pay for it
+    from cuenv.world.records_at_hand import AtHand
     from cuenv.world.sources import Sources
 
 
@@ -241,6 +242,24 @@ def wish_from(values: dict[str, Any]) -> Profile:
         if values["cuda"]:
             raise UsageError("--cpu and --cuda exclude each other", hint="cuenv resolve --cpu")
     return replace(wish, **changes, packages=(*wish.packages, *conda), pip=(*wish.pip, *pip))
+
+
+def at_hand(values: dict[str, Any], platform: str) -> AtHand | None:
+    """Channel records that lie on this machine already; nothing is read or loaded where there are none."""
+    from cuenv.world.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
+
+    if not values["mirrors"] and not set_value("cache-dir") and cache_is_empty():
+        return None
+    return records_at_hand(channel_sources(values), platform)
+
+
+def channel_words(values: dict[str, Any]) -> tuple[str, ...]:
+    """The options of channels and tables as they were typed, for a command that is to see the same; no passwords."""
+    from cuenv.urls import redact  # noqa: PLC0415 - only for a hint
+
+    words = [word for text in values["mirrors"] for word in ("--mirror", redact(text))]
+    words += ["--knowledge", str(values["tables"])] if values.get("tables") else []
+    return (*words, *(["--offline"] if values["offline"] else []))
 
 
 def channel_sources(values: dict[str, Any]) -> Sources:

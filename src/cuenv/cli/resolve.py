@@ -8,6 +8,7 @@ import click
 
 from cuenv.cli.command import Grouped
 from cuenv.cli.options import (
+    at_hand,
     channel_options,
     channel_sources,
     host_from,
@@ -25,6 +26,9 @@ from cuenv.environment import ADVICE, WRITTEN_BY
 from cuenv.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cuenv.environment import EnvironmentSpec
     from cuenv.flows.resolving import Resolution
 
 
@@ -41,7 +45,8 @@ def command(**values: Any) -> int:
 
     The host is this machine, or --host, or --gpu with --driver. Options override the host's fact of the same name.
     The file goes to stdout (or -o FILE), a reasoned summary to stderr. --platform given for both platforms chooses one
-    environment that fits on both.
+    environment that fits on both. The choice is by the tables, and says so; where the records of a channel lie in the
+    cache or in a mirror, it is proven on them. --prove asks the channels, `cuenv lock --resolve` locks as well.
 
     \b
     Examples:
@@ -64,16 +69,16 @@ def command(**values: Any) -> int:
 
         answer = resolve_together(facts, platforms, wish, knowledge, name=name, prove=sources, progress=show)
     else:
-        answer = resolve(facts, wish, knowledge, name=name, prove=sources, progress=show)
+        near = None if sources else at_hand(values, facts.platform)
+        answer = resolve(facts, wish, knowledge, name=name, prove=sources, at_hand=near, progress=show)
     progress_done(show)
-    talk = [f"{line}{_again(platforms)}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
-    say(talk, quiet=values["as_json"] or (values["quiet"] and answer.fits))
+    say(talk(answer, platforms), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
 
-        plain = decision_plain(answer.decision, answer.findings)
+        plain = {**decision_plain(answer.decision, answer.findings), "records": answer.records or None}
         if platforms:
             hints = [{**hint, "command": f"{hint['command']}{_again(platforms)}"} for hint in plain["hints"]]
             plain |= {"platforms": list(platforms), "hints": hints}
@@ -81,11 +86,31 @@ def command(**values: Any) -> int:
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 
+def talk(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
+    """The reasoned summary of a choice; its hints are for the same platforms."""
+    return [f"{line}{_again(platforms)}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
+
+
 def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
     from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
 
     lines = summary(answer.decision, answer.findings)
-    return [*lines, f"both    one environment for {' and '.join(platforms)}"] if platforms and answer.fits else lines
+    if platforms and answer.fits:
+        lines.append(f"both    one environment for {' and '.join(platforms)}")
+    return [*lines, grounds_line(answer)] if answer.fits else lines
+
+
+def grounds_line(answer: Resolution) -> str:
+    """What the choice rests on: the tables alone, the records that lie here, or the channels as they are now."""
+    count = f"{len(answer.solution.packages)} packages" if answer.solution else ""
+    if answer.records:
+        return f"proven  on the channel records of {answer.records} that lie here: {count}; --prove asks the channels"
+    if answer.decision.proven:
+        return f"proven  on the channels: {count}"
+    chosen = answer.decision.chosen
+    seen = chosen.candidate.build.seen if chosen else None
+    when = f"its torch was last seen there on {seen}" if seen else "nobody has seen its torch there"
+    return f"tables  no channel was asked; {when}; cuenv lock --resolve asks and locks in one step"
 
 
 def _again(platforms: tuple[str, ...]) -> str:
@@ -99,12 +124,24 @@ def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
     path = values["output"]
     if path:
         from cuenv.explain import lock_command  # noqa: PLC0415 - not needed for stdout
-        from cuenv.world.products import write_product  # noqa: PLC0415 - as above
 
-        quiet = values["quiet"] or values["as_json"]
-        aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
-        if aside:
-            say([f"kept    what was in {path} as {aside}"], quiet=quiet)
-        say([f"wrote   {path}; next: {lock_command(decision, str(path))}"], quiet=quiet)
+        write_file(
+            spec, path, f"; next: {lock_command(decision, str(path))}", quiet=values["quiet"] or values["as_json"]
+        )
     elif not values["as_json"]:
         emit(render(spec))
+
+
+def write_file(spec: EnvironmentSpec, path: Path, then: str = "", *, quiet: bool) -> None:
+    """Write an environment file, and say so; what was there and is not ours is kept beside it.
+
+    Raises:
+        OutsideError: it cannot be written.
+    """
+    from cuenv.formats.environment_yml import render  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.products import write_product  # noqa: PLC0415 - as above
+
+    aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
+    if aside:
+        say([f"kept    what was in {path} as {aside}"], quiet=quiet)
+    say([f"wrote   {path}{then}"], quiet=quiet)

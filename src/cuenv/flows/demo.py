@@ -113,5 +113,5 @@ def _install(solution: Solution, prefix: Path, sources: Sources) -> Report:
 def real_commands(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:
     """The commands that do the same on the real channels."""
     host = host_options(facts) if recorded else ()
-    words = (("resolve", *host, "-o", "environment.yml"), ("lock", *host), ("check", *host))
+    words = (("lock", "--resolve", *host), ("check", *host))
     return tuple(shlex.join(["cuenv", *item]) for item in words)

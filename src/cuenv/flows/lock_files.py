@@ -35,7 +35,7 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     from cuenv.formats import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
 
     if not path.exists():
-        hint = f"cuenv resolve -o {shlex.quote(str(path))}"
+        hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
         raise InputError(f"{path} is not there: there is nothing to lock yet", hint=hint)
     return environment_yml.parse(read_text(path), str(path))
 

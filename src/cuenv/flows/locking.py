@@ -51,6 +51,7 @@ class LockRequest:
         platforms: to lock for; empty for those of the file, else the host's.
         allow: codes of error findings that do not refuse.
         update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
+        facts: the host, where it is known already; the options count no more.
         engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
     """
 
@@ -60,6 +61,7 @@ class LockRequest:
     platforms: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
+    facts: HostFacts | None = None
     engine: Engine = field(default_factory=Engine)
 
     @property
@@ -179,6 +181,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
 def _standing(
     request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge
 ) -> tuple[tuple[str, ...], HostFacts, str]:
+    if request.facts:
+        return (), request.facts, ""
     if not request.update:
         return (), *host_for(request.path, request.host, knowledge, request.platforms or spec.platforms)
     from cuenv.flows.updating import standing  # noqa: PLC0415 - most locks are no updates

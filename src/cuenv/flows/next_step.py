@@ -9,7 +9,7 @@ from shlex import join, quote
 
 from cuenv.errors import CuenvError
 from cuenv.flows.file_host import lock_words
-from cuenv.flows.lock_files import ENVIRONMENT, LOCK_NAME, locked_from
+from cuenv.flows.lock_files import LOCK_NAME, locked_from
 from cuenv.world.files import is_file, is_folder, read_text
 
 
@@ -38,8 +38,10 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     commands: list[tuple[str, str]] = []
     if not is_file(file) and not is_file(lock):
         commands.append(("cuenv demo", "the whole line on a small sample, no conda and no network"))
-        commands.append((f"cuenv resolve -o {ENVIRONMENT}", "choose for the GPUs of this machine"))
-        commands.append(("cuenv resolve --gpu 'RTX 4090' --driver 535.129.03", "or for a machine that is elsewhere"))
+        commands.append(("cuenv lock --resolve", "choose for the GPUs of this machine, and pin every package"))
+        commands.append(
+            ("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for a machine that is elsewhere")
+        )
     elif not is_file(lock):
         commands += [("cuenv lint", "what is wrong with it as it is written"), (_lock(file), "pin every package")]
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 from cuenv.candidates import Candidate
 from cuenv.decision import Decision
@@ -27,11 +28,23 @@ def prove(
     composed: Callable[[Decision], EnvironmentSpec],
     sources: Sources,
     progress: Progress | None,
+    limit: int | None = None,
 ) -> tuple[Decision, Solution | None]:
-    """The best candidate that the channels close, and why each better one was skipped."""
+    """The best candidate that the channels close, and why each better one was skipped.
+
+    Args:
+        decision: the candidates, best first.
+        composed: the environment of a decision.
+        sources: where channels are read.
+        progress: told what is being tried.
+        limit: how many may be tried; all when ``None``.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
     skipped: list[tuple[Candidate, str]] = []
     pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
-    for index, item in pairs:
+    for index, item in islice(pairs, limit):
         if progress:
             progress(f"trying {item.candidate}")
         answer = closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources)

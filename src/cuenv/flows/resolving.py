@@ -10,7 +10,7 @@ from cuenv import __version__
 from cuenv.compose import compose
 from cuenv.decision import Decision, decide
 from cuenv.environment import EnvironmentSpec, check_name
-from cuenv.errors import UsageError
+from cuenv.errors import ChannelError, OutsideError, UsageError
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings
@@ -21,9 +21,12 @@ from cuenv.rules import Case
 
 if TYPE_CHECKING:  # only --prove pays for them
     from cuenv.lockfile import Solution
+    from cuenv.world.records_at_hand import AtHand
     from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
+_TRIES = 40
+"""Candidates that are tried on records at hand; most are answered without a solve."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +37,15 @@ class Resolution:
         spec: the environment, or ``None`` when nothing fits.
         findings: what is odd about the machine, or against the laws in what was wished.
         solution: the solver's answer, when it was asked for one.
+        records: the day of the records at hand that the choice was proven on; empty where it is by the tables alone, or
+            where the channels were asked.
     """
 
     decision: Decision
     spec: EnvironmentSpec | None
     findings: tuple[Finding, ...]
     solution: Solution | None = None
+    records: str = ""
 
     @property
     def fits(self) -> bool:
@@ -54,6 +60,7 @@ def resolve(
     *,
     name: str = "cuenv",
     prove: Sources | None = None,
+    at_hand: AtHand | None = None,
     progress: Progress | None = None,
 ) -> Resolution:
     """Choose an environment for a host.
@@ -64,24 +71,52 @@ def resolve(
         knowledge: the tables.
         name: of the environment.
         prove: where to read channels, to take the best candidate that closes on them; ``None`` asks no solver.
+        at_hand: channel records that lie here already: the choice is proven on them where they tell enough.
         progress: called with what is being tried.
 
     Raises:
         UsageError: a wished package is no spec, or nothing can have that name.
     """
     facts = decidable(facts)
+    if prove is None and at_hand is not None:
+        found = _proven_here(facts, wish, knowledge, name, at_hand)
+        if found is not None:
+            return found
     decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge, proving=prove is not None))
     solution = None
     if prove is not None and decision.chosen is not None:
         from cuenv.flows.proving import prove as ask  # noqa: PLC0415 - the solver is heavy
 
         decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
+    return replace(_resolution(decision, facts, wish, knowledge, name), solution=solution)
+
+
+def _resolution(decision: Decision, facts: HostFacts, wish: Profile, knowledge: Knowledge, name: str) -> Resolution:
     chosen = decision.chosen
     spec = composed(decision, name) if chosen else None
     findings = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge, wish))
     if spec is not None:
         findings += spec_findings(spec, knowledge)
-    return Resolution(decision=decision, spec=spec, findings=report("", findings).findings, solution=solution)
+    return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
+
+
+def _proven_here(
+    facts: HostFacts, wish: Profile, knowledge: Knowledge, name: str, at_hand: AtHand
+) -> Resolution | None:
+    """The choice as the records at hand close it; ``None`` where they do not tell, and nobody asked to be told why."""
+    from cuenv.flows.proving import prove as ask  # noqa: PLC0415 - the solver is heavy
+
+    decision = decide(Case(facts=facts, wish=wish, knowledge=knowledge, proving=True))
+    if decision.chosen is None:
+        return None
+    try:
+        decision, solution = ask(decision, lambda item: composed(item, name), at_hand.sources, None, limit=_TRIES)
+    except (ChannelError, OutsideError):
+        return None
+    if solution is None or any("offline" in why for _, why in decision.skipped):
+        return None
+    whole = _resolution(decision, facts, wish, knowledge, name)
+    return replace(whole, solution=solution, records=at_hand.day)
 
 
 def decidable(facts: HostFacts) -> HostFacts:
