@@ -354,6 +354,29 @@ def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(pa
     assert item.build.version.release[:2] == (newest.major, newest.minor - 1)
 
 
+@pytest.mark.parametrize(
+    ("wish", "gpu", "cuda", "platform", "outcome"),
+    [
+        ("bitsandbytes==0.45.5", "5.0", "12.8", "linux-64", "reject"),
+        ("bitsandbytes==0.45.5", "7.0", "12.8", "linux-64", "pass"),
+        ("bitsandbytes==0.46.0", "8.0", "12.9", "linux-64", "reject"),
+        ("bitsandbytes==0.46.1", "8.0", "12.9", "linux-64", "pass"),
+        ("bitsandbytes==0.47.0", "7.0", "12.9", "linux-64", "pass"),
+        ("bitsandbytes==0.47.0", "7.0", "12.9", "linux-aarch64", "reject"),
+        ("bitsandbytes==0.47.0", "9.0", "12.9", "linux-aarch64", "pass"),
+        ("bitsandbytes==0.45.5", "9.0", "12.9", "linux-aarch64", "unknown"),
+    ],
+)
+def test_the_wheels_of_bitsandbytes_by_cuda_and_platform(
+    wish: str, gpu: str, cuda: str, platform: str, outcome: str
+) -> None:
+    item = next(
+        one for one in everything(platform) if str(one.build.cuda) == "12.9" and one.build.stack == "conda-forge"
+    )
+    item = replace(item, build=replace(item.build, cuda=version(cuda)))
+    assert verdict("extensions", item, machine(gpu, driver="575.51.03"), pip=(wish,)).outcome == outcome
+
+
 def test_builds_of_another_platform_are_none() -> None:
     arm = candidate("2.10.0", "cuda129*", platform="linux-aarch64")
     assert verdict("extensions", CUDA129, A100, packages=("deepspeed=0.18.0",)).outcome == "reject"

@@ -366,12 +366,13 @@ def test_the_torch_that_the_builds_of_a_library_ask_for_is_learned() -> None:
     assert found.extension("noarch-lib") == ()
 
 
-def test_what_is_learned_for_another_platform_is_added_to_the_row() -> None:
+def test_what_is_learned_for_another_platform_is_a_row_of_its_own() -> None:
     one = build("newlib", "1.0", "cuda129_py312_0", *torch("2.9.1", "2.10"))
     first = libraries(one)
     assert libraries(one, knowledge=first) is first
-    (row_of_both,) = libraries(one, knowledge=first, platform="linux-aarch64").extension("newlib")
-    assert row_of_both.platforms == ("linux-64", "linux-aarch64")
+    both = libraries(one, knowledge=first, platform="linux-aarch64")
+    assert [item.platforms for item in both.extension("newlib")] == [("linux-64",), ("linux-aarch64",)]
+    assert libraries(one, knowledge=both) is both
 
 
 def test_what_is_learned_of_a_library_guards_it_and_chooses_its_torch() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cuenv.facts import PLATFORMS
 from cuenv.knowledge import Knowledge
 from cuenv.tables import TABLES, rows_of
 from cuenv.versions import Capability, Jit, driver_key, minor, serve, version
@@ -418,7 +419,8 @@ def test_ranges_of_one_library_do_not_overlap() -> None:
     ranges = defaultdict(set)
     for row in base().extensions:
         if not row.releases:
-            ranges[row.package, row.comes].add((row.first, row.below))
+            for platform in row.platforms or PLATFORMS:
+                ranges[row.package, row.comes, platform].add((row.first, row.below))
     for found in ranges.values():
         ordered = sorted(found, key=lambda pair: pair[0] or version("0"))
         assert all(one[1] is not None and two[0] is not None and one[1] <= two[0] for one, two in pairwise(ordered))
@@ -427,7 +429,8 @@ def test_ranges_of_one_library_do_not_overlap() -> None:
 def test_rows_on_the_same_releases_are_for_other_cuda() -> None:
     alike = defaultdict(list)
     for row in base().extensions:
-        alike[row.package, row.comes, row.releases, row.first].append(row.cuda)
+        for platform in row.platforms or PLATFORMS:
+            alike[row.package, row.comes, row.releases, row.first, platform].append(row.cuda)
     for found in alike.values():
         minors = [item for cuda in found for item in cuda]
         assert len(minors) == len(set(minors))

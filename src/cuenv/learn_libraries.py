@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -118,7 +117,7 @@ def extensions_of(
         for torch, cudas in same.values():
             if not any(_says(row, torch, cudas, platform) for row in rows):
                 seen = _Seen(name, release, tuple(cudas), channel, platform, source.id)
-                found.append(_row(seen, torch, rows))
+                found.append(_row(seen, torch))
     return found
 
 
@@ -138,13 +137,8 @@ def _within(outer: Requirement, inner: Requirement) -> bool:
     return starts and (outer.below is None or (inner.below is not None and inner.below <= outer.below))
 
 
-def _row(seen: _Seen, torch: Requirement, rows: Iterable[Extension]) -> Extension:
-    """A row on the builds of one release; one that is known for another platform alone is taken up."""
-    same = (row for row in rows if row.releases == (seen.release,) and row.cuda == seen.cudas and row.platforms)
-    like = next((row for row in same if str(row.torch) == str(torch)), None)
-    if like:
-        both = tuple(sorted({*like.platforms, seen.platform}))
-        return replace(like, platforms=both, sources=tuple(dict.fromkeys((*like.sources, seen.source))))
+def _row(seen: _Seen, torch: Requirement) -> Extension:
+    """A row on the builds of one release for one platform."""
     return Extension(
         package=seen.package,
         comes=(seen.channel,),

@@ -70,7 +70,7 @@ TABLES: Mapping[str, Table] = {
     "extensions": facts_table(
         Extension,
         extension_columns.EXTENSION,
-        lambda row: (row.package, row.comes, row.first or min(row.releases, default=_OLDEST), row.cuda),
+        lambda row: (row.package, row.comes, row.first or min(row.releases, default=_OLDEST), row.cuda, row.platforms),
     ),
     "regressions": facts_table(Regression, extension_columns.REGRESSION, lambda row: (row.package, row.releases)),
     "features": facts_table(Feature, state_columns.FEATURE, lambda row: (row.capability, row.chip)),
