@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.elf import read_elf, symbols
-from cuenv.binary.exports import Exports, gnu_hash, wanted
+from cuenv.binary.exports import Exports, Memory, gnu_hash, wanted
 from linkage_trees import compile_library, needs_gcc
 from thorough import examples
 
@@ -26,6 +27,37 @@ extern int perhaps(void) __attribute__((weak));
 int calls(void) { return wanted_here() + (perhaps ? perhaps() : 0); }
 """
 SCRIPT = "ONE { global: first; };\nTWO { global: calls; } ONE;\n"
+
+
+@needs_gcc
+def test_the_tables_of_a_library_are_read_once(tmp_path: Path) -> None:
+    """However many symbols are asked of it; beyond the memory that is given, piece by piece, with the same answers."""
+    source = "".join(f"int name_{i}(void) {{ return {i}; }}\n" for i in range(500))
+    path = compile_library(tmp_path / "library.so", source)
+
+    class Counted(bytes):
+        asked = 0
+
+        def __getitem__(self, wanted: Any, /) -> Any:
+            Counted.asked += 1
+            return bytes.__getitem__(self, wanted)
+
+    data = Counted(path.read_bytes())
+    elf = read_elf(data)
+    for memory, most in ((Memory(), 60), (Memory(0), 5000)):
+        exports = Exports(data, elf, memory)
+        Counted.asked = 0
+        assert all(exports.defines(f"name_{i}") for i in range(500))
+        assert not any(exports.defines(f"other_{i}") for i in range(500))
+        assert Counted.asked < most
+
+
+@given(st.one_of(st.binary(max_size=200), st.binary(min_size=1, max_size=9).map(lambda text: text * 2000)))
+def test_the_hash_is_that_of_the_loader(name: bytes) -> None:
+    value = 5381
+    for byte in name:
+        value = (value * 33 + byte) & 0xFFFFFFFF
+    assert gnu_hash(name) == value
 
 
 def test_the_hash_is_the_one_of_the_format() -> None:

@@ -111,12 +111,12 @@ def _count(data: Data, layout: Layout, tables: Tables, address: int) -> int:
         _, chains = numbers(data, layout.offset(tables.hash, "the hash table")[0], _WORDS, "the hash table")
         return int(chains)
     after = ((tables.strings or 0) - address) // SYMBOL.size
-    counted = _gnu_count(data, layout, tables.gnu_hash) if tables.gnu_hash is not None else 0
+    counted = gnu_count(data, layout, tables.gnu_hash) if tables.gnu_hash is not None else 0
     # A hash table without any defined symbol counts none of the wanted ones; strings follow the symbols.
     return counted or max(0, after)
 
 
-def _gnu_count(data: Data, layout: Layout, address: int) -> int:
+def gnu_count(data: Data, layout: Layout, address: int) -> int:
     """Symbols up to the last one of the last chain; 0 when no symbol is hashed."""
     offset, room = layout.offset(address, "the hash table")
     buckets, first, blooms, _ = numbers(data, offset, HASH_HEADER, "the hash table")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Elf, Symbol
-from cuenv.binary.exports import Exports, gnu_hash, wanted
+from cuenv.binary.exports import Exports, Finder, Memory, gnu_hash, wanted
 from cuenv.binary.loader import Loaded
 from cuenv.linkage.opening import Ground, Opening, Root
 
@@ -64,8 +64,9 @@ class SymbolCheck:
 
     def __init__(self, contents: Contents, ground: Ground) -> None:
         self._contents, self._ground = contents, ground
-        self._exports: dict[str, Exports | None] = {}
+        self._finders: dict[str, Finder | None] = {}
         self._left = _MOST_WANTED
+        self._memory = Memory()
         self._done: set[tuple[str, tuple[str, ...]]] = set()
 
     def failures(self, opening: Opening) -> Iterator[Failure]:
@@ -121,28 +122,24 @@ class SymbolCheck:
                 continue
             key = want.file or want.name[:_ALIKE]
             guess = last.get(key) or (opening.process.by_name(want.file) if want.file else None)
-            hashed = gnu_hash(want.name.encode("utf-8", "surrogateescape"))
-            if guess is not None and self._defines(guess, want, hashed):
+            raw = want.name.encode("utf-8", "surrogateescape")
+            asked = (raw, want.version, gnu_hash(raw))
+            if guess is not None and self._defines(guess, asked):
                 continue
-            definer = next((other for other in order if self._defines(other, want, hashed)), None)
+            definer = next((other for other in order if self._defines(other, asked)), None)
             if definer is None:
                 yield NoSymbol(item, opening.root, want, opening.process.by_name(want.file) if want.file else None)
             else:
                 last[key] = definer
 
-    def _defines(self, item: Loaded, want: Symbol, hashed: int) -> bool:
-        if item.path not in self._exports:
-            try:
-                self._exports[item.path] = Exports(*self._contents(item))
-            except BinaryError:
-                self._exports[item.path] = None
-        exports = self._exports[item.path]
-        if exports is None:
-            return True  # not known: no failure is made of it; `Unreadable` says so
+    def _defines(self, item: Loaded, asked: tuple[bytes, str | None, int]) -> bool:
         try:
-            return exports.defines(want.name, want.version, hashed=hashed)
+            if item.path not in self._finders:
+                self._finders[item.path] = Exports(*self._contents(item), self._memory).finder
+            finder = self._finders[item.path]
+            return finder is None or finder(*asked)
         except BinaryError:
-            self._exports[item.path] = None
+            self._finders[item.path] = None  # not known: no failure is made of it; `Unreadable` says so
             return True
 
 

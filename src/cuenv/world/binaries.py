@@ -36,6 +36,9 @@ NEVER_BINARY = frozenset(
 """Endings of files that are not even opened below a folder: an environment has ten thousands of them."""
 
 
+_AHEAD = 512
+
+
 class FileData:
     """The bytes of an open file, read when they are asked for.
 
@@ -44,6 +47,7 @@ class FileData:
 
     def __init__(self, handle: int, size: int) -> None:
         self._handle, self._size = handle, size
+        self._at, self._ahead = 0, b""
 
     def __len__(self) -> int:
         return self._size
@@ -51,6 +55,10 @@ class FileData:
     def __getitem__(self, wanted: slice, /) -> bytes:
         start = wanted.start or 0
         end = self._size if wanted.stop is None else min(wanted.stop, self._size)
+        if 0 < end - start <= _AHEAD // 4:  # headers follow each other closely
+            if not self._at <= start <= end <= self._at + len(self._ahead):
+                self._at, self._ahead = start, os.pread(self._handle, min(_AHEAD, self._size - start), start)
+            return self._ahead[start - self._at : end - self._at]
         left, parts = end - start, []
         while left > 0:  # one read yields at most 2 GiB
             part = os.pread(self._handle, left, end - left)

@@ -20,6 +20,7 @@ from cuenv.world.wheel_files import files_of, text_of
 
 _TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = re.compile(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
+_HERE = re.compile(r"""platform_system *== *["'](\w+)["'](?: and platform_machine *== *["'](\w+)["'])?""")
 _DEFINES = {
     "cudnn": ("cudnn_version.h", re.compile(r"^#define +CUDNN_(MAJOR|MINOR|PATCHLEVEL) +(\d{1,4})", re.MULTILINE)),
     "nccl": ("nccl.h", re.compile(r"^#define +NCCL_(MAJOR|MINOR|PATCH) +(\d{1,4})", re.MULTILINE)),
@@ -139,14 +140,25 @@ def _needed(prefix: Prefix, torch: TorchHere | None) -> Iterator[str]:
 
 def _requires(wheel: Wheel) -> Iterator[tuple[str, str]]:
     """What torch's METADATA pins of NVIDIA's wheels on this platform."""
-    from packaging.markers import InvalidMarker, Marker  # noqa: PLC0415 - only for a torch from pip
-
+    holds: dict[str, bool] = {"": True}
     for name, number, marker in _REQUIRES.findall(text_of(wheel, "METADATA")):
-        try:
-            if not marker or Marker(marker.strip()).evaluate({"extra": ""}):
-                yield name, number
-        except InvalidMarker:  # noqa: PERF203 - one bad line among several is passed over
-            continue
+        if marker not in holds:
+            holds[marker] = _holds(marker)
+        if holds[marker]:
+            yield name, number
+
+
+def _holds(marker: str) -> bool:
+    """Whether a requirement counts here; torch's own are all of one form, for which the parser is not loaded."""
+    found = _HERE.fullmatch(marker.strip())
+    if found:
+        return found[1] == "Linux" and found[2] in (None, os.uname().machine)
+    from packaging.markers import InvalidMarker, Marker  # noqa: PLC0415 - only for other markers than torch's
+
+    try:
+        return Marker(marker.strip()).evaluate({"extra": ""})
+    except InvalidMarker:
+        return False
 
 
 def _headers(prefix: Prefix) -> Iterator[Header]:

@@ -21,6 +21,8 @@ _MOST_FILES = 8192
 _MOST_OPEN = 200
 _MOST_LOOKS = 2_000_000
 _LITTLE = 1
+_BLOCK, _MOST_BLOCKS = 8192, 512
+"""Headers, names and versions are small and lie close together: they are read by blocks, of which the last are kept."""
 
 
 class ElfFiles:
@@ -39,6 +41,7 @@ class ElfFiles:
         self._data: dict[tuple[int, int], _FileData] = {}
         self._elves: dict[tuple[int, int], Elf] = {}
         self._open: OrderedDict[str, int] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def close(self) -> None:
         """Let go of the files."""
@@ -86,7 +89,7 @@ class ElfFiles:
                 self._descriptor(path)
             except OSError as error:
                 return self._refuse(path, why(error), identity)
-            self._data[identity] = _FileData(path, told.st_size, self._descriptor)
+            self._data[identity] = _FileData(path, told.st_size, self._read)
         return self._judge(path, identity)
 
     def _judge(self, path: str, identity: tuple[int, int]) -> Seen:
@@ -114,6 +117,17 @@ class ElfFiles:
         self.refused[path] = reason
         return Seen(path=path, kind="denied", why=reason, identity=identity)
 
+    def _read(self, path: str, start: int, end: int) -> bytes:
+        if end - start > _BLOCK // 4 or start // _BLOCK != (end - 1) // _BLOCK:
+            return os.pread(self._descriptor(path), end - start, start)
+        key = (path, start // _BLOCK)
+        block = self._blocks.get(key)
+        if block is None:
+            if len(self._blocks) >= _MOST_BLOCKS:
+                self._blocks.popitem(last=False)
+            block = self._blocks[key] = os.pread(self._descriptor(path), _BLOCK, key[1] * _BLOCK)
+        return block[start % _BLOCK : start % _BLOCK + end - start]
+
     def _descriptor(self, path: str) -> int:
         """The open file; few are open at a time. Opening never waits, as a FIFO in its place would make it."""
         found = self._open.get(path)
@@ -127,8 +141,8 @@ class ElfFiles:
 class _FileData:
     """The bytes of a file, read where they are asked for."""
 
-    def __init__(self, path: str, size: int, descriptor: Callable[[str], int]) -> None:
-        self._path, self._size, self._descriptor = path, size, descriptor
+    def __init__(self, path: str, size: int, read: Callable[[str, int, int], bytes]) -> None:
+        self._path, self._size, self._read = path, size, read
 
     def __len__(self) -> int:
         return self._size
@@ -136,6 +150,6 @@ class _FileData:
     def __getitem__(self, wanted: slice, /) -> bytes:
         start, end, _ = wanted.indices(self._size)
         try:
-            return os.pread(self._descriptor(self._path), max(0, end - start), start)
+            return self._read(self._path, start, end) if end > start else b""
         except OSError as error:
             raise BinaryError(why(error)) from error
