@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from channel_builder import pkg, serve
 from commands import in_shell
 from cuenv.environment import Pin
+from cuenv.world.at_work import alone, patiently
 from cuenv.world.sources import Sources
 from deliveries import HERE, NVIDIA, TOOLS, cuenv, make_lock, mirrors, program, python, script, tree, wheel_of
 from pip_index import source, wheel
@@ -354,18 +356,29 @@ def test_a_full_disk_leaves_the_old(lock: tuple[Path, Sources], made: Path, tmp_
     assert not (tmp_path / "b.tar").exists()
 
 
-def test_what_another_run_writes_is_left_alone(lock: tuple[Path, Sources], tmp_path: Path) -> None:
-    import fcntl
+def test_several_at_one_place_take_turns(lock: tuple[Path, Sources], tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "cuenv", "bundle", str(lock[0]), "-o", "b", *mirrors(lock[1])]
+    environ = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache")}
+    children = [subprocess.Popen(words, cwd=tmp_path, env=environ, stdout=subprocess.DEVNULL) for _ in range(4)]
+    assert [child.wait(60) for child in children] == [0, 0, 0, 0]
+    assert (tmp_path / "b" / "SHA256SUMS").exists()
+    assert not (tmp_path / ".b.cuenv-part").exists()
 
-    part = tmp_path / ".b.cuenv-part"
-    part.mkdir()
-    handle = os.open(part, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    code, _, err = cuenv(tmp_path, "bundle", lock[0], "-o", "b", sources=lock[1])
-    os.close(handle)
-    assert code == 4
-    assert "another cuenv is at work on " in err
-    assert cuenv(tmp_path, "bundle", lock[0], "-o", "b", sources=lock[1])[0] == 0
+
+def test_what_is_waited_for_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def attempt() -> None:
+        with alone(tmp_path, tmp_path / "b"):
+            pass
+
+    with alone(tmp_path, tmp_path / "b"):
+        done = threading.Thread(target=lambda: patiently(attempt, told.append))
+        done.start()
+        done.join(1)
+        assert done.is_alive()
+    done.join(10)
+    assert told[0] == f"waiting: another cuenv is at work on {tmp_path / 'b'}"
 
 
 @pytest.mark.slow

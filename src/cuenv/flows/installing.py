@@ -105,11 +105,11 @@ def _install(
             f"the lock has packages for pip, which only {platform}'s own Python can install; this is {platform_here()}",
             hint="cuenv bundle, and install on a machine of that platform",
         )
-    if not installer.needed(solution, prefix, replacing=request.replacing):
+    if not installer.needed(solution, prefix, replacing=request.replacing, progress=progress):
         return Installed(report=judged, prefix=prefix, solution=solution)
     _check_writable(prefix)
     files = _files(request, solution, folder, progress)
-    installer.install(
+    changed = installer.install(
         solution,
         prefix,
         request.sources,
@@ -118,7 +118,7 @@ def _install(
         finish=lambda: _pip(request, solution, prefix, files, offline=folder is not None, progress=progress),
         progress=progress,
     )
-    return Installed(report=judged, prefix=prefix, solution=solution, changed=True)
+    return Installed(report=judged, prefix=prefix, solution=solution, changed=changed)
 
 
 def _check_writable(prefix: Path) -> None:

@@ -1,9 +1,10 @@
-"""Work at one place, where the second run is told of the first, and work side by side."""
+"""Work at one place, where the second run waits for the first, and work side by side."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import TypeVar
 
 from cuenv.errors import OutsideError
 from cuenv.world.files import shown
+from cuenv.world.writing import still_there
 
 T = TypeVar("T")
 U = TypeVar("U")
 
+_PAUSE = 0.2
+"""Seconds between two looks whether another run is done."""
 _MOST = 8
 """Threads at most: one for each question up to here."""
 
@@ -33,6 +37,26 @@ def side_by_side(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+class BusyError(OutsideError):
+    """Another run is at work there."""
+
+
+def patiently(attempt: Callable[[], T], progress: Callable[[str], None] | None = None) -> T:
+    """Try until no other run is at work there any more.
+
+    Args:
+        attempt: what is tried; it leaves nothing behind when it raises `BusyError`.
+        progress: told what is waited for.
+    """
+    while True:
+        try:
+            return attempt()
+        except BusyError as error:  # noqa: PERF203 - each try is followed by a pause
+            if progress:
+                progress(f"waiting: {error.message}")
+            time.sleep(_PAUSE)
+
+
 @contextmanager
 def alone(path: Path, place: Path) -> Iterator[None]:
     """Hold a file or folder for the time of a block.
@@ -42,17 +66,23 @@ def alone(path: Path, place: Path) -> Iterator[None]:
         place: what people know it by.
 
     Raises:
-        OutsideError: another run holds it.
+        BusyError: another run holds it, or has just taken it away.
         OSError: it cannot be opened.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    busy = BusyError(f"another cuenv is at work on {shown(place)}", hint="wait for it, or stop it")
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise busy from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OutsideError(f"another cuenv is at work on {shown(place)}", hint="wait for it, or stop it") from error
+            raise busy from error
         except OSError:  # a file system without locks: go on without
             pass
+        if not still_there(path, handle):
+            raise busy
         yield
     finally:
         os.close(handle)

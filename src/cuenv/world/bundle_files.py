@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cuenv.delivery.bundle import SCRIPT, SUMS, TOP
 from cuenv.errors import InputError, OutsideError
+from cuenv.world.at_work import alone
 from cuenv.world.files import is_file, is_folder, look, shown, why
 
 _WHEN = 315532800
@@ -26,11 +27,15 @@ def staging(out: Path) -> Path:
     """The folder beside, where a bundle grows; an interrupted run's is used again.
 
     Raises:
+        BusyError: another run makes one there.
         InputError: something stands where the bundle shall be that is none.
         OutsideError: the folder cannot be made.
     """
     path = out.with_name(f".{out.name}.cuenv-part")
     try:
+        if is_folder(path):
+            with alone(path, out):  # else nothing there is looked at: the other run may be between two steps
+                pass
         _check(out)
         if path.is_symlink():
             path.unlink()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cuenv.delivery.bundle import SUMS, TOP, is_place, parse_sums
 from cuenv.errors import HashError, InputError, OutsideError
 from cuenv.reading import describe
 from cuenv.urls import printable
-from cuenv.world.at_work import alone
+from cuenv.world.at_work import BusyError, alone, patiently
 from cuenv.world.download import digest
 from cuenv.world.files import is_file, is_folder, read_text, shown, why
 
@@ -48,8 +48,8 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
         return
     if not is_file(path):
         raise InputError(f"cannot read {shown(path)}: no such file", hint="cuenv bundle -o FILE.tar")
-    _empty(scratch)
-    with alone(scratch, path):
+    with ExitStack() as held:
+        patiently(lambda: _emptied(scratch, path, held), progress)
         try:
             _unpacked(path, scratch, progress)
             yield scratch
@@ -57,15 +57,20 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _empty(scratch: Path) -> None:
-    """Make the folder; one that a killed run left is cleared away, one of a running run is not."""
+def _emptied(scratch: Path, source: Path, held: ExitStack) -> None:
+    """Make the folder and hold it; one that a killed run left is cleared away, one of a running run is not."""
     try:
         if scratch.is_symlink():
             scratch.unlink()
         elif scratch.exists():
-            with alone(scratch, scratch):
+            with alone(scratch, source):
                 shutil.rmtree(scratch)
         scratch.mkdir(parents=True)
+        held.enter_context(alone(scratch, source))
+    except FileExistsError as error:
+        if not is_folder(scratch):
+            raise OutsideError(f"{shown(scratch)}: {why(error)}", hint="df -h") from error
+        raise BusyError(f"another cuenv is at work on {shown(source)}", hint="wait for it") from error
     except OSError as error:
         raise OutsideError(f"{shown(scratch)}: {why(error)}", hint="df -h") from error
 

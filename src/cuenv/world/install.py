@@ -26,6 +26,7 @@ from cuenv.lockfile import LockedPackage, Solution, content_digest
 from cuenv.reading import describe
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world.archives import inspect_together
+from cuenv.world.at_work import patiently
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client
 from cuenv.world.conda_meta import read_conda_meta
@@ -75,13 +76,31 @@ def install(
         OutsideError: the installer failed, or the disk did.
     """
     prefix = prefix.absolute()
-    if not needed(solution, prefix, replacing=replacing):
-        return False
+
+    def attempt() -> bool:
+        if not needed(solution, prefix, replacing=replacing, progress=progress):
+            return False
+        _make(solution, prefix, sources, archives=archives or {}, finish=finish, progress=progress)
+        return True
+
+    return patiently(attempt, progress)
+
+
+def _make(
+    solution: Solution,
+    prefix: Path,
+    sources: Sources,
+    *,
+    archives: Mapping[str, Path],
+    finish: Callable[[], None] | None,
+    progress: Progress | None,
+) -> None:
+    """Verify, judge and link; as of `install`, and `BusyError` where another run was faster."""
     if progress:
         progress(f"verifying {len(solution.packages)} packages")
-    files = _files(solution, sources, archives or {}, progress)
+    files = _files(solution, sources, archives, progress)
     for package in solution.packages:
-        _verify(package, files[package.url], sources, archives or {})
+        _verify(package, files[package.url], sources, archives)
     if progress:
         progress(f"looking into {len(solution.packages)} packages")
     expected = inspect_together(solution.packages, [files[package.url] for package in solution.packages])
@@ -99,17 +118,16 @@ def install(
         _finish(prefix, {place: url for url, place in places.items()}, solution)
         if finish:
             finish()
-    return True
 
 
-def needed(solution: Solution, prefix: Path, *, replacing: bool) -> bool:
-    """Whether there is something to do at a prefix; clears away what an interrupted run left.
+def needed(solution: Solution, prefix: Path, *, replacing: bool, progress: Progress | None = None) -> bool:
+    """Whether there is something to do at a prefix; clears away what an interrupted run left, waits for one at work.
 
     Raises:
         InputError: it holds something else, and that is not to be replaced.
         OutsideError: it cannot be looked at.
     """
-    recover(prefix)
+    recover(prefix, progress)
     if vacant(prefix):
         return True
     own = installed_digest(prefix)

@@ -11,29 +11,33 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
 
 from cuenv.delivery.placing import MARKER
 from cuenv.errors import InputError, OutsideError
-from cuenv.world.at_work import alone, in_turn
+from cuenv.world.at_work import BusyError, alone, in_turn, patiently
 from cuenv.world.files import look, shown, why
 
 _OWN = "conda-meta/cuenv"
 """Says what was installed; conda and micromamba read ``*.json`` there, and ``history``."""
 
 
-def recover(prefix: Path) -> None:
-    """Clear away what an interrupted run left, and put back what it was to replace.
+def recover(prefix: Path, progress: Callable[[str], None] | None = None) -> None:
+    """Clear away what an interrupted run left, and put back what it was to replace; wait for one that is at work.
 
     Raises:
         OutsideError: that is not allowed here.
     """
-    try:
+
+    def attempt() -> None:
         with in_turn(prefix.parent):
             _recover(prefix, _aside(prefix))
+
+    try:
+        patiently(attempt, progress)
     except OSError as error:
         raise OutsideError(f"{shown(prefix)}: {why(error)}", hint=look(prefix, error)) from error
 
@@ -96,6 +100,7 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
         content: digest of what is installed.
 
     Raises:
+        BusyError: another run has begun there: nothing of it is touched.
         OutsideError: the disk is full, or the folder is not ours to write.
     """
     existed, aside, begun = prefix.exists(), _aside(prefix), Event()
@@ -105,8 +110,6 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
             yield
             (prefix / _OWN).write_text(f"{content}\n", encoding="ascii")
             (prefix / MARKER).unlink()
-        except _TakenError as error:
-            raise OutsideError(f"another cuenv is at work on {shown(prefix)}", hint="wait for it") from error
         except BaseException as error:
             if begun.is_set():
                 _back(prefix, aside, existed=existed)
@@ -121,17 +124,13 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
             raise
 
 
-class _TakenError(Exception):
-    """Another run has begun there: nothing of it is touched."""
-
-
 def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
     """Put aside what is replaced, and hold the marker of the new one."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with in_turn(prefix.parent):
         marker = prefix / MARKER
         if marker.exists():  # what a killed run left was cleared away before
-            raise _TakenError
+            raise BusyError(f"another cuenv is at work on {shown(prefix)}", hint="wait for it")
         replaced = prefix.exists() and any(prefix.iterdir())
         if replaced and os.path.lexists(aside):  # a file that NFS keeps for a program that runs, or not ours at all
             raise OutsideError(
