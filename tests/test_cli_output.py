@@ -140,8 +140,8 @@ def on_a_terminal(folder: Path, words: tuple[str, ...], width: int) -> list[str]
     os.close(handle)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0, printed
-    lines = printed.decode().replace("\r\n", "\n").split("\n")
-    return [line for line in lines if "cuenv lock environment.yml" not in line and "cuenv resolve" not in line]
+    lines = printed.decode().replace("\r\n", "\n").split("\n")  # commands stay whole
+    return [line for line in lines if not re.match(r"(.*: |.* {2,}|wrote .*)?(cuenv|nvidia-smi) \S", line)]
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +197,23 @@ def test_a_log_gets_a_line_of_progress_every_half_minute(capsys: pytest.CaptureF
     for text in ("one", "two\n", "three", "four"):
         show(text)
     assert capsys.readouterr().err.splitlines() == ["two\\n", "four"]
+
+
+def test_why_names_each_source_once_and_with_v_alone(tmp_path: Path) -> None:
+    short = inside("why", "pytorch", *HOST, folder=tmp_path).stdout
+    long = inside("why", "pytorch", *HOST, "-v", folder=tmp_path).stdout
+    sources = [line for line in long.splitlines() if line.startswith("source  ")]
+    assert len(sources) > 5
+    assert len({line.split("]", 1)[1] for line in sources}) == len(sources)
+    assert not any(line.startswith("source  ") for line in short.splitlines())
+    assert short.endswith("sources with -v\n")
+    assert len(short) < 5000
+    assert max(map(len, short.splitlines())) < 250
+
+
+@pytest.mark.parametrize("words", [("kb", "driver", "535.1"), ("kb", "pytorch", "2.5"), ("explain", "driver")])
+def test_sources_are_shown_with_v(tmp_path: Path, words: tuple[str, ...]) -> None:
+    short, long = (inside(*words, *more, folder=tmp_path).stdout for more in ((), ("-v",)))
+    assert "source:" not in short
+    assert "source:" in long
+    assert len(short.splitlines()) <= 60

@@ -20,6 +20,7 @@ from cuenv.explain import (
     served_lines,
     services,
     skipped_lines,
+    source_lines,
     summary,
     verdict_lines,
     wish_options,
@@ -246,17 +247,23 @@ def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
     decision = settled(name)
     for item in [*decision.fitting[:1], *decision.assessments[::40]]:
         for verdict in item.verdicts:
-            lines = verdict_lines(verdict, base())
+            cited: dict[str, int] = {}
+            lines = verdict_lines(verdict, base(), cited)
+            sources = source_lines(cited, base())
             assert lines[0].split()[0] == verdict.outcome
             assert verdict.because in lines[0]
             for ground in verdict.grounds:
-                text = ground_text(ground, base())
+                text = ground_text(ground, base(), cited)
                 assert text in "\n".join(lines)
                 if ground.kind == "row":
                     for source in ground.sources:
-                        assert base().sources[source].title in text
-                        assert base().sources[source].read_on in text
+                        mark = f"[{cited[source]}]"
+                        (line,) = [line for line in sources if line.split()[1] == mark]
+                        assert base().sources[source].title in line
+                        assert base().sources[source].read_on in line
+                        assert str(cited[source]) in text.rpartition("[")[2]
                     assert ("low confidence" in text) == ground.low
+            assert len(sources) == len(cited)
             assert len(list(evidence_of(verdict, base()))) == len(verdict.grounds)
 
 

@@ -104,13 +104,15 @@ def test_a_row_that_stands_twice_and_a_table_that_is_missing_are_refused() -> No
 
 
 def test_a_topic_is_explained_with_what_is_true_and_its_source(tmp_path: Path) -> None:
-    done = run("explain", "libcudart", folder=tmp_path)
+    done = run("explain", "libcudart", "-v", folder=tmp_path)
     assert done.returncode == 0
     text = " ".join(done.stdout.split())
     assert "libcudart.so.11.0 is the SONAME of the runtime of every 11.x toolkit" in text
     assert "source:" in text
     assert "PyTorch, torch/utils/cpp_extension.py" in text
-    assert "source:" not in run("explain", "libcudart", "-q", folder=tmp_path).stdout
+    short = run("explain", "libcudart", folder=tmp_path).stdout
+    assert "source:" not in short
+    assert short.endswith("sources with -v\n")
 
 
 def test_without_a_topic_each_is_listed_once(tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_an_unknown_topic_is_a_usage_error_with_the_nearest(topic: str, tmp_path
 
 
 def test_a_gpu_is_explained_by_what_it_is_and_can_do(tmp_path: Path) -> None:
-    done = run("explain", "gpu", "RTX 4090", folder=tmp_path)
+    done = run("explain", "gpu", "RTX 4090", "-v", folder=tmp_path)
     assert done.returncode == 0
     text = " ".join(done.stdout.split())
     assert "24 GB" in text

@@ -197,22 +197,35 @@ def _wish_text(decision: Decision) -> str:
     return "nothing on this host is as wished"
 
 
-def verdict_lines(verdict: Verdict, knowledge: Knowledge) -> list[str]:
-    """One verdict with its grounds, each down to its source."""
+def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] | None = None) -> list[str]:
+    """One verdict with its grounds, each with the numbers of its sources.
+
+    Args:
+        verdict: what a rule says.
+        knowledge: the tables.
+        cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
+    """
     lines = [f"{verdict.outcome:7} {verdict.rule}: {verdict.because}"]
-    lines += [f"        - {ground_text(ground, knowledge)}" for ground in verdict.grounds]
+    lines += [f"        - {ground_text(ground, knowledge, cited)}" for ground in verdict.grounds]
     if verdict.remedy and verdict.outcome in ("reject", "unknown"):
         lines.append(f"        remedy: {verdict.remedy.text}")
     return lines
 
 
-def ground_text(ground: Ground, knowledge: Knowledge) -> str:
-    """A ground in words, with its source and how sure it is."""
-    low = ", low confidence" if ground.low else ""
+def source_lines(cited: dict[str, int], knowledge: Knowledge) -> list[str]:
+    """The sources by their numbers, each once."""
+    rows = sorted((number, knowledge.sources[name]) for name, number in cited.items())
+    return [f"source  {f'[{number}]':5} {row.shown}, read {row.read_on}" for number, row in rows]
+
+
+def ground_text(ground: Ground, knowledge: Knowledge, cited: dict[str, int] | None = None) -> str:
+    """A ground in words, with the numbers of its sources and how sure it is; see `verdict_lines`."""
+    low = "low confidence" if ground.low else ""
     if ground.kind == "wish":
         return f"{ground.says} (asked for)"
     if ground.kind == "host":
         return f"{ground.says} [{', '.join(ground.sources)}]"
-    cited = [knowledge.sources[item] for item in ground.sources if item in knowledge.sources]
-    text = "; ".join(f"{source.title}, {source.locator}, read {source.read_on}" for source in cited)
-    return f"{ground.says} [{text}{low}]"
+    named = [item for item in ground.sources if item in knowledge.sources] if cited is not None else []
+    numbers = [str(cited.setdefault(item, len(cited) + 1)) for item in named] if cited is not None else []
+    marks = ", ".join([*numbers, *([low] if low else [])])
+    return f"{ground.says} [{marks}]" if marks else ground.says

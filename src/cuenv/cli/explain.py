@@ -21,7 +21,7 @@ from cuenv.knowledge import Knowledge
 @knowledge_option
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
-    """What recipes say about CUDA and PyTorch, and what is true, each in a few lines with its source.
+    """What recipes say about CUDA and PyTorch, and what is true, in a few lines each; -v has sources.
 
     TOPIC is one of the list that 'cuenv explain' prints, an id such as E03, or words that stand in the text; 'gpu NAME'
     says what to know when training on that card.
@@ -57,11 +57,11 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
                 f"explain {topic!r}: no such topic" + (f"; the nearest are {', '.join(near)}" if near else ""),
                 hint=f"cuenv explain {near[0]}" if near else "cuenv explain",
             )
-        text = [item for row in found for item in lines(row, guidance, knowledge, brief=values["quiet"])]
+        text = [item for row in found for item in lines(row, guidance, knowledge, brief=not values["verbose"])]
     if values["as_json"]:
         emit_json(plain(found, guidance, knowledge))
     else:
-        emit_lines(text)
+        emit_lines([*text, *_more(values, about=topic is not None)])
 
 
 def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dict[str, Any]) -> None:
@@ -73,4 +73,10 @@ def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dic
     if values["as_json"]:
         emit_json(gpu_advice.plain(page, guidance, knowledge))
     else:
-        emit_lines(gpu_advice.lines(page, guidance, knowledge, brief=values["quiet"]))
+        lines = gpu_advice.lines(page, guidance, knowledge, brief=not values["verbose"])
+        emit_lines([*lines, *_more(values, about=True)])
+
+
+def _more(values: dict[str, Any], *, about: bool) -> list[str]:
+    """Where the sources are."""
+    return ["sources with -v"] if about and not values["verbose"] and not values["quiet"] else []

@@ -40,7 +40,7 @@ class Topics(Grouped):
 @knowledge_option
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
-    """The knowledge base: list the tables, or explain one thing, each row with its source.
+    """The knowledge base: list the tables, or explain one thing, each row with its source (-v).
 
     TOPIC is gpu, driver, cuda, pytorch or package. Two topics compare the tables with a channel, and have options of
     their own: 'cuenv kb audit --help' and 'cuenv kb learn --help'.
@@ -76,8 +76,10 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
         lines.append(f"  {entry.says}{low}")
         if entry.note:
             lines.append(f"    note: {entry.note}")
-        if not values["quiet"]:
+        if values["verbose"]:
             lines += [f"    source: {_source(item, knowledge)}" for item in entry.sources]
+    if not values["verbose"] and not values["quiet"]:
+        lines.append("sources with -v")
     emit_lines(lines)
 
 

@@ -38,8 +38,8 @@ _EVERY = 30.0
 _LEAST = 40
 """Columns below which nothing is wrapped any more."""
 _COMMAND = re.compile(
-    r"(?:(?<=: )|(?<=or )|^)(?:\w+=\S* )*(?:\S*/)?(?:cuenv|conda|mamba|micromamba|pixi|pip|uv|sh|eval|mkdir|ls|df|ldd"
-    r"|nvidia-smi|python3?|tar|cp|unset|export|source|\.) \S.*$"
+    r"(?:(?<=: )|(?<=or )|(?<=  )|^)(?:\w+=\S* )*(?:\S*/)?(?:cuenv|conda|mamba|micromamba|pixi|pip|uv|sh|eval|mkdir|ls"
+    r"|df|ldd|nvidia-smi|python3?|tar|cp|unset|export|source|\.) \S.*$"
 )
 """A command at the end of a line: it is never broken, so that it can be copied."""
 _COLUMN = re.compile(r"\S {2,}(?=\S)")

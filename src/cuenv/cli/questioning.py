@@ -8,7 +8,7 @@ from typing import Any
 from cuenv.cli.options import channel_sources, host_from, knowledge_from, wish_from
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.decision import Decision
-from cuenv.explain import verdict_lines
+from cuenv.explain import source_lines, verdict_lines
 from cuenv.flows.hosts import host_facts
 from cuenv.flows.resolving import resolve
 from cuenv.host_text import host_line
@@ -28,15 +28,24 @@ def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decisio
 
         emit_json(answer_plain(given, knowledge))
     else:
-        lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says, *_lines(given, knowledge)]
+        cited: dict[str, int] | None = {} if values["verbose"] else None
+        lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says]
+        lines += _lines(given, knowledge, cited)
+        lines += source_lines(cited, knowledge) if cited is not None else _more(given)
         emit_lines(lines)
     return decision
 
 
-def _lines(answer: Answer, knowledge: Knowledge) -> list[str]:
+def _more(answer: Answer) -> list[str]:
+    """Where the sources are, when there are any."""
+    facts = any(ground.kind == "row" for verdict, _ in answer.verdicts for ground in verdict.grounds)
+    return ["sources with -v"] if facts else []
+
+
+def _lines(answer: Answer, knowledge: Knowledge, cited: dict[str, int] | None) -> list[str]:
     lines: list[str] = []
     for verdict, count in answer.verdicts:
-        lines += verdict_lines(verdict, knowledge)
+        lines += verdict_lines(verdict, knowledge, cited)
         if count > 1:
             lines.append(f"        and so for {count} candidates")
     for loss in answer.losses:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +9,6 @@ from cuenv.formats.decision_json import source_fields
 from cuenv.guidance import Erratum, Guidance
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Row, Source
-
-WIDTH = 110
 
 
 def line(topic: str, guidance: Guidance) -> str:
@@ -30,7 +27,7 @@ def lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool
         parts += [("note", row.note)]
     for name, text in parts:
         if text:
-            found += wrapped(name, text)
+            found.append(named(name, text))
     return found
 
 
@@ -59,13 +56,6 @@ def sources_of(row: Row, guidance: Guidance, knowledge: Knowledge) -> list[Sourc
     return [guidance.sources.get(item) or knowledge.sources[item] for item in row.sources]
 
 
-def wrapped(name: str, text: str) -> list[str]:
-    """A named part on as many lines as it needs."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"  {name + ':':12} ",
-        subsequent_indent=" " * 15,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+def named(name: str, text: str) -> str:
+    """A part behind its name, as one line: whoever prints it knows how wide the terminal is."""
+    return f"  {name + ':':12} {text}"

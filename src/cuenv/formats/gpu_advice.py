@@ -8,7 +8,7 @@ from typing import Any
 
 from cuenv.features import sentence
 from cuenv.formats.decision_json import source_fields
-from cuenv.formats.errata_text import sources_of, wrapped
+from cuenv.formats.errata_text import named, sources_of
 from cuenv.guidance import Advice, Guidance
 from cuenv.knowledge import Knowledge
 from cuenv.lookup import which_gpu
@@ -56,11 +56,10 @@ def lines(found: GpuPage, guidance: Guidance, knowledge: Knowledge, *, brief: bo
     text = [found.title]
     for about, says, do, row in _parts(found):
         low = " (low confidence)" if row.low else ""
-        text += wrapped(about, f"{says}{low}")
-        text += wrapped("do", do) if do else []
+        text.append(named(about, f"{says}{low}"))
+        text += [named("do", do)] if do else []
         if not brief:
-            for item in sources_of(row, guidance, knowledge):
-                text += wrapped("source", item.shown)
+            text += [named("source", item.shown) for item in sources_of(row, guidance, knowledge)]
     return text
 
 
