@@ -163,3 +163,25 @@ def test_any_bytes_are_settings_or_bad_input(tmp_path_factory: pytest.TempPathFa
     except InputError as error:
         words = error.message
     assert words.startswith(str(path))
+
+
+@pytest.mark.parametrize("name", ["CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY"])
+def test_the_variables_of_conda_and_mamba_say_how_certificates_are_checked(tmp_path: Path, name: str) -> None:
+    pem = tmp_path / "ca.pem"
+    pem.write_text("")
+    file = Condarc(ssl_verify="/of/the/file.pem")
+    for text, verify, certificates in (
+        (str(pem), True, str(pem)),
+        ("false", False, None),
+        ("<false>", False, None),
+        ("True", True, None),
+        ("<system>", True, None),
+        ("truststore", True, None),
+        (" ", True, "/of/the/file.pem"),
+    ):
+        found = sources_from(file, environment={name: text})
+        assert (found.verify, found.certificates) == (verify, certificates), text
+    with pytest.raises(InputError, match=f"{name} names .*nowhere.pem, and there is no such file"):
+        sources_from(file, environment={name: str(tmp_path / "nowhere.pem")})
+    both = {"CONDA_SSL_VERIFY": str(pem), "MAMBA_SSL_VERIFY": "false"}
+    assert sources_from(file, environment=both).certificates == str(pem)

@@ -33,7 +33,7 @@ CHECK = """
 cuenv.checks cuenv.cli.reports cuenv.coverage cuenv.flows.check_asked cuenv.flows.checking cuenv.flows.lock_files
 cuenv.flows.lock_siblings cuenv.formats.explicit_txt
 cuenv.formats.conda_lock_v1_read cuenv.formats.package_url cuenv.formats.yaml_read cuenv.lock_laws cuenv.lockfile
-cuenv.minimum_host cuenv.specs cuenv.verify
+cuenv.minimum_host cuenv.specs cuenv.verify cuenv.world.telling
 """
 OF_PYTHON = """
 _blake2 _bz2 _colorize _compression _hashlib _json _locale _lzma _opcode_metadata _winapi bz2 click compression copy

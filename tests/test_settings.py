@@ -109,9 +109,28 @@ def test_the_command_line_goes_before_variables_before_the_file(
     assert params(command=command)[param] == default
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("'90'", 90)])
+def test_the_timeout_reaches_whoever_asks_channels(folder: Path, text: str, seconds: int) -> None:
+    from cuenv.cli.options import channel_sources
+
+    (folder / "cuenv.toml").write_text(f"timeout = {text}\n")
+    root = click.Context(cli, info_name="cuenv")
+    with click.Context(click.Command("lock"), parent=root):
+        assert channel_sources({"mirrors": (), "offline": False}).timeout == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "'x'", "1.5", "true", "1000000", "''"])
+def test_a_timeout_that_is_none_is_an_error(folder: Path, text: str) -> None:
+    (folder / "cuenv.toml").write_text(f"timeout = {text}\n")
+    with pytest.raises(InputError, match=r"cuenv\.toml: timeout: expected"):
+        read_configuration({})
+    with pytest.raises(UsageError, match="CUENV_TIMEOUT: expected seconds"):
+        read_configuration({"CUENV_TIMEOUT": "soon", "CUENV_NO_CONFIG": "1"}, files=False)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_the_origin_of_every_setting(name: str, folder: Path) -> None:
-    text = LADDER[name][1][0] if name in LADDER else "/somewhere"
+    text = LADDER[name][1][0] if name in LADDER else "90" if name == "timeout" else "/somewhere"
     variable = KINDS[name].variable
     assert read_configuration({}).settings[name] == Setting(name=name, value=KINDS[name].default, origin="default")
     (folder / "pyproject.toml").write_text(f"[tool.cuenv]\n{toml(name, text)}")

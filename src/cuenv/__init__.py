@@ -258,7 +258,7 @@ def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sou
     settings = read_condarc(condarc_files(os.environ), os.environ)
     with spoken():
         found = parse_mirrors(several(mirrors, "channels: mirrors", "conda-forge=/srv/conda-forge"))
-    return sources_from(settings, found, offline=offline)
+    return sources_from(settings, found, offline=offline, environment=os.environ)
 
 
 def lock(

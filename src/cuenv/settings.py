@@ -53,7 +53,7 @@ class Kind:
 
     Attributes:
         flag: the option it stands for; empty for none.
-        type: ``str``, ``bool`` or ``tuple``.
+        type: ``str``, ``bool``, ``tuple``, or ``int`` for a number, which is kept as its text.
         default: what counts when nobody says anything.
         check: raises ValueError or UsageError for a text that it is not.
         place: what of a text from a file is a path beside the file: ``always``, ``path`` (when it looks like one),
@@ -74,6 +74,11 @@ def _one_of(*allowed: str) -> Callable[[str], object]:
             raise ValueError(f"expected one of {', '.join(allowed)}, got {describe(text)}")
 
     return check
+
+
+def _seconds(text: str) -> None:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text)):
+        raise ValueError(f"expected seconds from 1 to 99999, got {describe(text)}")
 
 
 def _wish(what: str) -> Callable[[str], object]:
@@ -106,6 +111,7 @@ KINDS: Mapping[str, Kind] = {
     "color": Kind(flag="--color", variable="CUENV_COLOR", default="auto", check=_one_of(*COLOURS)),
     "no-progress": Kind(flag="--no-progress", variable="CUENV_NO_PROGRESS", type=bool, default=False),
     "cache-dir": Kind(variable="CUENV_CACHE_DIR", place="always"),
+    "timeout": Kind(variable="CUENV_TIMEOUT", type=int, default="60", check=_seconds),
     "profile-dir": Kind(place="always"),
 }
 """Every setting by its name in the file."""
@@ -207,7 +213,7 @@ def parse_table(data: Any, faults: Faults, *, path: str, folder: str) -> tuple[d
     found: dict[str, Setting] = {}
     for name, kind in KINDS.items():
         if reader.has(name):
-            value = _from_file(reader, name, kind, folder)
+            value = _from_file(reader, name, kind, folder, faults)
             found[name] = Setting(name=name, value=value, origin=f"{faults.source}: {reader.at(name)}")
     profiles: dict[str, Any] = {}
     for name, table in (reader.get("profiles", dict) or {}).items():
@@ -218,7 +224,15 @@ def parse_table(data: Any, faults: Faults, *, path: str, folder: str) -> tuple[d
     return found, profiles
 
 
-def _from_file(reader: Reader, name: str, kind: Kind, folder: str) -> Value:
+def _number(text: str, kind: Kind, path: str, faults: Faults) -> Value:
+    try:
+        kind.check(text)
+    except ValueError as error:
+        faults.add(path, str(error))
+    return text
+
+
+def _from_file(reader: Reader, name: str, kind: Kind, folder: str, faults: Faults) -> Value:
     def parse(text: str) -> str:
         try:
             _check(text, kind)
@@ -228,6 +242,9 @@ def _from_file(reader: Reader, name: str, kind: Kind, folder: str) -> Value:
 
     if kind.type is bool:
         return reader.get(name, bool)
+    if kind.type is int and not isinstance(reader.raw(name), str):
+        number = reader.get(name, int)
+        return None if number is None else _number(str(number), kind, reader.at(name), faults)
     return reader.parsed_list(name, parse) if kind.type is tuple else reader.parsed(name, parse)
 
 

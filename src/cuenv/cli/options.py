@@ -270,6 +270,6 @@ def channel_sources(values: dict[str, Any]) -> Sources:
     from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
 
     condarc = read_condarc(condarc_files(os.environ), os.environ)
-    sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"])
-    cache = set_value("cache-dir")
-    return replace(sources, cache=cache) if cache else sources
+    sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"], environment=os.environ)
+    cache, timeout = set_value("cache-dir"), set_value("timeout")
+    return replace(sources, cache=cache or sources.cache, timeout=int(timeout) if timeout else sources.timeout)

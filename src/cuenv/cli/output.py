@@ -232,14 +232,15 @@ def progress(*, quiet: bool) -> Callable[[str], None] | None:
     context = click.get_current_context(silent=True)
     if quiet or (context and context.params.get("no_progress")):
         return None
-    if not sys.stderr.isatty():
-        return _log_line(time.monotonic)
+    from cuenv.world.telling import listen  # noqa: PLC0415 - only where a command tells how far it is
 
     def show(text: str) -> None:
         sys.stderr.write(f"\r\x1b[K{one_line(text)[: _columns(sys.stderr) - 1]}")
         sys.stderr.flush()
 
-    return show
+    told = show if sys.stderr.isatty() else _log_line(time.monotonic)
+    listen(told)
+    return told
 
 
 def _log_line(clock: Callable[[], float]) -> Callable[[str], None]:

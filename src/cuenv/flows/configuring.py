@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cuenv.settings import Setting, unknown_variables
-from cuenv.world.condarc import Condarc, condarc_files, read_condarc
+from cuenv.world.condarc import VERIFY, Condarc, condarc_files, read_condarc
 from cuenv.world.configuration import Configuration
 
 _CONDA = "CONDA_OVERRIDE_"
-_OTHERS = ("CONDARC", "NO_COLOR", "FORCE_COLOR")
+_OTHERS = ("CONDARC", "NO_COLOR", "FORCE_COLOR", *VERIFY)
 
 
 def all_settings(configuration: Configuration, environ: Mapping[str, str]) -> tuple[Setting, ...]:

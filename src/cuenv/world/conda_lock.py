@@ -30,6 +30,7 @@ Progress = Callable[[str], None]
 _KEPT = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"),
+    *("CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONDA_ROOT", "CONDA_SOLVER", "MAMBA_ROOT_PREFIX"),
 )
 """The user's variables that conda needs to reach channels as it always does."""

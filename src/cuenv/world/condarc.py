@@ -15,15 +15,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from cuenv.errors import InputError
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import channel_url, redact, strip_credentials
-from cuenv.world.files import at_home, look
+from cuenv.world.files import at_home, is_file, is_folder, look, shown
 from cuenv.world.sources import DEFAULTS, HOST, Mirror, Sources, place
 
 _NAMES = (".condarc", "condarc", "condarc.d")
 _VARIABLE = re.compile(r"\$(?:\{([^}]+)\}|(\w+))")
+VERIFY = ("CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY")
+"""The variables that say ``ssl_verify``, in their order."""
+_VERIFY: Mapping[str, bool] = {
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+    **dict.fromkeys(("1", "true", "yes", "on", "system", "truststore"), True),
+}
 _SCHEMES = ("http://", "https://", "file://")
 
 
@@ -93,10 +100,35 @@ def read_condarc(paths: Iterable[Path], environment: Mapping[str, str]) -> Conda
     return merged
 
 
-def sources_from(condarc: Condarc, mirrors: Iterable[Mirror] = (), *, offline: bool = False) -> Sources:
-    """How to reach channels: the mirrors of the command line first, then what ``.condarc`` says."""
+def ssl_verify_of(environment: Mapping[str, str]) -> tuple[str, bool | str] | None:
+    """The variable by which conda or mamba is told how to check certificates, and what it says; it beats the files."""
+    for name in VERIFY:
+        text = environment.get(name, "").strip()
+        if text:
+            return name, _VERIFY.get(text.strip("<>").lower(), text)
+    return None
+
+
+def sources_from(
+    condarc: Condarc,
+    mirrors: Iterable[Mirror] = (),
+    *,
+    offline: bool = False,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Sources:
+    """How to reach channels: the mirrors of the command line first, then the variables, then what ``.condarc`` says.
+
+    Raises:
+        InputError: a variable names authorities that are not there.
+    """
     chosen = {mirror.origin: mirror for mirror in _mirrors_of(condarc)} | {mirror.origin: mirror for mirror in mirrors}
-    verify = condarc.ssl_verify
+    told = ssl_verify_of(environment)
+    verify = told[1] if told else condarc.ssl_verify
+    if told and isinstance(verify, str) and not (is_file(at_home(verify)) or is_folder(at_home(verify))):
+        raise InputError(
+            f"{told[0]} names {shown(verify)}, and there is no such file",
+            hint=f"unset {told[0]}",
+        )
     return Sources(
         mirrors=tuple(chosen.values()),
         default_channels=condarc.default_channels or DEFAULTS,

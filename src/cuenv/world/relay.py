@@ -22,8 +22,8 @@ from rattler.networking.middleware import MirrorMiddleware
 
 from cuenv.errors import CuenvError
 from cuenv.urls import origin, printable, redact, short_channel, strip_credentials
-from cuenv.world import telling
 from cuenv.world.connection import ENVIRONMENT, Connection
+from cuenv.world.counting import Counter
 from cuenv.world.places import place_of
 from cuenv.world.repodata_cache import unwritable
 from cuenv.world.repodata_download import ASKED, FailedError, Fetched, fetch, status
@@ -68,7 +68,7 @@ class Relay:
         self._sizes: dict[str, int] = {}
         self._idle: LifoQueue[Connection] = LifoQueue()
         self._gate = BoundedSemaphore(_AT_ONCE)
-        self._counter = telling.Counter()
+        self._counter = Counter()
         self._lock = Lock()
         handler = type("Handler", (_Handler,), {"relay": self})
         self._server = _Server(("127.0.0.1", 0), handler)
