@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 from commands import HOST, inside
 from cuenv.cli import output
+from cuenv.flows.diagnosing import diagnose_log
+from cuenv.flows.hosts import HostOptions
+from cuenv.flows.scanning import scan_paths
 from cuenv.report import Finding, Report
+from cuenv.world.knowledge import load
 
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -217,3 +221,28 @@ def test_sources_are_shown_with_v(tmp_path: Path, words: tuple[str, ...]) -> Non
     assert "source:" not in short
     assert "source:" in long
     assert len(short.splitlines()) <= 60
+
+
+def test_a_long_log_is_read_with_progress(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(b"step 1 loss 0.5\n" * 200_000)
+    said: list[str] = []
+    diagnose_log(str(log), HostOptions(hosts=("rtx4090-535",)), load(None), say=said.append)
+    assert said[0] == "reading 1 of 3 MB"
+    assert said[-1] == "reading 3 of 3 MB"
+
+
+def test_a_long_scan_is_told(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"{number}.py").write_text("pass\n")
+    said: list[str] = []
+    scan_paths([str(tmp_path)], HostOptions(hosts=("rtx4090-535",)), load(None), say=said.append)
+    assert [text.split()[1] for text in said] == ["0", "25", "50"]
+
+
+def test_progress_on_a_terminal_is_switched_off_before_the_command_too(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_bytes(b"step 1 loss 0.5\n" * 200_000)
+    words = ("diagnose", "train.log", *HOST)
+    assert any("reading" in line for line in on_a_terminal(tmp_path, words, 80))
+    assert not any("reading" in line for line in on_a_terminal(tmp_path, ("--no-progress", *words), 80))
+    assert not any("reading" in line for line in on_a_terminal(tmp_path, (*words, "--no-progress"), 80))

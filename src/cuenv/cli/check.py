@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import (
     environment_options,
@@ -38,6 +38,7 @@ _FORMS = ["text", "json", "github", "markdown"]
     "--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Take the request from a profile."
 )
 @knowledge_option
+@no_progress_option
 @talk_options
 def command(path: Path | None, **values: Any) -> int:
     """Check a lock, or an installed environment, against a host and against the laws.

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit_json, emit_lines, finding_json, report_lines
+from cuenv.cli.output import emit_json, emit_lines, finding_json, progress, progress_done, report_lines
 from cuenv.errors import ExitCode
 
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
@@ -21,6 +21,7 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
 @click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
 @host_options
 @knowledge_option
+@no_progress_option
 @talk_options
 def command(log: str | None, prefix: Path | None, **values: Any) -> int:
     """What an error means, why it happens on this host, and the one command that cures it.
@@ -49,7 +50,9 @@ def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
     from cuenv.formats import diagnosis_v1  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
-    found = diagnose_log(log, host_from(values), knowledge, prefix)
+    show = progress(quiet=values["quiet"] or values["as_json"])
+    found = diagnose_log(log, host_from(values), knowledge, prefix, show)
+    progress_done(show)
     if values["as_json"]:
         emit_json(diagnosis_v1.plain(found.diagnosis, found.guidance, knowledge))
     else:

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit_json, emit_lines
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 
 
 @click.command("scan", cls=Grouped)
@@ -17,6 +17,7 @@ from cuenv.cli.output import emit_json, emit_lines
 @click.option("--deep", is_flag=True, help="Also look for device code outside of its usual sections.")
 @host_options
 @knowledge_option
+@no_progress_option
 @talk_options
 def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
     """List the device code in binaries, and say what each GPU of the host gets of it.
@@ -34,7 +35,9 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
     from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - not needed for --help
     from cuenv.formats import scan_text, scan_v1  # noqa: PLC0415 - as above
 
-    scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep)
+    show = progress(quiet=values["quiet"] or values["as_json"])
+    scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)
+    progress_done(show)
     if values["as_json"]:
         emit_json(scan_v1.plain(scanned))
     elif not values["quiet"] or scanned.exit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,13 @@ from cuenv.report import Finding, Report, report
 from cuenv.urls import printable
 from cuenv.world.guidance import load_guidance
 from cuenv.world.prefix import find_prefix
-from cuenv.world.streams import file_blocks, stdin_blocks
+from cuenv.world.streams import file_blocks, size_of, stdin_blocks
 
 if TYPE_CHECKING:  # a log needs none of it
     from cuenv.flows.check_asked import Asked
 
 STDIN = "-"
+_MEGA = 1_000_000
 _PIPE = "python train.py 2>&1 | cuenv diagnose -"
 
 
@@ -51,7 +52,13 @@ class Looked:
     guidance: Guidance
 
 
-def diagnose_log(log: str, options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> Diagnosed:
+def diagnose_log(
+    log: str,
+    options: HostOptions,
+    knowledge: Knowledge,
+    prefix: Path | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Diagnosed:
     """Read a log.
 
     Args:
@@ -59,6 +66,7 @@ def diagnose_log(log: str, options: HostOptions, knowledge: Knowledge, prefix: P
         options: the host that it is from; this machine when none is named.
         knowledge: the tables.
         prefix: the environment that it is from.
+        say: called with how much was read.
 
     Raises:
         UsageError: the log and a host both want standard input.
@@ -70,10 +78,22 @@ def diagnose_log(log: str, options: HostOptions, knowledge: Knowledge, prefix: P
     environment = find_prefix(prefix) if prefix else None
     facts = host_facts(options, knowledge)
     blocks = stdin_blocks() if log == STDIN else file_blocks(Path(log))
+    if say is not None:
+        blocks = _told(blocks, 0 if log == STDIN else size_of(Path(log)), say)
     found = diagnose(blocks, guidance.symptoms, knowledge, facts, environment)
     if not found.size:
         raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
     return Diagnosed(diagnosis=found, guidance=guidance)
+
+
+def _told(blocks: Iterator[bytes], size: int, say: Callable[[str], None]) -> Iterator[bytes]:
+    """The blocks, each said as it is read."""
+    whole = f" of {size / _MEGA:.0f}" if size else ""
+    done = 0
+    for block in blocks:
+        done += len(block)
+        say(f"reading {done / _MEGA:.0f}{whole} MB")
+        yield block
 
 
 def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> Looked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.gpu_code import gpu_code, host_gpus
@@ -12,8 +12,18 @@ from cuenv.knowledge import Knowledge
 from cuenv.world.binaries import Unlisted, files_below, may_be_binary, scan
 from cuenv.world.files import is_folder
 
+_TOLD = 25
+"""Files between two words about how far it is."""
 
-def scan_paths(paths: Sequence[str], options: HostOptions, knowledge: Knowledge, *, deep: bool = False) -> Scanned:
+
+def scan_paths(
+    paths: Sequence[str],
+    options: HostOptions,
+    knowledge: Knowledge,
+    *,
+    deep: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Scanned:
     """Scan files, and folders with all that is below them.
 
     Args:
@@ -21,6 +31,7 @@ def scan_paths(paths: Sequence[str], options: HostOptions, knowledge: Knowledge,
         options: the host; this machine when none is named.
         knowledge: the tables, which know the CUDA release of a PTX ISA.
         deep: also look for code outside of the usual sections.
+        say: called now and then with how far it is.
 
     Raises:
         BinaryError: none of the paths can be read.
@@ -32,7 +43,9 @@ def scan_paths(paths: Sequence[str], options: HostOptions, knowledge: Knowledge,
     skipped: list[Skipped] = []
     plain = others = 0
     first: BinaryError | None = None
-    for path, named in _every(paths):
+    for number, (path, named) in enumerate(_every(paths)):
+        if say is not None and (number % _TOLD == 0 or named):
+            say(f"scanning: {number} files, {len(files)} with device code")
         if isinstance(path, Unlisted):
             skipped.append(Skipped(path=path.path, reason=path.reason, fault="unreadable", named=named))
         elif not named and not may_be_binary(path):

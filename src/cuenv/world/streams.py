@@ -27,6 +27,14 @@ def file_blocks(path: Path) -> Iterator[bytes]:
         raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
 
 
+def size_of(path: Path) -> int:
+    """The bytes of a file; 0 where that cannot be told, as of a pipe."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
 def stdin_blocks() -> Iterator[bytes]:
     """The bytes of standard input to its end.
 
