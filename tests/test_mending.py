@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 import uv
+from packaging.version import Version
 
 from channel_builder import PLATFORM, write
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.prefix_checking import PrefixChecked, check_prefix
+from cuenv.installed.mending import for_this_torch
 from cuenv.report import Finding
+from cuenv.world.owners import pins_torch
 from cuenv.world.packages import Package
+from cuenv.world.prefix import find_prefix
 from given import base
 from prefixes import installed, lock_file, package, put, shared_object, wheel_file
 
@@ -332,3 +336,38 @@ def test_nvidias_files_without_a_record_are_removed_and_pip_stays(place: Place) 
     assert finding.fix == f"rm -r {place.env}/{SITE}/nvidia/cuda_runtime"
     place.shell(finding.fix)
     assert place.findings("CU210") == []
+
+
+@pytest.mark.parametrize(
+    ("library", "release", "torch", "expected"),
+    [
+        ("torchvision", "0.20.1", "2.9.1", " install --force-reinstall --no-deps torchvision==0.24.1"),
+        ("torchaudio", "2.5.1", "2.9.1", " install --force-reinstall --no-deps torchaudio==2.9.1"),
+        (
+            "torchvision",
+            "0.20.1",
+            "2.9.1+cu126",
+            " --no-deps --index-url https://download.pytorch.org/whl/cu126 torchvision==0.24.1",
+        ),
+        ("pinned", "1.0", "2.9.1", " install --upgrade pinned torch==2.9.1"),
+        ("free", "1.0+cu12", "2.9.1", " --no-build-isolation --no-cache-dir --no-binary free free==1.0"),
+        ("torchvision", "0.20.1", "2.9.0", " install --upgrade torchvision torch==2.9.0"),  # no row knows it: pip does
+    ],
+)
+def test_a_library_for_another_torch_is_fetched_in_the_release_for_this_one(
+    tmp_path: Path, library: str, release: str, torch: str, expected: str
+) -> None:
+    """Not in the newest, which is made for the newest torch, nor once more as it is."""
+    made = Venv(tmp_path, pip=True)
+    made.add("torch", torch, {"torch/version.py": f"__version__ = '{torch}'\ncuda = '12.8'\n"})
+    made.add(library, release, {}, *(["torch==2.5.1"] if library != "free" else ["torch"]))
+    prefix = find_prefix(made.env)
+    command = for_this_torch(prefix, library, Version(torch), base().extensions, pins_torch)
+    assert command.endswith(expected)
+
+
+def test_a_library_of_condas_for_another_torch_is_solved_anew_beside_the_torch_that_is_here(place: Place) -> None:
+    prefix = find_prefix(place.env)
+    command = for_this_torch(prefix, "numpy", Version("2.7.1"), base().extensions, pins_torch)
+    asked = "--override-channels -c conda-forge numpy pytorch=2.7.1=cuda128_py312_0"
+    assert command == f"CONDA_OVERRIDE_CUDA=12.8 conda install -y --force-reinstall -p {place.env} {asked}"
