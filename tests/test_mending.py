@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -14,13 +15,15 @@ import uv
 from packaging.version import Version
 
 from channel_builder import PLATFORM, write
-from cuenv.flows.hosts import HostOptions
+from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.prefix_checking import PrefixChecked, check_prefix
 from cuenv.installed.mending import for_this_torch
+from cuenv.installed.torch_wheels import wheel_for
 from cuenv.report import Finding
 from cuenv.world.owners import pins_torch
 from cuenv.world.packages import Package
 from cuenv.world.prefix import find_prefix
+from cuenv.world.torch_wheels import torch_wheels
 from given import base
 from prefixes import installed, lock_file, package, put, shared_object, wheel_file
 
@@ -371,3 +374,35 @@ def test_a_library_of_condas_for_another_torch_is_solved_anew_beside_the_torch_t
     command = for_this_torch(prefix, "numpy", Version("2.7.1"), base().extensions, pins_torch)
     asked = "--override-channels -c conda-forge numpy pytorch=2.7.1=cuda128_py312_0"
     assert command == f"CONDA_OVERRIDE_CUDA=12.8 conda install -y --force-reinstall -p {place.env} {asked}"
+
+
+@pytest.mark.parametrize(
+    ("release", "gpus", "driver", "expected"),
+    [
+        ("2.13.0", ("8.9",), "575.57.08", "2.13.0 cu129"),  # 13.0, which PyPI has, asks for driver 580
+        ("2.13.0", ("8.9",), "580.65.06", "2.13.0 cu130"),
+        ("2.9.1", ("8.9",), "535.129.03", "2.9.1 cu126"),  # above the driver's 12.2: the lowest, by its major
+        ("2.9.1", ("12.0",), "570.124.06", "2.9.1 cu128"),
+        ("2.15.0", ("12.0",), "570.124.06", "2.13.0 cu129"),  # what came later holds code for it with CUDA 13 alone
+        ("2.5.1", ("8.6",), "470.82.01", "2.5.1 cu118"),
+        ("2.13.0", ("8.6",), "450.80.02", "2.7.1 cu118"),
+    ],
+)
+def test_a_cuda_torch_for_a_host_is_one_that_its_driver_and_gpus_run(
+    release: str, gpus: tuple[str, ...], driver: str, expected: str
+) -> None:
+    facts = host_facts(HostOptions(gpus=gpus, driver=driver, platform=PLATFORM, environ={}), base())
+    wheel = wheel_for(Version(release), facts, torch_wheels(), base())
+    assert wheel is not None
+    assert f"{wheel.torch} {wheel.tag}" == expected
+
+
+def test_a_cpu_torch_beside_nvidias_wheels_is_replaced_by_one_for_the_driver(venv: Venv) -> None:
+    venv.offer("torch", "2.9.1+cpu", {"torch/version.py": "__version__ = '2.9.1+cpu'\ncuda = None\n"})
+    venv.shell(f"uv pip install -q --python {venv.env}/bin/python --no-deps torch==2.9.1+cpu")
+    (finding,) = venv.findings("CU209", lock=False)
+    assert (finding.fix or "").endswith(" --index-url https://download.pytorch.org/whl/cu128 torch==2.9.1+cu128")
+    told = "__version__ = '2.9.1+cu128'\ncuda = '12.8'\n"
+    venv.offer("torch", "2.9.1+cu128", {"torch/version.py": told}, "nvidia-cudnn-cu12==9.10.2.21")
+    venv.shell(re.sub(r"--index-url \S+", "", finding.fix or ""))  # its index is not here
+    assert venv.findings("CU209", "CU213", "CU401", lock=False) == []

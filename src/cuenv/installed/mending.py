@@ -22,7 +22,8 @@ _CHANNEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
 _LOCAL = re.compile(r"\+(cu[0-9]{3}|cpu)$")
 _OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
 """What PyTorch's own indexes hold, one for each CUDA release; a version from there ends like ``+cu128``."""
-_INDEX = "https://download.pytorch.org/whl/"
+INDEX = "https://download.pytorch.org/whl/"
+"""PyTorch's own indexes, by CUDA release."""
 _NVIDIA = ("cuda-", "libcu", "libnv", "libnpp", "cudnn", "nccl")
 AGAIN = "make the environment again from its lock"
 
@@ -64,7 +65,7 @@ def pip_exactly(prefix: Prefix, *asked: str, index: str = "") -> str:
         index: a version whose local part says from which of PyTorch's indexes it came (``2.9.1+cu128``).
     """
     local = _LOCAL.search(index) if _OF_PYTORCH.issuperset(re.split("[=< >]", one)[0] for one in asked) else None
-    where = ("--index-url", f"{_INDEX}{local[1]}") if local else ()
+    where = ("--index-url", f"{INDEX}{local[1]}") if local else ()
     return pip_command(prefix, "install", "--force-reinstall", "--no-deps", *where, *asked)
 
 

@@ -8,8 +8,10 @@ from dataclasses import replace
 from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
 from cuenv.installed.laws import cpu_torch, prefix_findings
-from cuenv.installed.mending import conda_exactly, pip_command, put_back
+from cuenv.installed.mending import INDEX, conda_exactly, pip_command, put_back
 from cuenv.installed.packages import installed_findings, pip_findings
+from cuenv.installed.runtime_laws import number_of
+from cuenv.installed.torch_wheels import wheel_for
 from cuenv.lock_laws import cpu_builds, cpu_twins, cuda_components
 from cuenv.lockfile import Solution
 from cuenv.report import Finding
@@ -66,6 +68,17 @@ def _cuda_build(finding: Finding, subject: Subject) -> str | None:
     return conda_exactly(prefix, f"{name}={mine.version}={twin.any_cuda}") if mine and twin else finding.fix
 
 
+def _cuda_torch(release: str, subject: Subject) -> str:
+    """What brings a CUDA torch from pip that the host's driver and GPUs run."""
+    from cuenv.world.torch_wheels import torch_wheels  # noqa: PLC0415 - a table that only a finding needs
+
+    wheel = wheel_for(number_of(release), subject.facts, torch_wheels(), subject.knowledge)
+    if wheel is None:
+        return pip_command(subject.prefix, "install", "--force-reinstall", f"torch=={release}")
+    index = ("--index-url", f"{INDEX}{wheel.tag}")
+    return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.torch}+{wheel.tag}")
+
+
 def _twins(subject: Subject) -> Iterator[Finding]:
     """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
     from cuenv.world.torch_here import find_torch_here  # noqa: PLC0415 - as above
@@ -87,7 +100,7 @@ def _twins(subject: Subject) -> Iterator[Finding]:
     else:
         wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
     release = torch.version.partition("+")[0]
-    fix = pip_command(prefix, "install", "--force-reinstall", f"torch=={release}")
+    fix = _cuda_torch(release, subject)
     if locked:
         out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
         fix = " && ".join([*out, put_back(locked, prefix)])
