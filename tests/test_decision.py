@@ -503,6 +503,25 @@ def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -
         assert not runs(f"{head}.{int(last) - 1:02}")
 
 
+@pytest.mark.parametrize("gpu", ["3.7", "6.0", "7.0", "7.5"])
+def test_a_driver_of_cuda_10_gets_the_last_build_for_it(gpu: str) -> None:
+    found = decided(machine(gpu, driver="440.33.01"), dev=False)
+    chosen = choice(found)
+    assert (str(chosen.build.version), str(chosen.cuda)) == ("1.12.1", "10.2")
+    assert found.minimum_driver == "440.33"
+    assert decided(machine(gpu, driver="418.39"), dev=False).chosen is None
+    pins = {pin.name: pin.condition() for pin in compose(found, name="old", version="0").pins}
+    assert pins["cuda-version"] == "10.2.*"
+    assert "cudatoolkit" in pins
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda"), [("450.51.05", "10.2"), ("450.51.06", "11.0"), ("450.80.02", "11.8"), ("455.23.05", "11.8")]
+)
+def test_cuda_11_0_runs_on_its_own_driver(driver: str, cuda: str) -> None:
+    assert str(choice(decided(machine("7.0", driver=driver), dev=False)).cuda) == cuda
+
+
 def test_the_minimum_driver_covers_jit() -> None:
     """CUDA 12.6 PTX on a card of 10.0: the branch that drives it is higher than what the PTX needs, and both count."""
     facts = machine("10.0")

@@ -20,7 +20,7 @@ from packaging.version import Version
 import cuenv
 from cuenv.diagnosis.diagnose import Diagnosis, diagnose, folded
 from cuenv.diagnosis.log_scan import LINE, MANY, scan
-from cuenv.facts import Compiler, FoundToolkit, HostFacts, Libc, LibraryPath, Surroundings
+from cuenv.facts import Compiler, Driver, FoundToolkit, HostFacts, Libc, LibraryPath, Surroundings
 from cuenv.installed.prefix import Prefix, Wheel
 from cuenv.lockfile import LockedPackage
 from cuenv.world.record import read_host
@@ -126,6 +126,16 @@ def test_a_driver_that_is_too_old_explains_why_cuda_is_not_available() -> None:
     found = read((LOGS / "cuda-unavailable/printed.log").read_bytes() + (LOGS / "no-driver/deepspeed.log").read_bytes())
     assert names(found) == ["no-driver"]
     assert followers(found) == ["cuda-unavailable"]
+
+
+@pytest.mark.parametrize(("driver", "says"), [("525", "names only the branch"), ("525.85.12", "speaks CUDA 12.0")])
+def test_a_branch_is_judged_as_resolve_judges_it(driver: str, says: str) -> None:
+    """Resolve does not refuse a branch that holds the floor, so the driver is not said to be too old here."""
+    gpu = host(driver=Driver(version=driver, cuda=tables()[0].cuda_of(driver)))
+    cause = on("driver-insufficient/a800-470.log", gpu, venv(torch="2.5.1+cu121")).causes[0]
+    told = " ".join([*cause.because, cause.remedy])
+    assert says in told
+    assert "a build of torch for CUDA 11" not in told
 
 
 def test_lines_that_show_a_symptom_again_are_counted() -> None:

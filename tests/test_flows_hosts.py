@@ -17,7 +17,7 @@ from cuenv.formats.host_json import dump
 from cuenv.profile import Profile
 from cuenv.versions import Capability, version
 from cuenv.world.profiles import read_profile
-from given import base, decided, machine, shipped
+from given import base, candidate, decided, machine, shipped, verdict
 
 LAB = Profile(name="lab", gpus=("RTX 3090", "A800"), lowest_driver="535.129.03")
 
@@ -157,6 +157,26 @@ def test_no_gpu_at_all_is_a_plain_error(here: HostFacts, text: str) -> None:
 
 
 # the other options
+
+
+@pytest.mark.parametrize("text", ["5350", "1000.1", "999.99.99"])
+def test_a_driver_that_never_was_is_refused(here: HostFacts, text: str) -> None:
+    with pytest.raises(UsageError, match="there is no such driver; the newest branch that the tables know is 6"):
+        host_facts(HostOptions(gpus=("8.9",), driver=text, environ={}), base())
+
+
+def test_a_driver_of_a_branch_to_come_is_said_to_be_unknown(here: HostFacts) -> None:
+    facts = host_facts(HostOptions(gpus=("8.9",), driver="640.10", environ={}), base())
+    found = verdict("driver-gpu", candidate("2.13.0", "cuda130*"), facts)
+    assert found.outcome == "unknown"
+    assert "640.10" in found.because
+    assert verdict("driver-gpu", candidate("2.13.0", "cuda130*"), machine("8.9", driver="615.31")).outcome == "pass"
+
+
+@pytest.mark.parametrize("text", ["2.999", "2.61", "3.0", "1.9"])
+def test_a_glibc_that_never_was_is_refused(here: HostFacts, text: str) -> None:
+    with pytest.raises(UsageError, match="there is no such glibc"):
+        host_facts(HostOptions(gpus=("8.9",), glibc=text, environ={}), base())
 
 
 @pytest.mark.parametrize("text", ["new", "535.x", "12", "", "535.129.03-1"])

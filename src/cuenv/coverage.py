@@ -105,7 +105,7 @@ def _judged(
     """What a rule says of one GPU alone."""
     one = _only(facts, device)
     if len(one.gpus) < len(facts.gpus):
-        one = replace(one, gpus=one.gpus * 2)  # it is not alone there, whatever stands beside it
+        one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
     case = Case(facts=one, wish=Profile(dev=True), knowledge=knowledge)
     verdict = _RULES[rule](candidate, case)
     if verdict.outcome == "reject":

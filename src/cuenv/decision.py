@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cuenv.candidates import Candidate, admits, candidates, pythons
 from cuenv.facts import Driver, HostFacts
 from cuenv.preference import Assessment, Criterion, Ranking, preference
-from cuenv.rules import RULES, Case, Judge, Remedy, Verdict
+from cuenv.rules import RULES, Case, Judge, Remedy, Verdict, views
 from cuenv.rules.driver import minimum_driver, minimum_drivers
 from cuenv.versions import driver_key
 
@@ -187,11 +187,11 @@ def _remedied(case: Case, remedy: Remedy) -> Case:
     if remedy.option:
         case = replace(case, wish=replace(case.wish, dev=remedy.option == "--dev"))
     if remedy.driver is None:
-        return case
+        return replace(case, facts=replace(case.facts, detected=False)) if remedy.option else case
     version = case.knowledge.first_driver(int(remedy.driver)) if remedy.upto else remedy.driver
     driver = Driver(version=version, cuda=case.knowledge.cuda_of(version))
     gpus = tuple(gpu for gpu in case.facts.gpus if gpu.capability)
-    return replace(case, facts=replace(case.facts, driver=driver, gpus=gpus, members=()))
+    return replace(case, facts=replace(case.facts, driver=driver, gpus=gpus, members=(), detected=False))
 
 
 def decide(case: Case, among: Iterable[Candidate] | None = None) -> Decision:
@@ -219,7 +219,11 @@ def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessme
 
 def _again(items: Iterable[Assessment], case: Case, remedy: Remedy) -> Iterator[Assessment]:
     """What fits with a remedy: only the rules are asked again whose outcome it can change."""
-    rules = tuple(rule for rule in RULES if (rule.dev and remedy.option) or (rule.driver and remedy.driver))
+    rules = tuple(
+        rule
+        for rule in RULES
+        if (rule.dev and remedy.option) or (rule.driver and remedy.driver) or rule.sees is views.joined
+    )
     judge, names = Judge(case, rules), {rule.name for rule in rules}
     for item in items:
         if any(verdict.rule not in names for verdict in item.objections):

@@ -33,6 +33,9 @@ from cuenv.rows import (
 from cuenv.state_rows import Feature, State
 from cuenv.versions import Capability, driver_key, within
 
+_BRANCHES_AHEAD = 100
+"""From 515 to 615 it took four years: tables as old as that know nothing of a driver beyond."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
@@ -74,6 +77,10 @@ class Knowledge:
         number = driver_key(driver)[0]
         known = [row for row in self.branches if row.number <= number]
         return max(known, key=lambda row: row.number, default=None)
+
+    def is_driver(self, text: str) -> bool:
+        """Whether there can be a driver of this number: not one of a branch far after the newest that is known."""
+        return driver_key(text)[0] <= max((row.number for row in self.branches), default=0) + _BRANCHES_AHEAD
 
     def cuda_of(self, driver: str) -> Version | None:
         """The CUDA release that a driver speaks."""

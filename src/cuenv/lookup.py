@@ -103,6 +103,12 @@ def driver(text: str, knowledge: Knowledge) -> Page:
         release = check_driver(text)
     except ValueError as error:
         raise UsageError(str(error), hint="cuenv kb driver 535.129.03") from error
+    if not knowledge.is_driver(release):
+        newest = max(row.number for row in knowledge.branches)
+        raise UsageError(
+            f"there is no driver {release}; the newest branch that the tables know is {newest}",
+            hint="cuenv kb driver 535.129.03",
+        )
     entries = []
     branch = knowledge.branch_of(release)
     if branch:

@@ -9,6 +9,9 @@ from packaging.version import Version
 
 from cuenv.versions import Capability, DeviceCode, version, within
 
+_CUDATOOLKIT = (10, 11)
+"""The CUDA majors that conda-forge has as one package, ``cudatoolkit``, without a compiler."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -81,7 +84,7 @@ class Cuda(Row):
     @property
     def conda(self) -> bool:
         """Whether conda-forge has its runtime libraries."""
-        return self.conda_nvcc or self.version.major == 11
+        return self.conda_nvcc or self.version.major in _CUDATOOLKIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

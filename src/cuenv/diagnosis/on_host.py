@@ -111,7 +111,7 @@ def newest_for(case: Case, level: Version) -> Version | None:
 def _runs(cuda: Version, driver: str | None, level: Version, knowledge: Knowledge) -> bool:
     floor = floor_of(cuda, knowledge)
     if driver and floor:
-        return reaches(driver, floor[0]) is True
+        return reaches(driver, floor[0]) is not False
     return cuda.major <= level.major if level.major >= 11 else cuda <= level
 
 
@@ -128,7 +128,11 @@ def driver_floor(case: Case) -> Joined:
             (row.cuda for row in case.knowledge.torch if row.cuda and row.cuda.major > runs.major), default=None
         )
     floor = floor_of(wanted, case.knowledge) if wanted else None
-    if wanted is None or floor is None or (driver and reaches(driver, floor[0])):
+    enough = reaches(driver, floor[0]) if driver and floor else False
+    if floor and enough is None and wanted:
+        needs = f"and CUDA {wanted.major}.x needs {floor[0]} or later of it"
+        return Joined(because=(f"{name} CUDA {level}; it names only the branch, {needs}",))
+    if wanted is None or floor is None or enough:
         return Joined(because=(f"{name} CUDA {level}",))
     because = (f"{name} CUDA {level}; a build for CUDA {wanted.major}.x needs driver {floor[0]} or later",)
     if runs is None:

@@ -15,6 +15,8 @@ from cuenv.pools import pool
 from cuenv.profile import Profile
 from cuenv.versions import Capability, check_driver
 
+_LAST_GLIBC = 60
+"""glibc gains one minor in half a year, and had reached 2.44 in 2026."""
 _TARGET = re.compile(r"(?:sm|compute)_?(\d{1,2})(\d)")
 """How nvcc writes a capability: ``sm_90``."""
 _NUMBER = re.compile(r"\s*\d+,\d+\s*")
@@ -258,6 +260,12 @@ def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
         version = check_driver(text.strip())
     except ValueError as error:
         raise UsageError(f"--driver: {error}", hint="nvidia-smi --query-gpu=driver_version --format=csv") from error
+    if not knowledge.is_driver(version):
+        newest = max(row.number for row in knowledge.branches)
+        raise UsageError(
+            f"--driver {version}: there is no such driver; the newest branch that the tables know is {newest}",
+            hint="nvidia-smi --query-gpu=driver_version --format=csv",
+        )
     return Driver(version=version, cuda=knowledge.cuda_of(version))
 
 
@@ -268,7 +276,7 @@ def _libc(text: str | None) -> Libc | None:
         found = glibc(text.strip())
     except ValueError as error:
         raise UsageError(f"--glibc: {error}", hint="ldd --version") from error
-    if found.version.major != 2:
+    if found.version.major != 2 or found.version.minor > _LAST_GLIBC:
         raise UsageError(f"--glibc {text}: there is no such glibc", hint="ldd --version")
     return found
 

@@ -11,7 +11,7 @@ from packaging.version import Version
 from cuenv.candidates import Candidate
 from cuenv.facts import Driver, Gpu, HostFacts
 from cuenv.knowledge import Knowledge
-from cuenv.rows import Generation, Row
+from cuenv.rows import Floor, Generation, Row
 from cuenv.rules.verdict import Case, Ground, Remedy, Verdict, fact_ground, row_ground, worst
 from cuenv.versions import Jit, driver_key, reaches, serve
 
@@ -71,6 +71,10 @@ def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Case) -> Verdict:
             return Verdict("driver-gpu", "unknown", because, grounds, remedy)
         because = f"{_first_text(row)} is the first that drives {name}{_inferred(row)}; {machine.label} has {have}"
         return Verdict("driver-gpu", "reject", because, grounds, remedy)
+    newest = max(item.number for item in case.knowledge.branches)
+    if driver.version and branch > newest:
+        because = f"{have} is of a branch after {newest}, the last that the tables know: it may not drive {name}"
+        return Verdict("driver-gpu", "unknown", because, grounds)
     if row.low and branch == row.first_branch:
         because = f"that branch {branch} drives {name} is inferred and of low confidence; {machine.label} has {have}"
         return Verdict("driver-gpu", "unknown", because, grounds)
@@ -125,7 +129,7 @@ def driver_floor(candidate: Candidate, case: Case) -> Verdict:
 
 
 def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
-    what = f"CUDA {cuda.major}.x" if cuda.major > 10 else f"CUDA {cuda}"
+    what = f"CUDA {cuda.major}.x" if isinstance(row, Floor) else f"CUDA {cuda}"
     ground = row_ground(row, f"{what} needs driver {lowest} or later")
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
     driver = machine.driver
@@ -172,14 +176,22 @@ def driver_level(candidate: Candidate, case: Case) -> Verdict:
 
 
 def floor_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
-    """The lowest driver that runs a CUDA release, and the row that says so."""
+    """The lowest driver that runs a CUDA release, and the row that says so.
+
+    It is the floor of the major, or the driver that belongs to the release itself where that is an older one (11.0).
+    Before CUDA 11 it is the driver of the release.
+    """
     floor = knowledge.floor(cuda)
+    own = [row for row in knowledge.toolkits if row.driver and row.version.release[:2] == cuda.release[:2]]
     if floor:
+        last = max(own, key=lambda row: row.version, default=None)
+        # only within the branch of the floor: a later release runs on the floor as well
+        mine = driver_key(last.driver) if last and last.driver else (0,)
+        family = driver_key(floor.driver)
+        if last and last.driver and mine[0] == family[0] and mine < family:
+            return last.driver, last
         return floor.driver, floor
-    hard = [
-        row for row in knowledge.toolkits if row.hard and row.driver and row.version.release[:2] == cuda.release[:2]
-    ]
-    first = min(hard, key=lambda row: row.version, default=None)
+    first = min((row for row in own if row.hard), key=lambda row: row.version, default=None)
     return (first.driver, first) if first and first.driver else None
 
 

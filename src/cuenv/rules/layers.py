@@ -15,6 +15,7 @@ from cuenv.candidates import Candidate
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.rows import Layer, Requirement, Row
+from cuenv.rules import views
 from cuenv.rules.verdict import Case, Ground, Verdict, fact_ground, row_ground, worst
 from cuenv.versions import Capability
 
@@ -73,9 +74,9 @@ def cudnn(candidate: Candidate, case: Case) -> Verdict:
 
 
 def nccl(candidate: Candidate, case: Case) -> Verdict:
-    """NCCL serves every GPU; a GPU that is alone does without."""
+    """NCCL serves every GPU; the only GPU of a machine that was looked at does without."""
     found = _layer("nccl", candidate.build.nccl, candidate.nccl, candidate, case)
-    if found.outcome != "reject" or len(case.facts.gpus) > 1:
+    if found.outcome != "reject" or not views.alone(case.facts):
         return found
     return found._replace(outcome="warn", because=f"{found.because}; it is called with several GPUs alone")
 

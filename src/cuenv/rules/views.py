@@ -37,8 +37,13 @@ def capabilities(facts: HostFacts) -> Hashable:
 
 
 def joined(facts: HostFacts) -> Hashable:
-    """The distinct capabilities of all GPUs, and whether there are several GPUs."""
-    return facts.capabilities, len(facts.gpus) > 1
+    """The distinct capabilities of all GPUs, and whether there is only one."""
+    return facts.capabilities, alone(facts)
+
+
+def alone(facts: HostFacts) -> bool:
+    """Whether the machine was looked at and has one GPU; options name kinds of GPUs, and not how many."""
+    return facts.detected and len(facts.gpus) == 1
 
 
 def level(facts: HostFacts) -> Hashable:
