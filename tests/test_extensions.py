@@ -334,6 +334,8 @@ def test_a_conda_package_is_judged_by_the_rows_of_its_channel() -> None:
     assert verdict("extensions", CUDA118, A100, packages=("xformers=0.0.27",)).outcome == "reject"
     assert verdict("extensions", CUDA118, A100, packages=("xformers=0.0.22",)).outcome == "unknown"
     of_channel = candidate("2.3.1", "*cuda12.1*")
+    other = candidate("2.5.1", "*cuda11.8*")
+    assert verdict("extensions", other, A100, packages=("xformers=0.0.29.post1",)).outcome == "unknown"
     assert verdict("extensions", of_channel, A100, packages=("torchvision=0.18.1",)).outcome == "pass"
     assert verdict("extensions", of_channel, A100, packages=("pytorch::torchvision=0.19.0",)).outcome == "reject"
 

@@ -147,7 +147,8 @@ def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
         return False
     if "conda-forge" in demand.ways and torch.stack == "conda-forge":
         return "conda-forge" in row.comes
-    return True
+    # A CUDA build of conda-forge that names a torch asks for one of conda-forge.
+    return not (row.comes == ("conda-forge",) and row.torch and row.cuda)
 
 
 def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Case) -> _Fault | None:
