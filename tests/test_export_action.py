@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from commands import inside as run
 from cuenv.errors import ExitCode, InputError
 from cuenv.formats.workflow_yml import RUNNERS, Workflow, render
 from cuenv.world.delivery import load_delivery
+from cuenv.world.own_wheel import NAME
 from oracles import text as text_of
 from test_export_dockerfile import both_platforms
 
@@ -57,6 +59,8 @@ def flow(**given: Any) -> Workflow:
         "platforms": tuple(RUNNERS),
         "host": (),
         "nvcc": True,
+        "cuenv": f"cuenv-0-py3-none-any.whl#sha256={'0' * 64}",
+        "wheel": True,
         "checkout": delivery.action("actions/checkout"),
         "micromamba": delivery.action("mamba-org/setup-micromamba"),
     }
@@ -118,6 +122,21 @@ def test_every_command_of_ours_in_the_workflow_is_one_with_these_options(tmp_pat
             assert option in helped
     plain = export(tmp_path, LOCKS / "inference")
     assert "cuenv hook" not in plain
+
+
+def test_cuenv_comes_by_a_wheel_of_the_repository_or_a_url_with_its_hash(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    run("export", "github-action", "-o", "w.yml", folder=folder)
+    data = loaded((folder / "w.yml").read_text(encoding="utf-8"))
+    digest = hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
+    assert data["env"]["CUENV"] == f"my%20env/{NAME}#sha256={digest}"
+    installs = [step["run"] for step in steps(data) if "pip install" in step.get("run", "")]
+    assert len(installs) == 2
+    assert all('--quiet "cuenv@file://$GITHUB_WORKSPACE/$CUENV"' in text for text in installs)
+    url = f"https://example.org/c.whl#sha256={'0' * 64}"
+    other = loaded(export(folder, "--cuenv", url))
+    assert other["env"]["CUENV"] == f"cuenv@{url}"
+    assert all('--quiet "$CUENV"' in step["run"] for step in steps(other) if "pip install" in step.get("run", ""))
 
 
 def test_what_cuenv_writes_into_a_folder_passes_its_own_lint(tmp_path: Path) -> None:

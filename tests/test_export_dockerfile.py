@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +30,7 @@ from cuenv.lint.instructions import Instruction
 from cuenv.versions import Capability, version
 from cuenv.world.delivery import load_delivery
 from cuenv.world.knowledge import load
+from cuenv.world.own_wheel import NAME, own_wheel
 from oracles import program
 
 LOCKS = Path(__file__).resolve().parents[1] / "locks"
@@ -199,6 +203,86 @@ def test_the_check_is_a_step_of_the_build_for_the_host_of_the_lock(way: str) -> 
         assert "--lock /opt/cuenv/conda-explicit.txt" in checks[0]
 
 
+@pytest.mark.parametrize("way", ["lock", "whole"])
+def test_cuenv_comes_by_a_wheel_beside_it_and_its_hash(way: str, tmp_path: Path) -> None:
+    shutil.copytree(LOCKS / "universal-dev", tmp_path / "context")
+    words = ("context/conda-lock.yml",) if way == "lock" else UNFILLED
+    export(tmp_path, *words, "-o", "context")
+    wheel = tmp_path / "context" / NAME
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    text = (tmp_path / "context/Dockerfile").read_text(encoding="utf-8")
+    assert f'ARG CUENV="cuenv@file:///opt/cuenv/{NAME}#sha256={digest}"' in text
+    assert f'COPY ["{NAME}", "/opt/cuenv/{NAME}"]' in text
+    assert f"!{NAME}" in (tmp_path / "context/.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert not re.search(r"\bcuenv==|pip install [^\n]*\bcuenv\b(?!/)", text)
+
+
+def test_a_url_or_a_commit_brings_cuenv_and_no_wheel_is_written(tmp_path: Path) -> None:
+    for url in (f"https://example.org/c.whl#sha256={'0' * 64}", f"git+https://example.org/team/cuenv@{'a' * 40}"):
+        text, _ = export(tmp_path, LOCKS / "universal-dev", "--cuenv", url)
+        assert f'ARG CUENV="cuenv@{url}"' in text
+        assert ".whl" not in text.replace(url, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "says"),
+    [
+        ("https://example.org/c.whl", 2, "is not held"),
+        ("git+https://example.org/team/cuenv@main", 2, "is not held"),
+        (f"https://me:secret@example.org/c.whl#sha256={'0' * 64}", 2, "a password or a token"),
+        (f'https://example.org/"$(id)#sha256={"0" * 64}', 2, "is not held"),
+        (f"file:///tmp/c.whl#sha256={'0' * 64}", 2, "is not held"),
+        ("cuenv", 2, "is no wheel of cuenv"),
+        ("other-1.0-py3-none-any.whl", 2, "is no wheel of cuenv"),
+        ("cuenv-1.0-py3-none-any.whl", 3, "is not there"),
+        (f"{NAME}#sha256={'0' * 64}", 3, "has the SHA-256"),
+    ],
+)
+def test_a_cuenv_that_nothing_holds_is_refused(tmp_path: Path, named: str, code: int, says: str) -> None:
+    (tmp_path / NAME).write_bytes(b"a wheel")
+    done = run("export", "dockerfile", LOCKS / "universal-dev", "--cuenv", named, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+    assert "secret" not in done.stderr
+    assert run("export", "dockerfile", "--vendor", "--cuenv", NAME, folder=tmp_path).returncode == 2
+
+
+def test_a_wheel_that_is_named_is_taken_along(tmp_path: Path) -> None:
+    shutil.copytree(LOCKS / "universal-dev", tmp_path / "context")
+    name = "cuenv-9.9.9-py3-none-any.whl"
+    (tmp_path / name).write_bytes(b"a wheel")
+    export(tmp_path, "context/conda-lock.yml", "--cuenv", name, "-o", "context")
+    assert (tmp_path / "context" / name).read_bytes() == b"a wheel"
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    assert f"{name}#sha256={digest}" in (tmp_path / "context/Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_own_wheel_is_the_same_each_time_and_pip_installs_it_by_its_hash(tmp_path: Path) -> None:
+    made = own_wheel()
+    assert made == own_wheel()
+    (tmp_path / made.name).write_bytes(made.data)
+
+    def install(digest: str) -> subprocess.CompletedProcess[str]:
+        wanted = f"cuenv@file://{tmp_path}/{made.name}#sha256={digest}"
+        pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target", "there", wanted]
+        return subprocess.run(pip, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    wrong = install("0" * 64)
+    assert wrong.returncode != 0
+    assert made.sha256 in wrong.stderr
+    done = install(made.sha256)
+    assert done.returncode == 0, done.stderr
+    code = "import cuenv, cuenv.cli.main as m, sys; print(cuenv.__file__); sys.exit(m.run(['profile', 'list', '-q']))"
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "there"), "HOME": str(tmp_path)}
+    used = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert used.returncode == 0, used.stderr
+    assert used.stdout.splitlines()[0].startswith(str(tmp_path / "there"))
+    assert "universal-dev" in used.stdout
+
+
 def test_every_command_of_ours_in_the_build_is_one_with_these_options(tmp_path: Path) -> None:
     typed = {
         tuple(words.split()[:1] + sorted(set(re.findall(r"--[a-z-]+", words))))
@@ -311,7 +395,7 @@ def test_the_folder_gets_all_that_the_build_needs_and_keeps_what_was_there(tmp_p
     assert (tmp_path / "Dockerfile.bak").read_text() == "FROM scratch\n"
     assert "kept" in said
     ignored = (tmp_path / ".dockerignore").read_text().splitlines()
-    assert ignored[-2:] == ["*", "!environment.yml"]
+    assert ignored[-3:] == ["*", "!environment.yml", f"!{NAME}"]
     assert "pandas" in (tmp_path / "environment.yml").read_text()
     first = (tmp_path / "Dockerfile").read_bytes()
     export(tmp_path, *WAYS["toolkit"], "-o", ".")

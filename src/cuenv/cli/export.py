@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import GroupedGroup
+from cuenv.cli.command import GroupedGroup, several
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     host_from,
@@ -49,6 +49,16 @@ def command(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+_own_options = several(
+    click.option(
+        "--cuenv",
+        metavar="WHEEL|URL#sha256=...",
+        help="The cuenv that it installs; the wheel of this one, built beside it, by default.",
+    ),
+    click.option("--vendor", is_flag=True, help="Build the wheel of this cuenv here; -o does so beside the file."),
+)
+
+
 @command.command("dockerfile", short_help="build it, check it, run it slim")
 @click.argument("lock", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
 @click.option(
@@ -56,6 +66,7 @@ def command(context: click.Context) -> None:
 )
 @click.option("--digest", "digests", multiple=True, metavar="IMAGE:TAG=sha256:...", help="Hold an image; repeatable.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write here instead of stdout.")
+@_own_options
 @host_options
 @wish_options
 @talk_options
@@ -85,17 +96,21 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
         wish=wish,
         folder=folder,
         base=values["base"],
+        cuenv=_named(values),
         digests=values["digests"],
     )
     made = export_dockerfile(asked, knowledge_from(values))
     if folder and folder.exists() and not folder.is_dir():
         raise UsageError(f"-o {folder}: it is no folder", hint="cuenv export dockerfile -o .")
-    return _deliver(made, values, {folder / name: text for name, text in made.files.items()} if folder else {})
+    place = folder or (Path() if values["vendor"] else None)
+    files = {folder / name: text for name, text in made.files.items()} if folder else {}
+    return _deliver(made, values, files, place)
 
 
 @command.command("github-action", short_help="a workflow that holds the lock to what it promises")
 @click.argument("lock", type=click.Path(path_type=Path), default=_LOCK, metavar="[LOCK]")
 @output_option
+@_own_options
 @host_options
 @knowledge_option
 @talk_options
@@ -113,8 +128,9 @@ def _github_action(lock: Path, **values: Any) -> int:
     from cuenv.flows.exporting_workflow import export_workflow  # noqa: PLC0415 - not needed for --help
 
     output = values["output"]
-    made = export_workflow(lock, host_from(values), knowledge_from(values), output)
-    return _deliver(made, values, {output: made.product} if output else {})
+    made = export_workflow(lock, host_from(values), knowledge_from(values), output, _named(values))
+    place = (lock if lock.is_dir() else lock.parent) if output or values["vendor"] else None
+    return _deliver(made, values, {output: made.product} if output else {}, place)
 
 
 @command.command("shell", short_help="switch to a toolkit of this machine, and back")
@@ -149,6 +165,20 @@ def _shell(lock: Path | None, **values: Any) -> int:
     return _deliver(made, values, {output: made.product} if output else {})
 
 
+def _named(values: dict[str, Any]) -> str | None:
+    """What ``--cuenv`` names.
+
+    Raises:
+        UsageError: a wheel is to be built as well.
+    """
+    named: str | None = values["cuenv"]
+    if named and values["vendor"]:
+        raise UsageError(
+            "--vendor builds the wheel of this cuenv, and --cuenv names another", hint="cuenv export --help"
+        )
+    return named
+
+
 def _release(text: str | None) -> Any:
     from cuenv.versions import minor, version  # noqa: PLC0415 - only with --release
 
@@ -160,15 +190,22 @@ def _release(text: str | None) -> Any:
         raise UsageError(f"--release: {error}", hint="cuenv export shell --release 12.6") from error
 
 
-def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str]) -> int:
-    """Write or print the product, and say what it is."""
+def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str], wheel: Path | None = None) -> int:
+    """Write or print the product, and say what it is; the wheel of cuenv goes into a folder of its own choice."""
     quiet = values["quiet"] or values["as_json"]
     written: tuple[Path, ...] = ()
     say(made.talk, quiet=quiet)
     if made.refused:
         say([f"error   {made.refused.because}"], quiet=values["as_json"])
         say([f"hint    {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
-    elif files:
+        return _ended(made, values, written)
+    if wheel is not None and made.wheel:
+        from cuenv.world.files import make_folder, write_atomically  # noqa: PLC0415 - only then
+
+        make_folder(wheel)
+        write_atomically(wheel / made.wheel[0], made.wheel[1])
+        say([f"wrote   {wheel / made.wheel[0]}"], quiet=quiet)
+    if files:
         from cuenv.flows.exporting import save  # noqa: PLC0415 - only with -o
 
         written, kept = save(files, WRITTEN_BY)
@@ -176,6 +213,10 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str]) 
         say([f"wrote   {', '.join(map(str, written))}"], quiet=quiet)
     elif not values["as_json"]:
         emit(made.product)
+    return _ended(made, values, written)
+
+
+def _ended(made: Exported, values: dict[str, Any], written: tuple[Path, ...]) -> int:
     if values["as_json"]:
         emit_json(made.plain(written))
     return ExitCode.NEGATIVE if made.refused else ExitCode.OK

@@ -16,9 +16,10 @@ from cuenv.delivery.tables import Delivery, Image
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
+from cuenv.flows.exporting_self import Own, own
 from cuenv.flows.hosts import HostOptions, host_facts
 from cuenv.flows.lock_files import environment_files, lock_there, read_environment, read_lock, recorded_host
-from cuenv.formats.dockerfile_write import Recipe, ignore, render
+from cuenv.formats.dockerfile_write import WORK, Recipe, ignore, render
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited
 from cuenv.lockfile import Lock, content_digest
@@ -40,6 +41,7 @@ class Exported:
         files: the texts by name, the first of them the product.
         talk: what to say about it.
         more: for JSON, besides.
+        wheel: of cuenv, by its name, for the files to install from; empty where a URL brings it.
         refused: why there is nothing, and what would help.
     """
 
@@ -47,6 +49,7 @@ class Exported:
     files: Mapping[str, str] = field(default_factory=dict)
     talk: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
+    wheel: tuple[str, bytes] | None = None
     refused: Refused | None = None
 
     @property
@@ -75,6 +78,7 @@ class Asked:
         lock: its file; ``None`` for a decision.
         folder: what the image is built from; ``None`` for the folder of the lock.
         base: one of `cuenv.delivery.container.BASES`.
+        cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
         digests: ``IMAGE:TAG=sha256:...`` as it was typed.
     """
 
@@ -84,6 +88,7 @@ class Asked:
     lock: Path | None = None
     folder: Path | None = None
     base: str = "auto"
+    cuenv: str | None = None
     digests: tuple[str, ...] = ()
 
 
@@ -110,8 +115,11 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
             hint=f"cuenv export dockerfile --digest {chosen.images[0].name}=sha256:...",
         )
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
+    mine = own(asked.cuenv)
     recipe = Recipe(
         version=__version__,
+        cuenv=mine.requirement(WORK),
+        wheel=mine.name,
         content=replace(content, host=(*content.host, *glibc)),
         stages=chosen,
         sources={image.name: _source(image, delivery) for image in chosen.images},
@@ -123,8 +131,10 @@ def export_dockerfile(asked: Asked, knowledge: Knowledge) -> Exported:
     return Exported(
         kind="dockerfile",
         files={**texts, **(files if chosen.base != "pytorch" else {})},
-        talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"])),
+        wheel=(mine.name, mine.data) if mine.name else None,
+        talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"]), own_line(mine)),
         more={
+            "cuenv": {"url": mine.url or None, "wheel": mine.name or None, "sha256": mine.sha256 or None},
             "base": chosen.base,
             "why": list(chosen.why),
             "images": [{"image": image.name, "digest": digests.get(image.name)} for image in chosen.images],
@@ -138,6 +148,11 @@ def _choice(chosen: Stages, origin: str) -> Iterable[str]:
     yield from (f"        {why}" for why in chosen.why[1:])
     names = [image.name for image in chosen.images]
     yield f"images  {', '.join(names)}"
+
+
+def own_line(mine: Own) -> str:
+    """Which cuenv will be installed."""
+    return f"cuenv   {mine.url or f'{mine.name}, SHA-256 {mine.sha256[:16]}..., in the folder that it is built from'}"
 
 
 def _source(image: Image, delivery: Delivery) -> str:

@@ -15,8 +15,8 @@ from cuenv.environment import WRITTEN_BY
 from cuenv.formats.dockerfile_words import comments, context_path, copy, env, run
 
 PREFIX = "/opt/env"
-_WORK = "/opt/cuenv"
-_CUENV = f"{_WORK}/venv/bin/cuenv"
+WORK = "/opt/cuenv"
+_CUENV = f"{WORK}/venv/bin/cuenv"
 _ARCH = {"linux-64": ("amd64", "x86_64"), "linux-aarch64": ("arm64", "aarch64")}
 _NAMES = {"conda-lock": "conda-lock.yml", "explicit": "conda-explicit.txt", "environment": "environment.yml"}
 """What each kind of file is called in the image: micromamba goes by the name."""
@@ -44,6 +44,8 @@ class Recipe:
         kind: of ``file``: ``conda-lock``, ``explicit`` or ``environment``; empty for none.
         file: what micromamba reads, its path in the build context.
         requirements: what pip reads besides, where the file cannot hold it.
+        cuenv: the requirement for pip that brings cuenv, held by a hash.
+        wheel: of cuenv, its path in the build context; empty where a URL brings it.
         digests: by image and tag, ``sha256:...``.
         notes: what else to say at the head.
     """
@@ -56,13 +58,15 @@ class Recipe:
     kind: str = ""
     file: str = ""
     requirements: str = ""
+    cuenv: str
+    wheel: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
     def lock_there(self) -> str:
         """Where the file lies inside the image."""
-        return f"{_WORK}/{_NAMES[self.kind]}"
+        return f"{WORK}/{_NAMES[self.kind]}"
 
 
 def render(recipe: Recipe) -> str:
@@ -77,7 +81,7 @@ def render(recipe: Recipe) -> str:
 
 def ignore(recipe: Recipe) -> str:
     """The ``.dockerignore`` beside it: nothing but what the build copies is sent to it."""
-    kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements) if path]
+    kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements, recipe.wheel) if path]
     head = [
         f"{WRITTEN_BY} {recipe.version}, export dockerfile: nothing is sent to the build but what stands below.",
         "# What is yours goes into a Dockerfile of its own, FROM this image; the next export writes this file anew.",
@@ -117,8 +121,7 @@ def _from(recipe: Recipe, image: Image, stage: str) -> str:
 
 def _two(recipe: Recipe) -> Iterator[str]:
     content, stages = recipe.content, recipe.stages
-    yield "# What pip takes for cuenv in the build: a release, a URL or a wheel that you copy in."
-    yield f"ARG CUENV=cuenv=={recipe.version}"
+    yield from _own(recipe)
     yield ""
     if stages.installer:
         yield _from(recipe, stages.installer, "micromamba")
@@ -135,23 +138,32 @@ def _two(recipe: Recipe) -> Iterator[str]:
         yield f"COPY --from=micromamba {certificates} {certificates}"
     known = {"MAMBA_ROOT_PREFIX": "/opt/conda", **({"CUDA_HOME": "/usr/local/cuda"} if stages.installer else {})}
     yield env({**known, **content.variables})
-    yield f"WORKDIR {_WORK}"
+    yield f"WORKDIR {WORK}"
     yield copy(recipe.file, recipe.lock_there)
     if recipe.requirements:
-        yield copy(recipe.requirements, f"{_WORK}/requirements.lock.txt")
+        yield copy(recipe.requirements, f"{WORK}/requirements.lock.txt")
     yield "ARG TARGETARCH"
     yield run(_guard(content), _create(recipe), "micromamba clean --all --yes")
     if recipe.requirements:
         flags = "--no-cache-dir --require-hashes --no-deps"
-        yield run(f"{PREFIX}/bin/python -m pip install {flags} -r {_WORK}/requirements.lock.txt")
+        yield run(f"{PREFIX}/bin/python -m pip install {flags} -r {WORK}/requirements.lock.txt")
     yield ""
     yield "# The check: the build fails where the environment is not what the lock says or does not serve the GPUs."
+    if recipe.wheel:
+        yield copy(recipe.wheel, f"{WORK}/{recipe.wheel}")
     yield "ARG CUENV"
     yield run(*_checker(content), *_check(recipe))
     yield ""
     yield "# What is yours goes into a Dockerfile of its own, FROM this image: the next export writes this file anew."
     yield ""
     yield from _run_stage(recipe)
+
+
+def _own(recipe: Recipe) -> Iterator[str]:
+    """What pip takes for cuenv: never a bare name, which anybody may put on an index."""
+    said = "the wheel beside this file" if recipe.wheel else "a URL"
+    yield f"# What pip takes for cuenv in the build: {said}, held by its hash."
+    yield f'ARG CUENV="{recipe.cuenv}"'
 
 
 def _guard(content: Content) -> str:
@@ -173,10 +185,10 @@ def _checker(content: Content) -> tuple[str, ...]:
     """An environment for cuenv alone: it changes nothing of what it checks."""
     minor = content.python.partition(".")[2]
     if content.python.startswith("3.") and minor.isdigit() and int(minor) >= 10:
-        made = f"{PREFIX}/bin/python -m venv {_WORK}/venv"
+        made = f"{PREFIX}/bin/python -m venv {WORK}/venv"
     else:
-        made = f"micromamba create --yes --prefix {_WORK}/venv --channel conda-forge python=3.12 pip"
-    return made, f'{_WORK}/venv/bin/python -m pip install --no-cache-dir "$CUENV"'
+        made = f"micromamba create --yes --prefix {WORK}/venv --channel conda-forge python=3.12 pip"
+    return made, f'{WORK}/venv/bin/python -m pip install --no-cache-dir "$CUENV"'
 
 
 def _check(recipe: Recipe) -> Iterator[str]:
@@ -226,12 +238,12 @@ def _user(entry: str = "") -> Iterator[str]:
 def _pytorch(recipe: Recipe) -> Iterator[str]:
     """One stage alone: the image holds torch and its compiler, and what is added is small."""
     content = recipe.content
-    yield f"ARG CUENV=cuenv=={recipe.version}"
+    yield from _own(recipe)
     yield ""
     yield _from(recipe, recipe.stages.run, "run")
     yield _SHELL
     yield env({**_driver(content), **content.variables})
-    yield f"WORKDIR {_WORK}"
+    yield f"WORKDIR {WORK}"
     if content.pip:
         wanted = " ".join(shlex.quote(item) for item in content.pip)
         yield "# The constraint keeps pip from a second torch over the image's."
@@ -240,12 +252,14 @@ def _pytorch(recipe: Recipe) -> Iterator[str]:
             f"printf '%s\\n' {wanted} > requirements.txt",
             "python -m pip install --no-cache-dir -c constraints.txt -r requirements.txt",
         )
+    if recipe.wheel:
+        yield copy(recipe.wheel, f"{WORK}/{recipe.wheel}")
     yield "ARG CUENV"
     prefix = "\"$(python -c 'import sys; print(sys.prefix)')\""
     words = shlex.join(content.host)
     yield run(
-        f"python -m venv {_WORK}/venv",
-        f'{_WORK}/venv/bin/python -m pip install --no-cache-dir "$CUENV"',
+        f"python -m venv {WORK}/venv",
+        f'{WORK}/venv/bin/python -m pip install --no-cache-dir "$CUENV"',
         f"{_CUENV} check --prefix {prefix} {words}".rstrip(),
         _USER,
     )

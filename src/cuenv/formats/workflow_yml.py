@@ -30,6 +30,9 @@ class Workflow:
         platforms: of the lock.
         nvcc: whether it holds a CUDA compiler, which builds have to find.
         host: options of the host that it is for; empty where the lock remembers its own.
+        cuenv: the requirement for pip that brings cuenv by a URL, or the path of its wheel in the repository with its
+            hash, as a URL writes it.
+        wheel: whether it is the wheel.
         checkout, micromamba: the actions, by commit.
     """
 
@@ -41,6 +44,8 @@ class Workflow:
     platforms: tuple[str, ...]
     nvcc: bool
     host: tuple[str, ...]
+    cuenv: str
+    wheel: bool
     checkout: Action
     micromamba: Action
 
@@ -75,8 +80,8 @@ def _head(flow: Workflow) -> Iterator[str]:
     yield "permissions:"
     yield '  contents: "read"'
     yield "env:"
-    yield "  # What pip takes for cuenv: a release or a URL."
-    yield f"  CUENV: {quote(f'cuenv=={flow.version}')}"
+    yield f"  # What pip takes for cuenv: {'the wheel in the repository' if flow.wheel else 'a URL'}, held by its hash."
+    yield f"  CUENV: {quote(flow.cuenv)}"
     yield f"  LOCK: {quote(flow.lock)}"
     yield f"  ENVIRONMENT: {quote(flow.environment)}"
     yield "jobs:"
@@ -132,10 +137,11 @@ def _cuenv(flow: Workflow) -> Iterator[str]:
     yield f"      - uses: {flow.checkout.action}@{flow.checkout.sha} # {flow.checkout.tag}"
     yield "        with:"
     yield "          persist-credentials: false"
+    wanted = '"cuenv@file://$GITHUB_WORKSPACE/$CUENV"' if flow.wheel else '"$CUENV"'
     yield from _step(
         "cuenv, in an environment of its own",
         'python3 -m venv "$RUNNER_TEMP/cuenv"\n'
-        '"$RUNNER_TEMP/cuenv/bin/python" -m pip install --quiet "$CUENV"\n'
+        f'"$RUNNER_TEMP/cuenv/bin/python" -m pip install --quiet {wanted}\n'
         'echo "$RUNNER_TEMP/cuenv/bin" >> "$GITHUB_PATH"',
     )
 

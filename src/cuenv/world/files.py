@@ -98,12 +98,32 @@ def read_text(path: Path, *, limit: int = LIMIT) -> str:
     Raises:
         InputError: it is missing, a folder, unreadable, too large, or no UTF-8 text.
     """
+    return _decode(_read(path, limit), shown(path), limit)
+
+
+def read_bytes(path: Path, *, limit: int) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InputError: it is missing, a folder, unreadable or too large.
+    """
+    data = _read(path, limit)
+    if len(data) > limit:
+        raise InputError(f"cannot read {shown(path)}: it is larger than {limit} bytes", hint=_OTHER)
+    return data
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """One byte more than the limit at most.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
         with path.open("rb") as stream:
-            data = stream.read(limit + 1)
+            return stream.read(limit + 1)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
-    return _decode(data, shown(path), limit)
 
 
 def read_stdin(*, limit: int = LIMIT) -> str:
