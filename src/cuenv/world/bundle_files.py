@@ -13,6 +13,7 @@ from cuenv.delivery.bundle import SCRIPT, SUMS, TOP
 from cuenv.errors import InputError, OutsideError
 from cuenv.world.at_work import alone
 from cuenv.world.files import is_file, is_folder, look, shown, why
+from cuenv.world.planted import refuse_planted
 
 _WHEN = 315532800
 """1980-01-01, the day that every file in a tar bears: some programs warn about older ones."""
@@ -44,7 +45,9 @@ def staging(out: Path) -> Path:
                 f"cannot write {shown(out)}: there is no folder {shown(out.parent)}",
                 hint=f"mkdir -p {shlex.quote(str(out.parent))}",
             )
+        refuse_planted(out)
         path.mkdir(exist_ok=True)
+        refuse_planted(path)
     except OSError as error:
         raise OutsideError(f"cannot write {shown(out)}: {why(error)}", hint=look(out, error)) from error
     return path
@@ -122,8 +125,12 @@ def publish(folder: Path, out: Path) -> None:
 def _publish_tar(folder: Path, out: Path) -> None:
     """One file, the same bytes for the same content: sorted, one date, no owner."""
     beside = out.with_name(f".{out.name}.cuenv-tmp")
+    refuse_planted(out)
     try:
-        with beside.open("wb") as stream:
+        beside.unlink(missing_ok=True)
+        # O_EXCL: in a folder of everybody's, somebody else could put a link there
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with os.fdopen(handle, "wb") as stream:
             with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for path in [folder, *sorted(folder.rglob("*"))]:
                     _add(tar, path, path.relative_to(folder).as_posix())

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from cuenv.errors import InputError
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import channel_url, redact, strip_credentials
-from cuenv.world.files import at_home, is_file, is_folder, look, shown
+from cuenv.world.files import LIMIT, at_home, is_file, is_folder, look, opened, shown
 from cuenv.world.sources import DEFAULTS, HOST, Mirror, Sources, place
 
 _NAMES = (".condarc", "condarc", "condarc.d")
@@ -154,7 +154,8 @@ def _load(path: Path) -> object:
     from cuenv.formats.yaml_read import load  # noqa: PLC0415 - only where there is a .condarc
 
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with opened(path) as stream:
+            text = stream.read(LIMIT).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise InputError(f"{path}: cannot be read: {reason}", hint=look(path)) from error

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import IO
 
 from cuenv.errors import InputError, OutsideError
 
@@ -41,6 +42,8 @@ def shown(path: str | os.PathLike[str]) -> str:
 def why(error: OSError | ValueError | RuntimeError) -> str:
     """The reason of a failed file operation in a few words."""
     if isinstance(error, OSError):
+        if getattr(error, "says", False):
+            return str(error.strerror)
         return _WHY.get(error.errno or 0, error.strerror or type(error).__name__)
     return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
 
@@ -64,7 +67,10 @@ def make_folder(folder: Path) -> None:
     Raises:
         OutsideError: it cannot be made.
     """
+    from cuenv.world.planted import refuse_planted  # noqa: PLC0415 - most runs write nothing
+
     try:
+        refuse_planted(folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
@@ -120,10 +126,27 @@ def _read(path: Path, limit: int) -> bytes:
         InputError: it cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             return stream.read(limit + 1)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+
+
+def opened(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file to read it; a named pipe is none, since nobody may ever write to it.
+
+    What a shell makes of ``<(command)``, and ``/dev/stdin``, are pipes that have a writer.
+
+    Raises:
+        OSError: it cannot be opened, or is a named pipe.
+    """
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
+    named = not os.path.realpath(path).startswith(("/dev/", "/proc/"))
+    if named and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise OSError(errno.EINVAL, "it is a named pipe, and no file", os.fspath(path))
+    os.set_blocking(stream.fileno(), True)
+    return stream
 
 
 def read_stdin(*, limit: int = LIMIT) -> str:
@@ -247,6 +270,9 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
 
 def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
     """The bytes in a new file beside the target, the target, and the open file; ``None`` for a device, written now."""
+    from cuenv.world.planted import refuse_planted  # noqa: PLC0415 - as above
+
+    refuse_planted(path)
     target = path.resolve()
     try:
         old = target.stat()

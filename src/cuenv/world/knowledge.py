@@ -11,7 +11,7 @@ from cuenv.errors import KnowledgeError
 from cuenv.knowledge import Knowledge
 from cuenv.reading import once
 from cuenv.tables import TABLES, merge, parse
-from cuenv.world.files import make_folder, shown, write_together
+from cuenv.world.files import make_folder, opened, shown, write_together
 
 DATA = Path(__file__).parent.parent / "data"
 """The tables that come with the package."""
@@ -79,7 +79,9 @@ def _tables_in(folder: Path) -> list[Path]:
 def decode(path: Path, *, strict: bool = False) -> object:
     """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
     try:
-        return json.loads(path.read_bytes(), object_pairs_hook=once if strict else None)
+        with opened(path) as stream:
+            raw = stream.read()
+        return json.loads(raw, object_pairs_hook=once if strict else None)
     except OSError as error:
         raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
     except RecursionError as error:

@@ -20,6 +20,7 @@ from cuenv.delivery.placing import MARKER
 from cuenv.errors import InputError, OutsideError
 from cuenv.world.at_work import BusyError, alone, in_turn, patiently
 from cuenv.world.files import look, shown, why
+from cuenv.world.planted import refuse_planted
 
 _OWN = "conda-meta/cuenv"
 """Says what was installed; conda and micromamba read ``*.json`` there, and ``history``."""
@@ -127,6 +128,7 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
 def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
     """Put aside what is replaced, and hold the marker of the new one."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
+    refuse_planted(prefix)
     with in_turn(prefix.parent):
         marker = prefix / MARKER
         if marker.exists():  # what a killed run left was cleared away before
