@@ -64,7 +64,7 @@ INPUT = {
 }
 OUTSIDE = {
     "a parent that is a file": ("resolve", *HOST, "-o", "binary/environment.yml"),
-    "a parent that is not there": ("resolve", *HOST, "-o", "nowhere/environment.yml"),
+    "a parent that cannot be made": ("resolve", *HOST, "-o", "binary/below/environment.yml"),
     "a folder below a file": ("demo", "--dir", "binary/demo"),
     "a full disk": ("resolve", *HOST, "-o", "/dev/full"),
 }

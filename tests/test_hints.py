@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import cuenv
+from commands import HOST, inside
 from cuenv import errors
 from cuenv.cli.main import COMMANDS
+from cuenv.errors import ExitCode
 
 SOURCE = Path(cuenv.__file__).parent
 RAISED = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.CuenvError)}
@@ -115,3 +118,53 @@ def test_paths_in_commands_are_quoted() -> None:
 )
 def test_an_error_without_hint_is_found(text: str, count: int) -> None:
     assert len(list(without_hint(ast.parse(text)))) == count
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("bundle",), "cuenv lock"),
+        (("install", "--prefix", "env"), "cuenv lock"),
+        (("diff", "conda-lock.yml", "other"), "cuenv lock"),
+        (("lint", "environment.yml"), "cuenv resolve -o environment.yml"),
+        (("resolve", "--host", "rtx4090-53"), "cuenv resolve --host rtx4090-535"),
+        (("resolve", "--host", "nope"), "cuenv inspect --record DIR, on the machine that is meant"),
+        (("resolve", "--pytorch", "2.5+cu121"), "cuenv resolve --pytorch 2.5 --cuda 12.1"),
+        (("resolve", "--pytorch", "==2.7.0+cu128"), "cuenv resolve --pytorch 2.7.0 --cuda 12.8"),
+        (("resolve", "--pytorch", "2.6.0+cpu"), "cuenv resolve --pytorch 2.6.0 --cpu"),
+        (("why-not", "pytorch=2.4.1+cu118", "--gpu", "8.9"), "cuenv resolve --pytorch 2.4.1 --cuda 11.8"),
+        (("kb", "pytorch", "2.5+cu124"), "cuenv resolve --pytorch 2.5 --cuda 12.4"),
+        (("resolve", "--cuda", "cu126"), "cuenv resolve --cuda 12.6"),
+        (("resolve", "--cuda", "cuda-11.8"), "cuenv resolve --cuda 11.8"),
+        (("resolve", "--cuda", "CUDA12"), "cuenv resolve --cuda 12"),
+        (("resolve", "--python", "py312"), "cuenv resolve --python 3.12"),
+        (("resolve", "--python", "cp39"), "cuenv resolve --python 3.9"),
+        (("resolve", "--pytorch", "v2.5"), "cuenv resolve --pytorch 2.5"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
+)
+def test_a_hint_is_the_command_that_helps(tmp_path: Path, words: tuple[str, ...], hint: str) -> None:
+    done = inside(*words, folder=tmp_path)
+    assert done.returncode in (ExitCode.USAGE, ExitCode.INPUT)
+    assert done.stderr.splitlines()[-1] == f"hint: {hint}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.parametrize(
+    "words",
+    [("lint", "x.yml"), ("lock", "x.yml", *HOST), ("check", "x.yml"), ("bundle", "x.yml"), ("diff", "x.yml", "x.yml")],
+    ids=" ".join,
+)
+def test_a_file_that_may_not_be_read_is_an_input_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "x.yml").touch(0o000)
+    done = inside(*words, folder=tmp_path)
+    assert done.returncode == ExitCode.INPUT
+    assert "permission denied" in done.stderr
+
+
+def test_every_path_of_the_command_line_is_read_by_cuenv_alone() -> None:
+    """click would look whether a file may be read, and call it a wrong option."""
+    for path in (SOURCE / "cli").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "click.Path":
+                assert "readable=False" in ast.unparse(node), f"{path.name}:{node.lineno}"

@@ -105,7 +105,7 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
         read_host(name, no_input)
     assert all(known in caught.value.message for known in NAMES)
     assert caught.value.message.isprintable()
-    assert (caught.value.hint or "").startswith("cuenv resolve --host ")
+    assert (caught.value.hint or "").startswith(("cuenv resolve --host ", "cuenv inspect --record DIR"))
     if name.startswith("rtx"):
         assert caught.value.hint == "cuenv resolve --host rtx4090-535"
 

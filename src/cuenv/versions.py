@@ -21,6 +21,14 @@ from cuenv.reading import describe
 _CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
 _DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
+_CU = re.compile(r"cu(\d{1,2})(\d)")
+"""How pip's PyTorch names a CUDA release: cu121."""
+_NICK = re.compile(
+    r"(?:v(?P<plain>\d+(?:\.\d+)*)|cu(?:da)?[-_]?(?P<cuda>\d\d)\.?(?P<minor>\d?)"
+    r"|(?:py|cp|python)[-_]?(?P<python>\d)\.?(?P<second>\d{0,2}))",
+    re.IGNORECASE,
+)
+"""How wheels, indexes and folders name a release: v2.5, cu121, py312."""
 _WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
 _LONGEST = 200
 
@@ -236,6 +244,31 @@ class Wish(NamedTuple):
         return self.text
 
 
+def _refuse_habits(text: str, what: str) -> None:
+    """Refuse what is no version of conda, and what pip's PyTorch, its wheels and its indexes call one.
+
+    Raises:
+        UsageError: with how it is asked for here.
+    """
+    release, mark, build = text.lstrip("=v ").partition("+")
+    option = what if what.startswith("--") else f"--{what.rsplit(maxsplit=1)[-1]}"
+    if mark:
+        cuda = _CU.fullmatch(build)
+        asked = f"--cuda {cuda[1]}.{cuda[2]}" if cuda else "--cpu" if build == "cpu" else ""
+        says = f"which stands for {'CUDA ' + asked.split()[1] if cuda else 'a CPU build' if asked else 'another build'}"
+        raise UsageError(
+            f"{what}: {text!r} has the suffix +{build} of PyTorch's own wheels, {says}; conda's versions have none",
+            hint=" ".join(filter(None, ("cuenv resolve", option, release, asked))),
+        )
+    nick = _NICK.fullmatch(text)
+    if nick:
+        parts = (nick["plain"], nick["cuda"], nick["minor"], nick["python"], nick["second"])
+        meant = ".".join(filter(None, parts))
+        raise UsageError(
+            f"{what}: {text!r} is no version; did you mean {meant}?", hint=f"cuenv resolve {option} {meant}"
+        )
+
+
 def parse_wish(text: str, *, what: str) -> Wish:
     """Read a wish: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
 
@@ -247,6 +280,7 @@ def parse_wish(text: str, *, what: str) -> Wish:
         UsageError: the text is none of them.
     """
     stripped = text.strip() if len(text) <= _LONGEST else ""  # int() refuses thousands of digits
+    _refuse_habits(stripped, what)
     prefix = _WISH.fullmatch(stripped)
     if prefix:
         return Wish(prefix[1], tuple(int(part) for part in prefix[1].split(".")))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.errors import ExitCode, UsageError
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @click.command("bundle", cls=Grouped)
-@click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK]")
+@click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK]")
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default="cuenv-bundle",
     metavar="DIR|FILE.tar",
     help="Write here.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped, no_progress_option
+from cuenv.cli.command import PATH, Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import (
     environment_options,
@@ -26,7 +26,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 
 
 @click.command("check", cls=Grouped)
-@click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
+@click.argument("path", type=PATH, required=False, metavar="[LOCK]")
 @environment_options
 @click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
 @click.option("--timeout", type=click.IntRange(1, 86400), metavar="SECONDS", help="With --run: for each probe (300).")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from cuenv.cli.configured import no_files
 from cuenv.errors import UsageError
+
+PATH = click.Path(path_type=Path, readable=False)
+"""A path of the command line; whoever reads it says what is wrong with it, for click calls that a wrong option."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

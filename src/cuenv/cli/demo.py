@@ -9,14 +9,20 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
 from cuenv.errors import ExitCode, UsageError
 
 
 @click.command("demo", cls=Grouped)
-@click.option("--dir", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Keep everything in this folder.")
+@click.option(
+    "--dir",
+    "folder",
+    type=PATH,
+    metavar="DIR",
+    help="Keep everything in this folder.",
+)
 @talk_options
 def command(folder: Path | None, **values: Any) -> int:
     """Run the whole line once: look, decide, write, lock, check, install, check again.

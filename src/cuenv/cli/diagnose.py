@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped, no_progress_option
+from cuenv.cli.command import PATH, Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, finding_json, progress, progress_done, report_lines
@@ -18,7 +18,13 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
 
 @click.command("diagnose", cls=Grouped)
 @click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
-@click.option("-p", "--prefix", type=click.Path(path_type=Path), metavar="DIR", help="An environment, by its folder.")
+@click.option(
+    "-p",
+    "--prefix",
+    type=PATH,
+    metavar="DIR",
+    help="An environment, by its folder.",
+)
 @host_options
 @knowledge_option
 @no_progress_option

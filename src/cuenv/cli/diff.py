@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines
 from cuenv.errors import ExitCode
 
 
 @click.command("diff", cls=Grouped)
-@click.argument("old", type=click.Path(path_type=Path), metavar="OLD")
-@click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
+@click.argument("old", type=PATH, metavar="OLD")
+@click.argument("new", type=PATH, metavar="NEW")
 @host_options
 @click.option("--format", "form", type=click.Choice(["text", "markdown", "json"]), default="text", help="How to print.")
 @knowledge_option

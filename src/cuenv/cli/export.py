@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import GroupedGroup, several
+from cuenv.cli.command import PATH, GroupedGroup, several
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     host_from,
@@ -60,12 +60,12 @@ _own_options = several(
 
 
 @command.command("dockerfile", short_help="build it, check it, run it slim")
-@click.argument("lock", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
+@click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
 @click.option(
     "--base", type=click.Choice(BASES), default="auto", help="What it is built from; chosen by what it needs."
 )
 @click.option("--digest", "digests", multiple=True, metavar="IMAGE:TAG=sha256:...", help="Hold an image; repeatable.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write here instead of stdout.")
+@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write here instead of stdout.")
 @_own_options
 @host_options
 @wish_options
@@ -108,7 +108,7 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
 
 
 @command.command("github-action", short_help="a workflow that holds the lock to what it promises")
-@click.argument("lock", type=click.Path(path_type=Path), default=_LOCK, metavar="[LOCK]")
+@click.argument("lock", type=PATH, default=_LOCK, metavar="[LOCK]")
 @output_option
 @_own_options
 @host_options
@@ -134,7 +134,7 @@ def _github_action(lock: Path, **values: Any) -> int:
 
 
 @command.command("shell", short_help="switch to a toolkit of this machine, and back")
-@click.argument("lock", type=click.Path(path_type=Path), required=False, metavar="[LOCK]")
+@click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
 @click.option("--release", metavar="X.Y", help="The CUDA release that it has to be.")
 @click.option("--off", is_flag=True, help="Lines that restore what was before.")
 @output_option

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_lines, say
 from cuenv.errors import UsageError
@@ -20,7 +20,7 @@ from cuenv.knowledge import Knowledge
 @click.option(
     "--record",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Also write this machine as a recorded host, without host name, user name, serial or UUID.",
 )
 @host_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 @click.command("install", cls=Grouped)
-@click.argument("path", type=click.Path(path_type=Path), default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
+@click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option(
     "-p",
     "--prefix",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     metavar="DIR",
     help="An environment, by its folder.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cuenv import __version__
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.errors import ExitCode, UsageError
@@ -24,7 +24,7 @@ FORMATS = ("text", "json", "github", "sarif")
 
 
 @click.command("lint", cls=Grouped)
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=PATH, metavar="[FILE]...")
 @click.option("--fix", is_flag=True, help="Mend what can be mended; comments, order and style stay.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--as", "kind", type=click.Choice(KINDS), help="What the files are, whatever their name.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.engines import engine_from, engine_options
 from cuenv.cli.options import (
     channel_options,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command("lock", cls=Grouped)
-@click.argument("path", type=click.Path(path_type=Path), required=False, metavar="[environment.yml]")
+@click.argument("path", type=PATH, required=False, metavar="[environment.yml]")
 @several_host_options
 @click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
 @click.option(
@@ -53,7 +53,11 @@ if TYPE_CHECKING:
 @click.option("--name", metavar="NAME", help="With --resolve: of the environment.")
 @click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="With --repair: write the new file here."
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="With --repair: write the new file here.",
 )
 @engine_options
 @wish_options

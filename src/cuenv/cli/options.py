@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cuenv.cli.command import no_progress_option, offline_option, several
+from cuenv.cli.command import PATH, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration, set_value, without_replaced
@@ -93,24 +92,37 @@ platforms_option = click.option(
 """The platforms of a command that serves several."""
 
 knowledge_option = click.option(
-    "--knowledge", "tables", type=click.Path(path_type=Path), metavar="DIR", help="Also read tables from this folder."
+    "--knowledge",
+    "tables",
+    type=PATH,
+    metavar="DIR",
+    help="Also read tables from this folder.",
 )
 
 environment_options = several(
     click.option(
         "-p",
         "--prefix",
-        type=click.Path(path_type=Path, readable=False),
+        type=PATH,
         metavar="DIR",
         help="An environment, by its folder.",
     ),
     click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name."),
-    click.option("--lock", type=click.Path(path_type=Path), metavar="FILE", help="What the environment was made from."),
+    click.option(
+        "--lock",
+        type=PATH,
+        metavar="FILE",
+        help="What the environment was made from.",
+    ),
 )
 """An environment that is there, and its lock."""
 
 output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write here instead of stdout."
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="Write here instead of stdout.",
 )
 prove_option = click.option(
     "--prove", is_flag=True, help="Solve now, and take the best choice that your channels can satisfy."

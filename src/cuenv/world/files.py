@@ -33,6 +33,10 @@ _WHY = {
 }
 
 
+_MADE_BY = {"conda-lock.yml": "cuenv lock", "environment.yml": "cuenv resolve -o environment.yml"}
+"""The files that a folder may lack, and the command that makes each."""
+
+
 def shown(path: str | os.PathLike[str]) -> str:
     """A path for a message: as it is, or quoted when it holds characters that do not print."""
     text = os.fspath(path)
@@ -51,6 +55,9 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
 def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
     """The command that shows why something cannot be read or written: for the hint of an error."""
     folder = os.path.dirname(os.fspath(path)) or "."  # noqa: PTH120 - what was typed, not what it resolves to
+    made_by = _MADE_BY.get(os.path.basename(os.fspath(path)))  # noqa: PTH119 - as above
+    if made_by and folder == "." and getattr(error, "errno", None) == errno.ENOENT:
+        return made_by
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return f"df -h {shlex.quote(shown(folder))}"
     return f"ls -ld {shlex.quote(shown(path if os.path.lexists(path) else folder))}"

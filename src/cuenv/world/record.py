@@ -46,12 +46,13 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
     if "/" in name_or_path or name_or_path.endswith(".json"):
         raise InputError(f"cannot read {shown(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
     names = shipped_names()
+    near = _nearest(name_or_path, names)
     if name_or_path in names:
         source = SHIPPED / f"{name_or_path}.json"
         return host_json.parse(read_text(source, limit=LIMIT), source.name, name_or_path)
     raise UsageError(
         f"{name_or_path!r} is no folder, no file and no host that comes with cuenv; those are: {', '.join(names)}",
-        hint=f"cuenv resolve --host {_nearest(name_or_path, names)}",
+        hint=f"cuenv resolve --host {near}" if near else "cuenv inspect --record DIR, on the machine that is meant",
     )
 
 
@@ -85,7 +86,7 @@ def _bounded(text: str) -> str:
     return text
 
 
-def _nearest(name: str, names: tuple[str, ...]) -> str:
+def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
-    return next(iter(get_close_matches(name, names, n=1)), "NAME")
+    return next(iter(get_close_matches(name, names, n=1, cutoff=0.7)), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import channel_options, channel_sources, knowledge_option, one_channel_options, talk_options
 from cuenv.cli.output import emit, emit_json, say
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 @click.command("learn", cls=Grouped)
 @one_channel_options
-@click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the rows there, for --knowledge.")
+@click.option(
+    "--save",
+    type=PATH,
+    metavar="DIR",
+    help="Write the rows there, for --knowledge.",
+)
 @click.option("--read-on", default="", metavar="DAY", help="Day of the source rows; the newest record's by default.")
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Look at this package, too (repeatable).")
 @click.option("--all", "whole", is_flag=True, help="Look at every package of the channel, which takes minutes online.")
