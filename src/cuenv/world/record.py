@@ -46,10 +46,10 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
     if "/" in name_or_path or name_or_path.endswith(".json"):
         raise InputError(f"cannot read {shown(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
     names = shipped_names()
-    near = _nearest(name_or_path, names)
     if name_or_path in names:
         source = SHIPPED / f"{name_or_path}.json"
         return host_json.parse(read_text(source, limit=LIMIT), source.name, name_or_path)
+    near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is no folder, no file and no host that comes with cuenv; those are: {', '.join(names)}",
         hint=f"cuenv resolve --host {near}" if near else "cuenv inspect --record DIR, on the machine that is meant",
