@@ -13,8 +13,9 @@ from channel_builder import PLATFORM
 from cuenv.errors import InputError
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.prefix_checking import PrefixChecked, check_prefix
+from cuenv.installed.causes import FIRST, one_each
 from cuenv.lockfile import PipLocked, Solution
-from cuenv.report import Finding
+from cuenv.report import Finding, Severity, report
 from cuenv.world.prefix import find_prefix
 from cuenv.world.sites import outside_sites
 from given import base
@@ -163,6 +164,103 @@ def test_pip_over_conda_in_each_of_its_forms(env: Path) -> None:
 def test_a_record_without_its_files(env: Path) -> None:
     shutil.rmtree(env / SITE / "requests-2.32.0.dist-info")
     assert codes(checked(env)) == [("CU205", "error", "requests")]
+
+
+@pytest.mark.parametrize(
+    ("gone", "severity"),
+    [
+        (("humble/core.py", "humble/tests/test_it.py"), "error"),
+        (("humble/lib/libhumble.so.1",), "error"),
+        (("humble/data.json",), "warning"),
+        (("humble/core.pyi", "humble/tests/test_it.py"), "info"),
+    ],
+)
+def test_files_that_a_wheel_brought_and_that_are_gone(tmp_path: Path, gone: tuple[str, ...], severity: str) -> None:
+    """What lies on the disk is compared with RECORD; Python's own files and dist-info do not count."""
+    names = ("core.py", "core.pyi", "data.json", "lib/libhumble.so.1", "tests/test_it.py", "__pycache__/core.pyc")
+    wheel = wheel_file(tmp_path, "humble", "1.0", {f"humble/{name}": "x" for name in names})
+    env = venv(tmp_path / "env", wheel)
+    site = Path(find_prefix(env).site_packages[0])
+    shutil.rmtree(site / "humble/__pycache__")
+    assert codes(checked(env)) == []
+    for name in gone:
+        (site / name).unlink()
+    (finding,) = found(checked(env))
+    assert (finding.code, finding.severity, finding.subject) == ("CU215", severity, "humble")
+    assert f"{len(gone)} of 5 files of humble 1.0 are gone: {gone[0]}" in finding.message
+    assert "--force-reinstall --no-deps file://" in (finding.fix or "")
+    shutil.rmtree(site / "humble")
+    assert "all 5 files of humble 1.0 are gone" in found(checked(env))[0].message
+
+
+def test_files_that_a_conda_package_brought_and_that_are_gone(env: Path) -> None:
+    (gone,) = [path for path in env.rglob("libcudnn.so.9*") if "conda-meta" not in str(path)][:1]
+    gone.unlink()
+    told = checked(env)
+    (finding,) = [item for item in told.report.findings if item.code == "CU215"]
+    assert (finding.severity, finding.subject) == ("error", "libcudnn")
+    assert str(gone.relative_to(env)) in finding.message
+    assert "libcudnn-" in (finding.fix or "")
+    assert "CU213" in {item.code for check in told.checks for item in check.findings}
+    assert "CU213" not in {item.code for item in told.report.findings}  # one cause, one finding
+    assert any(line.startswith("so CU213: ") for line in finding.evidence)
+
+
+def test_what_a_record_makes_up_is_not_looked_for(env: Path) -> None:
+    path = next((env / "conda-meta").glob("nccl-*.json"))
+    whole = json.loads(path.read_text())
+    for listed in (["/etc/absent", "../../absent", "a\x1b[2J/b", 7, None], "no list", {"a": 1}):
+        path.write_text(json.dumps(whole | {"files": listed}))
+        assert codes(checked(env)) == []
+
+
+@pytest.mark.parametrize(
+    ("torch", "numpy", "bad"),
+    [("2.0.1+cu118", "2.1.0", True), ("1.13.1", "2.0.0", True), ("2.2.2", "1.26.4", False), ("2.3.0", "2.1.0", False)],
+)
+def test_numpy_2_beside_a_torch_for_numpy_1(tmp_path: Path, torch: str, numpy: str, bad: bool) -> None:
+    files = {"torch/version.py": f"__version__ = '{torch}'\ncuda = None\n"}
+    wheels = (wheel_file(tmp_path, "torch", torch.partition("+")[0], files), wheel_file(tmp_path, "numpy", numpy))
+    env = venv(tmp_path / "env", *wheels)
+    findings = [item for item in found(checked(env)) if item.code == "CU216"]
+    assert [item.severity for item in findings] == ["error"] * bad
+    assert all("'numpy<2'" in (item.fix or "") for item in findings)
+
+
+def test_findings_come_by_weight_and_one_cause_is_one_finding() -> None:
+    def one(code: str, subject: str, severity: Severity = "error", *evidence: str) -> Finding:
+        return Finding(code=code, severity=severity, subject=subject, message=f"{code} of {subject}", evidence=evidence)
+
+    files = one("CU215", "nvidia-cudnn-cu12", "error", "nvidia/cudnn/lib/libcudnn.so.9")
+    many = one("CU211", "libcublas.so.12, libcudart.so.12")
+    told = [
+        *(
+            one("CU230", "libcudnn.so.9"),
+            one("CU230", "libcublas.so.*[0-9]"),
+            one("CU230", "libnvrtc.so.12", "warning"),
+        ),
+        *(
+            one("CU230", "libfoo.so.1"),
+            one("CU252", "7.0"),
+            one("CU290", "torch on 7.0"),
+            one("CU213", "libcudnn.so.9"),
+        ),
+        *(one("CU212", "nvcc", "warning", "/t/bin/nvcc"), one("CU412", "/t", "warning"), files, many),
+    ]
+    ordered = report("x", one_each(told), (), FIRST).findings
+    assert [(item.code, item.subject) for item in ordered] == [
+        ("CU215", "nvidia-cudnn-cu12"),
+        ("CU290", "torch on 7.0"),
+        ("CU211", "libcublas.so.12, libcudart.so.12"),
+        ("CU230", "libfoo.so.1"),
+        ("CU252", "7.0"),
+        ("CU212", "nvcc"),
+    ]
+    assert ordered[0].evidence[1:] == ("so CU230: CU230 of libcudnn.so.9", "so CU213: CU213 of libcudnn.so.9")
+    alone = [one("CU213", "libcudnn.so.9", "warning"), one("CU230", "libcudnn.so.9")]
+    assert one_each(alone) == alone  # a warning explains no error
+    shuffled = report("x", one_each(reversed(told)), (), FIRST).findings
+    assert [item.code for item in shuffled] == [item.code for item in ordered]
 
 
 def test_a_distribution_that_stands_twice(tmp_path: Path) -> None:

@@ -221,6 +221,17 @@ def test_a_compiler_of_another_major_among_wheels(tmp_path: Path, cuda: str, men
     assert (finding.fix or "").startswith(mend.format(env=env))
 
 
+def test_libraries_that_are_all_gone_are_one_finding_with_the_list(tmp_path: Path) -> None:
+    pins = (f"nvidia-cuda-runtime-cu12==12.8.90{LINUX}", f"nvidia-cudnn-cu12==9.10.2.21{LINUX}")
+    needed = ("libcudart.so.12", "libcudnn.so.9")
+    env = venv(tmp_path / "env", torch_wheel(tmp_path, "12.8", *pins, needed=needed))
+    told = checked(env)
+    (finding,) = told.report.errors
+    assert (finding.code, finding.subject) == ("CU211", "libcudart.so.12, libcudnn.so.9")
+    assert "needs 2 libraries of NVIDIA's that the environment does not have" in finding.message
+    assert (finding.fix or "").endswith("nvidia-cuda-runtime-cu12==12.8.90 nvidia-cudnn-cu12==9.10.2.21")
+
+
 @pytest.mark.parametrize("via", ["CUDA_HOME", "CUDA_PATH", "PATH"])
 @pytest.mark.parametrize(
     ("more", "severity", "fix"),

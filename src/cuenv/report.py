@@ -6,7 +6,7 @@ CU6xx the tables against a channel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -73,8 +73,25 @@ def allowed(findings: Iterable[Finding], codes: Collection[str]) -> list[Finding
     ]
 
 
-def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = ()) -> Report:
-    """Put findings in order: severity, code, subject; equal ones once."""
+def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = (), first: Sequence[str] = ()) -> Report:
+    """Put findings in order: severity, code, subject; equal ones once.
+
+    Args:
+        title: what was checked.
+        findings: in any order.
+        looked_at: what was looked at.
+        first: codes that explain others, in their order; the others follow them.
+    """
     unique = dict.fromkeys(findings)
-    ordered = sorted(unique, key=lambda item: (_RANK[item.severity], item.code, item.subject, item.message))
+    place = {code: i for i, code in enumerate(first)}
+    ordered = sorted(
+        unique,
+        key=lambda item: (
+            _RANK[item.severity],
+            place.get(item.code, len(place)),
+            item.code,
+            item.subject,
+            item.message,
+        ),
+    )
     return Report(title=title, findings=tuple(ordered), looked_at=tuple(looked_at))

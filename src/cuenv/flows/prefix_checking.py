@@ -13,6 +13,7 @@ from cuenv.flows.hosts import HostOptions, checked_host, outside
 from cuenv.flows.lock_files import read_lock, recorded_host
 from cuenv.flows.prefix_checks import CHECKS, NO_LOCK, Subject
 from cuenv.host_text import host_line
+from cuenv.installed.causes import FIRST, one_each
 from cuenv.installed.packages import as_locked
 from cuenv.installed.prefix import Prefix
 from cuenv.knowledge import Knowledge
@@ -81,10 +82,10 @@ def check_prefix(
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
     checks = tuple(_check(name, subject) for name in CHECKS)
-    findings = [finding for check in checks for finding in check.findings]
+    findings = one_each(finding for check in checks for finding in check.findings)
     looked = (f"{subject.prefix.kind} environment", host_line(subject.facts))
     return PrefixChecked(
-        prefix=subject.prefix, facts=subject.facts, checks=checks, report=report(str(path), findings, looked)
+        prefix=subject.prefix, facts=subject.facts, checks=checks, report=report(str(path), findings, looked, FIRST)
     )
 
 

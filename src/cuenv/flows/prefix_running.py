@@ -8,6 +8,7 @@ from dataclasses import replace
 from cuenv.checks import Check, skipped
 from cuenv.flows.hosts import this_machine
 from cuenv.flows.prefix_checking import PrefixChecked
+from cuenv.installed.causes import FIRST
 from cuenv.installed.prefix import Prefix
 from cuenv.installed.probing import PROBES, Around, Outcome, check_of
 from cuenv.knowledge import Knowledge
@@ -38,7 +39,7 @@ def with_runs(
     here = checked.facts if checked.facts.detected else this_machine(environ, knowledge)
     ran = run_checks(checked.prefix, len(here.gpus), environ, timeout=limit, say=say)
     findings = (*checked.report.findings, *(finding for check in ran for finding in check.findings))
-    told = report(checked.report.title, findings, checked.report.looked_at)
+    told = report(checked.report.title, findings, checked.report.looked_at, FIRST)
     return replace(checked, checks=(*checked.checks, *ran), report=told)
 
 

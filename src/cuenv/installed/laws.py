@@ -15,6 +15,9 @@ from cuenv.report import Finding, Severity
 _GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 """Where a second copy breaks what was compiled against the first one."""
 _SHOWN = 5
+_NUMPY_2 = (2, 3)
+"""The first torch that was compiled for NumPy 2 as well (github.com/pytorch/pytorch/issues/107302)."""
+_NUMBERS = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 _RECORD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
 """How conda-meta names its records: name, version, build."""
 
@@ -38,6 +41,40 @@ def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, 
             evidence=("torch/version.py names no CUDA",),
             fix=fix,
         )
+
+
+def numpy_findings(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
+    """NumPy 2 beside a torch that was compiled for NumPy 1: every exchange of arrays fails.
+
+    Builds of conda-forge say in their records which NumPy they take, and its solver minds it.
+
+    Args:
+        prefix: the environment.
+        torch: its version, by its files; ``None`` without one.
+    """
+    package, wheel = prefix.package("pytorch"), prefix.wheel("torch")
+    mind = package is not None and package.channel_name == "conda-forge" and (wheel is None or bool(wheel.conda))
+    numpy = prefix.wheel("numpy")
+    built, there = _release(torch), _release(numpy.version) if numpy else None
+    if numpy is None or built is None or there is None or mind or built >= _NUMPY_2 or there < (2,):
+        return
+    own = prefix.package("numpy")
+    by_conda = own is not None and bool(numpy.conda) and not numpy.replaced
+    yield Finding(
+        code="CU216",
+        severity="error",
+        subject="numpy",
+        message=f"torch {torch} was compiled for NumPy 1, and numpy {numpy.version} is installed: "
+        "torch.from_numpy and Tensor.numpy fail with 'Numpy is not available'",
+        evidence=(f"{numpy.folder}/{numpy.info}",),
+        fix=conda_exactly(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
+    )
+
+
+def _release(text: str | None) -> tuple[int, ...] | None:
+    """The first two numbers of a version; ``None`` for what is none."""
+    found = _NUMBERS.match(text or "")
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def prefix_findings(

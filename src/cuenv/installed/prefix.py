@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from cuenv.lockfile import LockedPackage
@@ -68,6 +68,7 @@ class Prefix:
         gone: distributions that conda's records list and that are not there any more.
         damaged: records that cannot be read: path and reason.
         client: what commands that mend it call: ``conda``, ``mamba`` or ``micromamba``; empty where none is at hand.
+        files: what conda's records list, by package, relative to the environment.
         anew: the command that makes it anew from its lock; empty where none would.
     """
 
@@ -81,6 +82,7 @@ class Prefix:
     damaged: tuple[tuple[str, str], ...] = ()
     client: str = "conda"
     anew: str = ""
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def package(self, name: str) -> LockedPackage | None:
         """The conda package of that name."""

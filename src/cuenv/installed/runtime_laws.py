@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.version import Version
 
@@ -47,9 +47,12 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
     asked = found.needed
     if found.cuda and not any(family(name) == "cudart" for name in asked):
         asked = (*asked, runtime_soname(found.cuda)) if _of("cudart", found) else asked
-    for name in asked:
-        if name in there:
-            continue
+    lacking = [name for name in asked if name not in there]
+    none = [name for name in lacking if not _of(family(name) or name, found)]
+    if len(none) > 1:
+        yield _all_missing(none, found, prefix, packages)
+        lacking = [name for name in lacking if name not in none]
+    for name in lacking:
         kind = family(name) or name
         others = _of(kind, found)
         elsewhere = not others and prefix.kind == "python"
@@ -62,6 +65,29 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
             evidence=tuple(other.path for other in others),
             fix=None if elsewhere else _bring(packages.get(f"lib{kind}", ""), found, prefix, wrong=bool(others)),
         )
+
+
+def _all_missing(names: Sequence[str], found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Finding:
+    """Several libraries that are nowhere have one cause, and one command brings them all."""
+    brings = dict.fromkeys(packages.get(f"lib{family(name) or name}", "") for name in names)
+    elsewhere = prefix.kind == "python"
+    return Finding(
+        code=_OTHERS,
+        severity="info" if elsewhere else "error",
+        subject=", ".join(names),
+        message=f"torch {found.torch} (CUDA {found.cuda}) needs {len(names)} libraries of NVIDIA's that the "
+        f"environment does not have: {', '.join(names)}",
+        fix=None if elsewhere else _bring_all(tuple(brings), found, prefix),
+    )
+
+
+def _bring_all(brings: tuple[str, ...], found: CudaFiles, prefix: Prefix) -> str:
+    if found.by_pip:
+        pinned = {name: f"{name}=={number}" for name, number in found.requires}
+        wanted = [pinned[name] for name in brings if name in pinned]
+        complete = wanted if len(wanted) == len(brings) else list(pinned.values())
+        return pip_exactly(prefix, *(complete or [f"torch=={found.torch}"]), index=found.torch or "")
+    return with_torch(prefix, *(name for name in brings if name))
 
 
 def _of(kind: str, found: CudaFiles) -> list[CudaLibrary]:

@@ -28,11 +28,16 @@ class CondaDist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CondaRecords:
-    """What conda-meta holds: packages by name, distributions by the name of their dist-info, what cannot be read."""
+    """What conda-meta holds: packages by name, distributions by the name of their dist-info, what cannot be read.
+
+    Attributes:
+        files: of each package, relative to the environment.
+    """
 
     packages: tuple[LockedPackage, ...]
     dists: Mapping[str, CondaDist]
     damaged: tuple[tuple[str, str], ...]
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_conda_meta(prefix: Path) -> tuple[LockedPackage, ...]:
@@ -53,6 +58,7 @@ def read_conda_records(prefix: Path) -> CondaRecords:
     packages: list[LockedPackage] = []
     dists: dict[str, CondaDist] = {}
     damaged: list[tuple[str, str]] = []
+    files: dict[str, tuple[str, ...]] = {}
     for path in _paths(prefix):
         try:
             data = _load(path)
@@ -61,10 +67,17 @@ def read_conda_records(prefix: Path) -> CondaRecords:
             damaged.append((str(path), " ".join(error.message.split())))
             continue
         packages.append(package)
+        listed = data.get("files") if isinstance(data, dict) else None
+        files[package.name] = tuple(filter(_inside, listed if isinstance(listed, list) else ()))
         for name, sums in _dists(data).items():
             dists[name] = CondaDist(package=package.name, sha256=sums)
     ordered = sorted(packages, key=lambda package: package.name)
-    return CondaRecords(packages=tuple(ordered), dists=dists, damaged=tuple(damaged))
+    return CondaRecords(packages=tuple(ordered), dists=dists, damaged=tuple(damaged), files=files)
+
+
+def _inside(name: object) -> bool:
+    """Whether a file that a record lists lies in the environment; what a record made up leads nowhere."""
+    return isinstance(name, str) and not name.startswith("/") and ".." not in name and name.isprintable()
 
 
 def _paths(prefix: Path) -> list[Path]:

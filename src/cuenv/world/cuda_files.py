@@ -18,7 +18,7 @@ from cuenv.world.system import read
 from cuenv.world.torch_here import TorchHere, find_torch_here
 from cuenv.world.wheel_files import files_of, text_of
 
-_TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|c10_cuda|torch_global_deps)\.so")
+_TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = re.compile(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
 _HERE = re.compile(r"""platform_system *== *["'](\w+)["'](?: and platform_machine *== *["'](\w+)["'])?""")
 _DEFINES = {

@@ -53,6 +53,7 @@ def find_prefix(path: Path) -> Prefix:
         python=python,
         site_packages=folders,
         conda=records.packages,
+        files=records.files,
         wheels=tuple(wheels),
         gone=tuple(_gone(records, there, folders[0])) if folders else (),
         damaged=(*records.damaged, *(text for folder in folders for text in _damaged(Path(folder)))),

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from cuenv.checks import Check, judged
 from cuenv.flows.prefix_checks import Subject
-from cuenv.installed.laws import cpu_torch, prefix_findings
+from cuenv.installed.gone_laws import gone_findings
+from cuenv.installed.laws import cpu_torch, numpy_findings, prefix_findings
 from cuenv.installed.mending import INDEX, conda_exactly, pip_command, put_back
 from cuenv.installed.packages import installed_findings, pip_findings
 from cuenv.installed.runtime_laws import number_of
@@ -19,13 +20,15 @@ from cuenv.report import Finding
 
 def check(subject: Subject) -> Check:
     """Missing, changed and further packages; pip over conda; a second torch; a CPU twin; damaged records."""
+    from cuenv.world.gone_files import gone_files  # noqa: PLC0415 - many files are looked for, by this check alone
     from cuenv.world.pip_names import pypi_names  # noqa: PLC0415 - a table that only this check needs
     from cuenv.world.sites import outside_sites  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
     sites = outside_sites(prefix, subject.environ)
     torch = subject.cuda_files.torch
-    findings = [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_twins(subject)]
+    findings = [*gone_findings(gone_files(prefix), prefix), *numpy_findings(prefix, torch)]
+    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_twins(subject)]
     solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
     if solution:
         findings += _against(subject, solution)
