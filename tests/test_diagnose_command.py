@@ -235,6 +235,49 @@ def test_codes_of_rules_are_those_of_the_check() -> None:
     }
 
 
+DEVICES = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!\n"
+)
+
+
+def test_tensors_on_two_devices_in_the_users_own_code_name_what_finds_them(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(DEVICES, encoding="utf-8")
+    done = run("diagnose", "log", *HOST, folder=tmp_path)
+    assert "cuenv.runtime import check_same_device" in done.stdout
+    assert "deepspeed" not in done.stdout.partition("remedy")[2].lower()
+    (command,) = [line.strip() for line in done.stdout.splitlines() if line.strip().startswith("python -m pydoc")]
+    shown = subprocess.run([sys.executable, *command.split()[1:]], capture_output=True, text=True, check=True)
+    assert "DeviceMismatch" in shown.stdout
+    (tmp_path / "log").write_text(f"deepspeed info: version=0.14.1\n{DEVICES}", encoding="utf-8")
+    assert "python -m pip install 'deepspeed>=0.14.3'" in run("diagnose", "log", *HOST, folder=tmp_path).stdout
+
+
+def test_an_environment_file_that_lies_here_is_repaired_and_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("fatal error: cusparse.h: No such file or directory\n", encoding="utf-8")
+    assert (
+        "cuenv resolve --host rtx4090-535 -o environment.yml" in run("diagnose", "log", *HOST, folder=tmp_path).stdout
+    )
+    recipe = (
+        "channels: [pytorch, nvidia, conda-forge]\ndependencies: [pytorch=2.3.1, cudatoolkit-dev=11.8, deepspeed]\n"
+    )
+    (tmp_path / "environment.yml").write_text(recipe, encoding="utf-8")
+    told = run("diagnose", "log", *HOST, folder=tmp_path).stdout
+    assert "cuenv lock --repair --host rtx4090-535 -o environment.new.yml" in told
+    assert "-o environment.yml" not in told
+    (tmp_path / "log").write_text("RuntimeError: CUDA error: no kernel image is available\n", encoding="utf-8")
+    assert (
+        "-o environment.yml" not in run("diagnose", "log", "--gpu", "P100", "--driver", "535", folder=tmp_path).stdout
+    )
+    linted = run("lint", folder=tmp_path).stdout
+    assert "fix: cuenv lock --repair -o environment.new.yml" in linted
+    (tmp_path / "environment.yml").rename(tmp_path / "my env.yml")
+    assert (
+        "fix: cuenv lock 'my env.yml' --repair -o environment.new.yml"
+        in run("lint", "my env.yml", folder=tmp_path).stdout
+    )
+    assert "fix: cuenv lock 'my env.yml' --repair -o" in run("lock", "my env.yml", *HOST, folder=tmp_path).stderr
+
+
 def test_every_code_of_a_symptom_exists_and_the_commands_that_find_it_do() -> None:
     codes = {row.code: row for row in tables()[1].codes}
     for row in rows().values():

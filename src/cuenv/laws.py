@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from cuenv.profile import STACKS
 from cuenv.report import Finding
 from cuenv.urls import short_channel
 
+REPAIR = "cuenv lock --repair -o environment.new.yml"
+"""What mends an environment file as a whole: the file that does what it was meant to do."""
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
 _NO_COMPILER = "; pytorch-cuda brings run-time libraries, neither nvcc nor headers, so nothing here compiles"
 
@@ -27,6 +30,14 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding,
 
         found += extension_findings(spec, knowledge, cuda=not asks_for_cpu(spec) and wants_cuda(spec, knowledge))
     return tuple(found)
+
+
+def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
+    """The findings of a file of another name than environment.yml, whose repair has to name it."""
+    if path == "environment.yml":
+        return tuple(findings)
+    named = REPAIR.replace("lock ", f"lock {shlex.quote(path)} ")
+    return tuple(replace(item, fix=named) if item.fix == REPAIR else item for item in findings)
 
 
 def asks_for_cpu(spec: EnvironmentSpec) -> bool:
@@ -156,7 +167,7 @@ def two_channels(message: str) -> Finding:
         severity="error",
         subject="channels",
         message=message,
-        fix="cuenv resolve -o environment.new.yml",
+        fix=REPAIR,
     )
 
 

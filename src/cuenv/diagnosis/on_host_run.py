@@ -37,6 +37,19 @@ def regression(case: Case) -> Joined:
     return Joined()
 
 
+def devices(case: Case) -> Joined:
+    """Tensors on two devices: the user's own code, unless the DeepSpeed is one that fails so by itself."""
+    found = regression(case)
+    bad = any("is one of the releases" in text for text in found.because)
+    if bad:
+        return Joined(
+            because=found.because,
+            remedy="update DeepSpeed first; what then still lies on another device is the program's",
+            command="python -m pip install 'deepspeed>=0.14.3'",
+        )
+    return found
+
+
 def memory(case: Case) -> Joined:
     """What the line tells of the memory, and whether fragmentation can be meant."""
     told = case.told
@@ -59,6 +72,7 @@ def _mib(text: str | None) -> float | None:
 
 
 JOINS: dict[str, Callable[[Case], Joined]] = {
+    "devices": devices,
     "gpus": gpus,
     "library_path": library_path,
     "memory": memory,

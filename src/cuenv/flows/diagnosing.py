@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from cuenv.diagnosis.diagnose import Diagnosis, diagnose
 from cuenv.errors import InputError, UsageError
 from cuenv.facts import HostFacts
 from cuenv.flows.hosts import HostOptions, host_facts
+from cuenv.flows.lock_files import ENVIRONMENT
 from cuenv.guidance import Guidance
 from cuenv.knowledge import Knowledge
 from cuenv.report import Finding, Report, report
 from cuenv.urls import printable
+from cuenv.world.files import is_file
 from cuenv.world.guidance import load_guidance
 from cuenv.world.prefix import find_prefix
 from cuenv.world.streams import file_blocks, size_of, stdin_blocks
@@ -23,6 +26,8 @@ if TYPE_CHECKING:  # a log needs none of it
     from cuenv.flows.check_asked import Asked
 
 STDIN = "-"
+NEW = "environment.new.yml"
+_HOST = ("--host", "--gpu", "--driver", "--glibc", "--platform")
 _MEGA = 1_000_000
 _PIPE = "python train.py 2>&1 | cuenv diagnose -"
 
@@ -83,7 +88,23 @@ def diagnose_log(
     found = diagnose(blocks, guidance.symptoms, knowledge, facts, environment)
     if not found.size:
         raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
+    if is_file(ENVIRONMENT):
+        found = replace(found, causes=tuple(replace(item, command=_kept(item.command)) for item in found.causes))
     return Diagnosed(diagnosis=found, guidance=guidance)
+
+
+def _kept(command: str) -> str:
+    """A command that writes environment.yml where one lies: it is repaired, or the new one stands beside it.
+
+    What is asked for besides the host is no option of a repair.
+    """
+    words = shlex.split(command)
+    if words[:2] != ["cuenv", "resolve"] or words[-2:] != ["-o", ENVIRONMENT]:
+        return command
+    host = words[2:-2]
+    if all(word in _HOST for word in host[::2]):
+        return shlex.join(["cuenv", "lock", "--repair", *host, "-o", NEW])
+    return shlex.join([*words[:-1], NEW])
 
 
 def _told(blocks: Iterator[bytes], size: int, say: Callable[[str], None]) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.errors import InputError, UsageError
@@ -182,6 +182,7 @@ def _unreadable(error: InputError, text: str) -> Lint:
 def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.formats import environment_yml  # noqa: PLC0415 - each kind loads its own reader
     from cuenv.formats.yaml_marks import marked  # noqa: PLC0415 - as above
+    from cuenv.laws import for_file  # noqa: PLC0415 - as above
     from cuenv.lint.environment_file import environment_lints  # noqa: PLC0415 - as above
     from cuenv.lint.yaml_numbers import number_lints  # noqa: PLC0415 - as above
 
@@ -195,7 +196,9 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
         spec, _ = environment_yml.parse(edited(text, number_lints(tree)), source)
     except InputError as error:
         yield _unreadable(error, text)
-    yield from environment_lints(text, tree, spec, knowledge, machine)
+    for item in environment_lints(text, tree, spec, knowledge, machine):
+        (finding,) = for_file([item.finding], source)
+        yield replace(item, finding=finding)
 
 
 def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:

@@ -26,7 +26,7 @@ from cuenv.flows.lock_products import create_commands, write_products
 from cuenv.flows.pip_locking import before_pip, lock_pip
 from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
-from cuenv.laws import asks_for_cpu, spec_findings, wants_cuda
+from cuenv.laws import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.lock_laws import cpu_twins, lock_findings
 from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.minimum_host import minimum_host
@@ -128,7 +128,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     _open_ahead(spec, hosts[0], request)
     before = [
         *moved,
-        *spec_findings(spec, knowledge),
+        *for_file(spec_findings(spec, knowledge), str(request.path)),
         *before_pip(spec, request.allow),
         *_without_cuda(spec, facts, request, knowledge),
     ]
