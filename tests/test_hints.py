@@ -37,7 +37,7 @@ WITHOUT = {
     "formats/pylock.py": 1,
     "table_reading.py": 1,
     # What the one thread that failed tells the others: it is caught, and the failure itself is told.
-    "world/download.py": 2,
+    "world/download.py": 1,
     # A crash of rattler, and records that it does not take: nothing that a user could change is known.
     "world/channels.py": 1,
     "world/records.py": 1,

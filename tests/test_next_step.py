@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from commands import inside as run
+from commands import run as process
 from cuenv.cli.main import COMMANDS
 from cuenv.flows.next_step import next_step
+from cuenv.world.program import before_commands
 
 SPEC = "name: x\nchannels: [conda-forge]\ndependencies: [numpy]\n"
 
@@ -90,3 +94,39 @@ def test_the_active_environment_is_named(tmp_path: Path) -> None:
 def test_what_it_names_are_commands(tmp_path: Path) -> None:
     for words in re.findall(r"^  cuenv ([a-z-]+)", run(folder=tmp_path).stdout, re.MULTILINE):
         assert words in COMMANDS
+
+
+@pytest.mark.parametrize("called", ["bin/cuenv", "./bin/cuenv", "ABSOLUTE/bin/cuenv", "a b's/bin/cuenv"])
+@pytest.mark.parametrize("environment", [True, False])
+def test_the_commands_that_are_printed_work_where_cuenv_is_not_on_path(
+    tmp_path: Path, called: str, *, environment: bool
+) -> None:
+    program = Path(called.replace("ABSOLUTE", str(tmp_path)))
+    folder = (tmp_path / program).parent
+    folder.mkdir(parents=True)
+    (folder / "cuenv").write_text("#!/bin/sh\necho it runs\n")
+    (folder / "cuenv").chmod(0o755)
+    if environment:
+        (folder / "activate").write_text(f"PATH={shlex.quote(str(folder))}:$PATH\n")
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        line = before_commands({"PATH": "/usr/bin:/bin"}, called.replace("ABSOLUTE", str(tmp_path)))
+    finally:
+        os.chdir(here)
+    script = f"{line}\ncuenv --version"
+    bare = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=bare, capture_output=True, check=True)
+    assert done.stdout == b"it runs\n"
+    assert line.startswith(". ") == environment
+
+
+def test_where_cuenv_is_on_path_nothing_is_typed_before(tmp_path: Path) -> None:
+    (tmp_path / "cuenv").write_text("#!/bin/sh\n")
+    (tmp_path / "cuenv").chmod(0o755)
+    assert before_commands({"PATH": f"/nowhere:{tmp_path}"}, ".venv/bin/cuenv") == ""
+    assert before_commands({}, "/x/cuenv/__main__.py").startswith("alias cuenv=")
+    nowhere = {"PATH": "/usr/bin:/bin"}
+    for words in ((), ("demo",)):
+        assert before_commands(nowhere) in process(*words, folder=tmp_path, **nowhere).stdout
+        assert "alias cuenv=" in process(*words, folder=tmp_path, **nowhere).stdout

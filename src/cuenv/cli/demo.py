@@ -51,6 +51,7 @@ def _demo(folder: Path, values: dict[str, Any]) -> int:
     from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
     from cuenv.flows.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
     from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
+    from cuenv.world.program import before_commands  # noqa: PLC0415 - as above
 
     show = progress(quiet=values["quiet"])
     shown = demonstrate(folder, os.environ, knowledge_from(values), show or (lambda _: None))
@@ -77,6 +78,8 @@ def _demo(folder: Path, values: dict[str, Any]) -> int:
         lines += [f"{number}. {title}", *(f"   {line}" for line in report_lines(item))]
     lines += ["", "Sample: the packages above are empty stand-ins from a channel that ships with cuenv."]
     lines += ["The same on the real channels:"]
+    before = before_commands(os.environ)
+    lines += [f"   {line}" for line in ([before] if before else [])]
     lines += [f"   {line}" for line in real_commands(shown.facts, recorded=shown.recorded)]
     emit_lines(lines)
     return ExitCode.OK if shown.ok else ExitCode.NEGATIVE

@@ -163,14 +163,17 @@ def _show_next_step(*, as_json: bool) -> None:
 
     from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - as above
     from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
+    from cuenv.world.program import before_commands  # noqa: PLC0415 - as above
 
     step = next_step(Path(), os.environ)
     if as_json:
-        commands = [{"command": command, "does": what} for command, what in step.commands]
-        emit_json({"schema": "cuenv/next/1", "found": list(step.found), "next": commands})
+        rows = [{"command": command, "does": what} for command, what in step.commands]
+        emit_json({"schema": "cuenv/next/1", "found": list(step.found), "next": rows})
         return
-    width = max(len(command) for command, _ in step.commands)
-    lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in step.commands)]
+    before = before_commands(os.environ)
+    commands = [*([(before, "once in this shell: cuenv is not on PATH")] if before else []), *step.commands]
+    width = max(len(command) for command, _ in commands)
+    lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in commands)]
     emit_lines([*lines, "", "all commands: cuenv --help"])
 
 

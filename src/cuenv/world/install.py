@@ -193,7 +193,9 @@ def _named(package: LockedPackage) -> LockedPackage:
     """The package, whose name, version and build become names of files."""
     words = (package.name, package.version, package.build)
     if not all(word and "/" not in word and "\0" not in word for word in words) or package.name.startswith("."):
-        raise InputError(f"the lock names a package {describe(' '.join(words))}, which is no name of one")
+        raise InputError(
+            f"the lock names a package {describe(' '.join(words))}, which is no name of one", hint="cuenv lock"
+        )
     return package
 
 

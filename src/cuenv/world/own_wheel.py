@@ -45,7 +45,7 @@ def own_wheel() -> Wheel:
         entries = [*_code(), *_about()]
     except OSError as error:
         raise OutsideError(
-            f"cannot read the files of cuenv: {why(error)}", hint="name a wheel: --cuenv cuenv.whl"
+            f"cannot read the files of cuenv: {why(error)}", hint="name a wheel: --cuenv FILE.whl"
         ) from error
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
@@ -77,7 +77,7 @@ def _about() -> Iterator[tuple[str, bytes]]:
     except importlib.metadata.PackageNotFoundError as error:
         raise OutsideError(
             "this cuenv runs without having been installed, so that no wheel can be made of it",
-            hint="name a wheel: --cuenv cuenv.whl",
+            hint="name a wheel: --cuenv FILE.whl",
         ) from error
     for name in _KEPT:
         yield f"{_INFO}/{name}", (about.read_text(name) or "").encode()
