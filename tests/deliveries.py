@@ -16,7 +16,7 @@ from channel_builder import pkg, request, write
 from commands import run
 from cuenv.environment import Pin
 from cuenv.formats import conda_lock_v1, explicit_txt
-from cuenv.lockfile import Lock, PipLocked, Solution, content_digest
+from cuenv.lockfile import VARIABLES, Lock, PipLocked, Solution, content_digest
 from cuenv.world.packages import Package
 from cuenv.world.solve import solve
 from cuenv.world.sources import Sources
@@ -54,6 +54,7 @@ def make_lock(
     *pins: str | Pin,
     pip: tuple[PipLocked, ...] = (),
     hashes: Iterable[str] = ("md5", "sha256"),
+    variables: str = "",
 ) -> tuple[Path, Sources]:
     """A ``conda-lock.yml``, and where its packages are: channels below ``folder/channels``."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,8 @@ def make_lock(
     answer = solve(asked, sources)
     assert isinstance(answer, Solution)
     solution = replace(answer, pip=pip)
-    metadata = {"created_by": "cuenv test", "cuenv_content": content_digest((solution,))}
+    more = {VARIABLES: variables} if variables else {}
+    metadata = {"created_by": "cuenv test", "cuenv_content": content_digest((solution,), more), **more}
     lock = Lock(channels=tuple(channels), sources=("environment.yml",), solutions=(solution,), metadata=metadata)
     path = folder / "conda-lock.yml"
     path.write_text(conda_lock_v1.render(lock, asked.spec))

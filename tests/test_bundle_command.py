@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -131,6 +132,28 @@ done
 exec {in_shell()} install "$file" --prefix "$prefix" $offline
 """
     return program(folder / "bin", name, text)
+
+
+@pytest.mark.parametrize("tool", ["micromamba", "conda", "cuenv"])
+def test_the_script_keeps_the_variables_of_the_environment_file(tmp_path: Path, tool: str) -> None:
+    text = '{"TORCH_CUDA_ARCH_LIST": "8.0;9.0"}'
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": TOOLS}, "tool", variables=text)
+    assert cuenv(tmp_path, "bundle", path, "-o", "b", sources=sources)[0] == 0
+    cuenv_itself = f'exec {in_shell()} "$@"'
+    where = program(tmp_path / "bin", "cuenv", cuenv_itself) if tool == "cuenv" else stand_in(tmp_path, tool)
+    done = script(tmp_path / "b", "env", path=where, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "env/conda-meta/state").read_text())["env_vars"] == json.loads(text)
+
+
+def test_the_script_prints_a_path_with_a_space_for_a_shell(made: Path, tmp_path: Path) -> None:
+    done = script(made / "b", "e 6's", path=stand_in(tmp_path, "micromamba"), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("use it: ")]
+    assert shlex.split(line)[2:] == ["micromamba", "activate", f"{tmp_path}/e 6's"]
+    refused = script(made / "b", "e 7", path=stand_in(tmp_path / "c", "conda"), home=tmp_path)
+    assert (refused.returncode, (tmp_path / "e 7").exists()) == (2, False)
+    assert "conda makes no environment in a path with a space" in refused.stderr
 
 
 @pytest.mark.parametrize("name", ["micromamba", "conda"])

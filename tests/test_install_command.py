@@ -53,6 +53,44 @@ def test_a_lock_becomes_an_environment(tmp_path: Path, lock: tuple[Path, Sources
     assert left(tmp_path) == ["env"]
 
 
+def test_the_hook_for_builds_is_named_before_the_check(tmp_path: Path) -> None:
+    channels = {"conda-forge": [*TOOLS, pkg("cuda-nvcc", "12.9.86")]}
+    path, sources = make_lock(tmp_path / "made", channels, "tool", "cuda-nvcc")
+    _, out, _ = cuenv(tmp_path, "install", path, "--prefix", "env", sources=sources)
+    assert out.splitlines()[1:3] == [
+        f"build     cuenv hook --prefix {tmp_path}/env",
+        f"check     cuenv check --prefix {tmp_path}/env",
+    ]
+
+
+VARIABLES = '{"TORCH_CUDA_ARCH_LIST": "8.0;9.0"}'
+
+
+def test_the_variables_of_the_environment_file_are_set_by_activation(tmp_path: Path) -> None:
+    """As conda keeps them, which micromamba reads as well."""
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": TOOLS}, "tool", variables=VARIABLES)
+    assert cuenv(tmp_path, "install", path, "--prefix", "env", sources=sources)[0] == 0
+    state = json.loads((tmp_path / "env/conda-meta/state").read_text())
+    assert state == {"version": 1, "env_vars": {"TORCH_CUDA_ARCH_LIST": "8.0;9.0"}}
+
+
+@pytest.mark.parametrize("text", ["[]", '{"A B": "x"}', '{"A": 3}', '{"A": "\\u001b[31m"}', "[" * 100_000, "{"])
+def test_variables_that_are_none_are_an_error(tmp_path: Path, text: str) -> None:
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": TOOLS}, "tool", variables=text)
+    code, _, err = cuenv(tmp_path, "install", path, "--prefix", "env", sources=sources)
+    assert code == 3
+    assert "metadata.custom_metadata: " in err
+    assert not (tmp_path / "env").exists()
+
+
+def test_variables_that_were_put_into_a_lock_are_an_edit(tmp_path: Path) -> None:
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": TOOLS}, "tool", variables=VARIABLES)
+    path.write_text(path.read_text().replace("8.0;9.0", "7.0"))
+    code, out, _ = cuenv(tmp_path, "install", path, "--prefix", "env", sources=sources)
+    assert code == 1
+    assert "CU108" in out
+
+
 def test_conda_reads_what_was_made(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
     assert cuenv(tmp_path, "install", lock[0], "--prefix", "env", sources=lock[1])[0] == 0
     meta = tmp_path / "env" / "conda-meta"

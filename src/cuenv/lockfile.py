@@ -193,6 +193,24 @@ class Lock:
         """The codes of findings that ``--allow`` allowed when it was made."""
         return frozenset(self.metadata.get("cuenv_allowed", "").split())
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What activation of the environment sets.
+
+        Raises:
+            ValueError: the record is not as cuenv writes it.
+        """
+        try:
+            found = json.loads(self.metadata.get(VARIABLES, "{}"))
+        except RecursionError as error:
+            raise ValueError(f"{VARIABLES}: too deep") from error
+        good = isinstance(found, dict) and all(
+            _NAME.fullmatch(name) and isinstance(text, str) and text.isprintable() for name, text in found.items()
+        )
+        if not good:
+            raise ValueError(f"{VARIABLES}: expected an object of printable texts by name of variable")
+        return dict(found)
+
     def solution(self, platform: str) -> Solution | None:
         """The solution for a platform."""
         return next((item for item in self.solutions if item.platform == platform), None)
@@ -210,6 +228,9 @@ def digest(*parts: str) -> str:
     return total.hexdigest()
 
 
+VARIABLES = "cuenv_variables"
+"""The key of `Lock.metadata` that keeps the variables of the environment file, which the format has no place for."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _LEAST = ("cuenv_minimum_", "cuenv_served_")
 """How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
 
@@ -219,7 +240,7 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
 
     Args:
         solutions: all that is locked.
-        metadata: of the lock; what it says of the least host counts as well.
+        metadata: of the lock; what it says of the least host and of variables counts as well.
     """
     rows = [
         [solution.platform, package.url, package.md5 or "", package.sha256 or ""]
@@ -232,5 +253,6 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
     categories = [(item.platform, one.url, one.category) for item in solutions for one in item.packages]
     categories += [(platform, one.url, one.category) for platform, one in by_pip]
     rows += [["category", *one] for one in categories if one[2] != "main"]
-    rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(_LEAST)]
+    counted = (*_LEAST, VARIABLES)
+    rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(counted)]
     return digest(json.dumps(sorted(rows)))

@@ -77,7 +77,8 @@ def _lines(answer: Installed) -> list[str]:
     also = f" and {len(answer.solution.pip)} for pip" if answer.solution.pip else ""
     count = f"{len(answer.solution.packages)} packages{also}"
     what = f"installed {count}" if answer.changed else f"unchanged {count}, installed before"
-    lines = [f"{what}: {answer.prefix}", f"check     cuenv check --prefix {shlex.quote(str(answer.prefix))}"]
+    lines = [f"{what}: {answer.prefix}", *([f"build     {answer.hook}"] if answer.hook else [])]
+    lines.append(f"check     cuenv check --prefix {shlex.quote(str(answer.prefix))}")
     return [*lines, f"use       {answer.commands[0]}", *(f"   or     {item}" for item in answer.commands[1:])]
 
 

@@ -21,6 +21,7 @@ from cuenv.world.bundle_script import README, install_script
 from cuenv.world.download import JOBS, Wanted, digest, fetch
 from cuenv.world.files import read_text, shown, why
 from cuenv.world.pip_index import logins
+from cuenv.world.prefix_making import state_text
 from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
@@ -135,6 +136,12 @@ def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Pa
 def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequence[Item]) -> dict[str, str]:
     """The lock without credentials, what the script reads for each platform, the script, and a word for people."""
     found = {SCRIPT: install_script(), "README.txt": README}
+    try:
+        variables = lock.variables
+    except ValueError as error:
+        raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    if variables:
+        found["state.json"] = state_text(variables)
     if lock.channels:
         found[LOCK_NAME] = without_credentials(read_text(lock_file(path)), [*wanted, *items(lock.solutions)])
     for solution in solutions:

@@ -11,13 +11,14 @@ from pathlib import Path
 from cuenv.delivery.bundle import Item, conda_item, pip_item
 from cuenv.errors import HashError, InputError, OutsideError
 from cuenv.flows.delivering import checked_place, chosen, platform_here, refusals
-from cuenv.flows.lock_files import LOCK_NAME, read_lock
+from cuenv.flows.lock_files import LOCK_NAME, lock_file, read_lock
 from cuenv.lockfile import Lock, Solution
 from cuenv.report import Report, report
 from cuenv.world.bundle_reading import is_bundle, opened
 from cuenv.world.download import JOBS, Wanted, differs, fetch
 from cuenv.world.files import shown, why
 from cuenv.world.places import place_of
+from cuenv.world.prefix_making import write_state
 from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
@@ -53,12 +54,23 @@ class Installed:
         report: why it was refused, if it was.
         solution: what is installed; ``None`` when refused.
         changed: whether there was anything to do.
+        lock: the file that names the GPUs that builds are for.
     """
 
     report: Report
     prefix: Path
     solution: Solution | None = None
     changed: bool = False
+    lock: Path | None = None
+
+    @property
+    def hook(self) -> str | None:
+        """What lets builds find CUDA in it, where it has the compiler of conda-forge; ``None`` without one."""
+        nvcc = self.solution.package("cuda-nvcc") if self.solution else None
+        if nvcc is None or nvcc.channel_name != "conda-forge":
+            return None
+        lock = ["--lock", str(self.lock)] if self.lock else []
+        return shlex.join(["cuenv", "hook", "--prefix", str(self.prefix), *lock])
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -105,20 +117,31 @@ def _install(
             f"the lock has packages for pip, which only {platform}'s own Python can install; this is {platform_here()}",
             hint="cuenv bundle, and install on a machine of that platform",
         )
+    told = lock_file(request.path) if lock.metadata.get("cuenv_gpus") and folder is None else None
+    try:
+        variables = lock.variables
+    except ValueError as error:
+        raise InputError(f"{shown(request.path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     if not installer.needed(solution, prefix, replacing=request.replacing, progress=progress):
-        return Installed(report=judged, prefix=prefix, solution=solution)
+        return Installed(report=judged, prefix=prefix, solution=solution, lock=told)
     _check_writable(prefix)
     files = _files(request, solution, folder, progress)
+
+    def finish() -> None:
+        _pip(request, solution, prefix, files, offline=folder is not None, progress=progress)
+        if variables:
+            write_state(prefix, variables)
+
     changed = installer.install(
         solution,
         prefix,
         request.sources,
         archives=files,
         replacing=request.replacing,
-        finish=lambda: _pip(request, solution, prefix, files, offline=folder is not None, progress=progress),
+        finish=finish,
         progress=progress,
     )
-    return Installed(report=judged, prefix=prefix, solution=solution, changed=changed)
+    return Installed(report=judged, prefix=prefix, solution=solution, changed=changed, lock=told)
 
 
 def _check_writable(prefix: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from cuenv.judge import drift_findings, judge_spec, named_cuda
 from cuenv.knowledge import Knowledge
 from cuenv.laws import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.lock_laws import cpu_twins, lock_findings
-from cuenv.lockfile import CREATED_BY, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
+from cuenv.lockfile import CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 from cuenv.minimum_host import minimum_host
 from cuenv.report import Finding, Report, allowed, report
 from cuenv.verify import host_findings
@@ -300,7 +301,9 @@ def _metadata(
     knowledge: Knowledge,
 ) -> dict[str, str]:
     """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
-    least = minimum_host(solutions, facts, knowledge)
+    least = dict(minimum_host(solutions, facts, knowledge))
+    if spec.variables:
+        least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
         "cuenv_content": content_digest(solutions, least),

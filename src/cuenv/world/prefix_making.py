@@ -7,11 +7,12 @@ things right after ``kill -9`` or a power cut.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
@@ -22,6 +23,7 @@ from cuenv.world.at_work import BusyError, alone, in_turn, patiently
 from cuenv.world.files import look, shown, why
 from cuenv.world.planted import refuse_planted
 
+_STATE = "conda-meta/state"
 _OWN = "conda-meta/cuenv"
 """Says what was installed; conda and micromamba read ``*.json`` there, and ``history``."""
 
@@ -55,6 +57,20 @@ def _recover(prefix: Path, aside: Path) -> None:
         aside.rename(prefix)
     elif installed_digest(prefix):
         _remove(aside)
+
+
+def state_text(variables: Mapping[str, str]) -> str:
+    """The file in which conda and micromamba keep what activation sets: ``conda-meta/state``."""
+    return json.dumps({"version": 1, "env_vars": dict(variables)}) + "\n"
+
+
+def write_state(prefix: Path, variables: Mapping[str, str]) -> None:
+    """Let activation of an environment set variables, as ``conda env config vars set`` does.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    (prefix / _STATE).write_text(state_text(variables), encoding="utf-8")
 
 
 def vacant(prefix: Path) -> bool:

@@ -57,6 +57,9 @@ else
 fi
 [ -n "$program" ] || fail 4 'neither cuenv nor micromamba nor conda is on PATH; micromamba is one file: bring it along'
 
+case $tool:$prefix in
+    conda:*' '*) fail 2 "conda makes no environment in a path with a space: $prefix; name another, or use micromamba" ;;
+esac
 if [ "$tool" = cuenv ]; then
     exec "$program" install "$here" --prefix "$prefix" --offline
 fi
@@ -99,5 +102,12 @@ if [ -f "requirements-$platform.txt" ]; then
         --no-index --no-deps --require-hashes --no-build-isolation \
         --find-links "wheels/$platform" -r "requirements-$platform.txt" || exit 1
 fi
+if [ -f state.json ]; then
+    cp state.json "$prefix/conda-meta/state" # the variables that activation sets, as conda keeps them
+fi
 finished=yes
-printf 'made %s with %s\nuse it: %s activate %s\n' "$prefix" "$tool" "$tool" "$prefix"
+case $prefix in # quoted for a shell where it needs it
+    *[!A-Za-z0-9_./+~@%:,-]*) said="'$(printf '%s' "$prefix" | sed "s/'/'\\\\''/g")'" ;;
+    *) said=$prefix ;;
+esac
+printf 'made %s with %s\nuse it: %s activate %s\n' "$prefix" "$tool" "$tool" "$said"
