@@ -38,6 +38,7 @@ COMMANDS = {
     "explain": "what recipes say about CUDA and PyTorch, and what is true",
     "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
     "profile": "profiles, shipped and your own: list, show, new, validate",
+    "cache": "where the cache is, how large it is, and how to empty it",
     "config": "each setting and where it came from",
     "completion": "make Tab complete commands, GPUs, profiles and hosts in your shell",
 }
@@ -49,7 +50,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Check": ("lint", "check", "scan"),
     "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
     "Deliver": ("install", "hook", "export", "bundle"),
-    "Set up": ("config", "completion"),
+    "Set up": ("config", "cache", "completion"),
 }
 """The commands in the order of use; a test holds every command to one section."""
 

@@ -18,6 +18,7 @@ from cuenv.report import Report, report
 from cuenv.world.at_work import alone, patiently
 from cuenv.world.bundle_files import is_tar, keep_only, publish, staging, write_files
 from cuenv.world.bundle_script import README, install_script
+from cuenv.world.cache import use
 from cuenv.world.download import JOBS, Wanted, digest, fetch
 from cuenv.world.files import read_text, shown, why
 from cuenv.world.pip_index import logins
@@ -122,6 +123,7 @@ def _finish(
 
 def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Path, progress: Progress | None) -> None:
     """Have every file in the folder: from the bundle that is replaced, the store, a mirror, the network."""
+    use(request.sources)
     store = request.sources.archive_folder()
     files = []
     for item in wanted:

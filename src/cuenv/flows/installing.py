@@ -15,6 +15,7 @@ from cuenv.flows.lock_files import LOCK_NAME, lock_file, read_lock
 from cuenv.lockfile import Lock, Solution
 from cuenv.report import Report, report
 from cuenv.world.bundle_reading import is_bundle, opened
+from cuenv.world.cache import use
 from cuenv.world.download import JOBS, Wanted, differs, fetch
 from cuenv.world.files import shown, why
 from cuenv.world.places import place_of
@@ -166,6 +167,7 @@ def _files(
     if folder is not None:
         return {item.url: _of_bundle(item, folder, request.path) for item in wanted}
     found, missing = {}, []
+    use(request.sources)
     store = request.sources.archive_folder()
     for item in wanted:
         local = place_of(item.url, request.sources).path

@@ -27,6 +27,7 @@ from cuenv.reading import describe
 from cuenv.urls import printable, redact, short_channel
 from cuenv.world.archives import inspect_together
 from cuenv.world.at_work import patiently
+from cuenv.world.cache import use
 from cuenv.world.channels import Progress, run, translated
 from cuenv.world.client import make_client
 from cuenv.world.conda_meta import read_conda_meta
@@ -170,6 +171,7 @@ def _files(
             found[package.url] = folder / package.subdir / package.url.rpartition("/")[2]
         else:
             item = conda_item(package)
+            use(sources)
             path = found[package.url] = sources.archive_folder() / item.stored
             missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5, size=package.size))
     if missing:

@@ -22,10 +22,10 @@ from rattler.networking.middleware import MirrorMiddleware
 
 from cuenv.errors import CuenvError
 from cuenv.urls import origin, printable, redact, short_channel, strip_credentials
+from cuenv.world.cache import unwritable
 from cuenv.world.connection import ENVIRONMENT, Connection
 from cuenv.world.counting import Counter
 from cuenv.world.places import place_of
-from cuenv.world.repodata_cache import unwritable
 from cuenv.world.repodata_download import ASKED, FailedError, Fetched, fetch, status
 from cuenv.world.shard_index import led_here
 from cuenv.world.sources import Sources
@@ -172,7 +172,7 @@ class Relay:
             except CuenvError as error:
                 raise Fault(url, error=error) from error
             except OSError as error:
-                raise Fault(url, error=unwritable(self.sources, error)) from error
+                raise Fault(url, error=unwritable(self.sources.cache_folder(), error)) from error
         self._add(url, found.unpacked)
         if found.status == 200 and url.endswith("/repodata_shards.msgpack.zst"):
             found = led_here(found, url, _elsewhere)

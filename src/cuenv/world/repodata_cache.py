@@ -13,8 +13,7 @@ import os
 import re
 from pathlib import Path
 
-from cuenv.errors import OutsideError
-from cuenv.world.files import shown, why
+from cuenv.world.cache import unwritable, use
 from cuenv.world.sources import Sources
 
 _SHARD = re.compile(r"([0-9a-f]{64})\.msgpack")
@@ -38,11 +37,12 @@ def enter(sources: Sources) -> None:
     folder = sources.repodata_folder()
     if folder in _held:
         return
+    use(sources)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise unwritable(sources, error) from error
+        raise unwritable(folder, error) from error
     _held[folder] = handle
     with contextlib.suppress(OSError):  # somebody is at work, or the file system knows no locks
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,15 +51,6 @@ def enter(sources: Sources) -> None:
                 path.unlink()
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_SH)  # who sweeps is done at once
-
-
-def unwritable(sources: Sources, error: OSError) -> OutsideError:
-    """The error for a cache that cannot be written."""
-    folder = error.filename or sources.repodata_folder()
-    return OutsideError(
-        f"cannot write to the cache, {shown(folder)}: {why(error)}",
-        hint="name a folder that you can write to, with some GB free: export CUENV_CACHE_DIR=/path/to/cache",
-    )
 
 
 def forget(folder: Path, channel: str, subdir: str) -> bool:

@@ -104,19 +104,21 @@ class Sources:
     def repodata_folder(self) -> Path:
         """The repodata cache of this mapping: its entries are keyed by canonical URL, so mappings must not share."""
         mapping = [part for mirror in self.mirrors for part in (mirror.origin, mirror.target)]
-        return self._base() / "repodata" / (digest(*mapping)[:16] if mapping else "canonical")
+        return self.cache_folder() / "repodata" / (digest(*mapping)[:16] if mapping else "canonical")
 
     def package_folder(self) -> Path:
         """The cache of unpacked packages."""
-        return self._base() / "pkgs"
+        return self.cache_folder() / "pkgs"
 
     def archive_folder(self) -> Path:
         """The store of downloaded archives and wheels, each in a folder of its hash."""
-        return self._base() / "archives"
+        return self.cache_folder() / "archives"
 
-    def _base(self) -> Path:
+    def cache_folder(self, *, default: bool = False) -> Path:
+        """The folder of the cache; ``default``: where it is when nobody says anything."""
         user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        found = at_home(self.cache or os.environ.get("CUENV_CACHE_DIR") or f"{user}/cuenv")
+        named = "" if default else self.cache or os.environ.get("CUENV_CACHE_DIR")
+        found = at_home(named or f"{user}/cuenv")
         if found.parts[:1] == ("~",):
             raise no_home()
         return found

@@ -1,0 +1,124 @@
+"""``cuenv cache``: info, clean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cuenv.cli.command import GroupedGroup
+from cuenv.cli.configured import set_value
+from cuenv.cli.options import talk_options
+from cuenv.cli.output import emit_json, emit_lines, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from cuenv.world.cache import Stored
+
+
+@click.group("cache", cls=GroupedGroup, invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Where the cache is, how large it is, and how to empty it.
+
+    It is ~/.cache/cuenv, or below XDG_CACHE_HOME, unless CUENV_CACHE_DIR or `cache-dir` in cuenv.toml names another.
+
+    \b
+    Examples:
+      cuenv cache info
+      cuenv cache clean
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@command.command("info", short_help="where it is, and its size by kind")
+@talk_options
+def _info(**values: Any) -> None:
+    """Show where the cache is, and its size by kind.
+
+    \b
+    Examples:
+      cuenv cache info
+      cuenv cache info --json
+    """
+    from cuenv.world.cache import stored  # noqa: PLC0415 - not needed for --help
+
+    folder = _folder()
+    found = stored(folder)
+    if values["as_json"]:
+        emit_json(_plain(folder, found))
+        return
+    from cuenv.world.files import is_folder, shown  # noqa: PLC0415 - as above
+
+    emit_lines([f"cache     {shown(folder)}{'' if is_folder(folder) else ': not made yet'}", *_lines(found)])
+    if any(item.files for item in found):
+        say(["hint    empty it: cuenv cache clean"], quiet=values["quiet"])
+
+
+@command.command("clean", short_help="remove what it holds, or some kinds of it")
+@click.argument("kinds", nargs=-1, metavar="[repodata|archives|pkgs]...")
+@click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would go.")
+@talk_options
+def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
+    """Remove what the cache holds, or only some kinds of it.
+
+    Nothing else is touched: a folder that cuenv did not make, a home, and what lies behind a link are refused.
+    Installed environments stay whole. While another cuenv uses the cache, nothing is removed.
+
+    \b
+    Examples:
+      cuenv cache clean
+      cuenv cache clean repodata
+      cuenv cache clean --dry-run
+    """
+    from cuenv.errors import UsageError  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.cache import KINDS, clean, refuse_odd, stored  # noqa: PLC0415 - as above
+    from cuenv.world.files import is_folder, shown  # noqa: PLC0415 - as above
+
+    wrong = next((kind for kind in kinds if kind not in KINDS), None)
+    if wrong is not None:
+        raise UsageError(f"cache clean: {wrong!r} is no kind; there are {', '.join(KINDS)}", hint="cuenv cache info")
+    wanted = [kind for kind in KINDS if kind in (kinds or KINDS)]
+    folder = _folder()
+    if dry_run:
+        if is_folder(folder):
+            refuse_odd(folder)
+        gone: tuple[Stored, ...] = tuple(item for item in stored(folder) if item.kind in wanted)
+    else:
+        gone = clean(folder, wanted)
+    if values["as_json"]:
+        emit_json({**_plain(folder, gone), "removed": not dry_run})
+        return
+    if not any(item.files for item in gone):
+        emit_lines([f"cache     {shown(folder)}: nothing to remove"])
+        return
+    emit_lines([f"{'would remove' if dry_run else 'removed'} from {shown(folder)}:", *_lines(gone)])
+
+
+def _folder() -> Path:
+    from dataclasses import replace  # noqa: PLC0415 - not needed for --help
+
+    from cuenv.world.sources import Sources  # noqa: PLC0415 - as above
+
+    return replace(Sources(), cache=set_value("cache-dir") or "").cache_folder()
+
+
+def _lines(found: Iterable[Stored]) -> list[str]:
+    from cuenv.world.cache import KINDS  # noqa: PLC0415 - not needed for --help
+    from cuenv.world.unpacking import human  # noqa: PLC0415 - as above
+
+    rows = [(item.kind, human(item.size), f"{item.files} files: {KINDS[item.kind]}") for item in found]
+    return [f"{kind:<8}  {size:>8}  {what}" for kind, size, what in rows]
+
+
+def _plain(folder: Path, found: Iterable[Stored]) -> dict[str, Any]:
+    rows = [{"kind": item.kind, "files": item.files, "bytes": item.size} for item in found]
+    return {
+        "schema": "cuenv/cache/1",
+        "folder": str(folder),
+        "kinds": rows,
+        "bytes": sum(row["bytes"] for row in rows if isinstance(row["bytes"], int)),
+    }
