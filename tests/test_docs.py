@@ -117,7 +117,7 @@ def parsed(words: list[str], text: str) -> None:
     elif rest and words[0] == "kb" and rest[0] in ("audit", "learn"):
         command = importlib.import_module(f"cuenv.cli.knowledge.{rest.pop(0)}").command
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
-    for word in rest:
+    for word in rest[: rest.index("--")] if "--" in rest else rest:  # behind it: words of another program
         if word.startswith("-") and word != "-":
             assert word.partition("=")[0] in known, f"{text}: there is no {word}"
 

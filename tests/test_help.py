@@ -76,6 +76,9 @@ def test_an_option_means_the_same_everywhere() -> None:
 OTHERWISE = {
     ("what-if", "--driver"): "there would be",
     ("lock", "-o"): "With --repair",
+    ("install", "-p"): "Make it",
+    ("install", "-n"): "Make it",
+    ("hook", "--shell"): "With --print",
     ("lock", "--name"): "With --resolve",
 }
 """Options that mean something else in a command, and the words of their help that say so."""

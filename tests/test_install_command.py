@@ -45,7 +45,9 @@ def test_a_lock_becomes_an_environment(tmp_path: Path, lock: tuple[Path, Sources
     assert out.splitlines() == [
         f"installed 3 packages: {prefix}",
         f"check     cuenv check --prefix {prefix}",
-        f"use       conda activate {prefix}",
+        f'use       eval "$(cuenv shell-hook --prefix {prefix})"',
+        f"   or     cuenv run --prefix {prefix} -- python",
+        f"   or     conda activate {prefix}",
         f"   or     micromamba activate {prefix}",
     ]
     assert err == ""

@@ -35,13 +35,13 @@ def faults(text: str, *, spawns: bool = False) -> Iterator[str]:
                 if top in _MODULES or (top in _SPAWNERS and not spawns):
                     yield f"line {node.lineno}: import {name}"
         if isinstance(node, ast.Call):
-            yield from (f"line {node.lineno}: {what}" for what in _call(node))
+            yield from (f"line {node.lineno}: {what}" for what in _call(node, spawns=spawns))
 
 
-def _call(node: ast.Call) -> Iterator[str]:
+def _call(node: ast.Call, *, spawns: bool) -> Iterator[str]:
     name = ast.unparse(node.func)
     words = {word.arg: word.value for word in node.keywords}
-    if name in _CALLS or name.startswith(_SPAWN):
+    if name in _CALLS or (name.startswith(_SPAWN) and not (spawns and name == "os.execve")):
         yield name
     if name == "yaml.load" and not (
         set(map(ast.unparse, [words["Loader"]] if "Loader" in words else [])) & _SAFE_LOADERS

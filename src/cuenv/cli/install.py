@@ -13,7 +13,7 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
-from cuenv.errors import ExitCode
+from cuenv.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from cuenv.flows.installing import Installed
@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 
 @click.command("install", cls=Grouped)
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
-@click.option(
-    "-p",
-    "--prefix",
-    type=PATH,
-    required=True,
-    metavar="DIR",
-    help="An environment, by its folder.",
-)
+@click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Make it in this folder.")
+@click.option("-n", "--name", metavar="NAME", help="Make it where conda makes environments of that name.")
 @click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there.")
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
 @jobs_option
@@ -45,6 +39,7 @@ def command(path: Path, **values: Any) -> int:
     \b
     Examples:
       cuenv install --prefix ~/envs/train
+      cuenv install -n train
       cuenv install conda-linux-64.lock --prefix /opt/train --mirror conda-forge=/srv/conda-forge
       cuenv install bundle.tar --prefix /opt/train --offline
     """
@@ -53,7 +48,7 @@ def command(path: Path, **values: Any) -> int:
     show = progress(quiet=values["quiet"])
     request = InstallRequest(
         path=path,
-        prefix=values["prefix"],
+        prefix=_prefix(values["prefix"], values["name"]),
         sources=channel_sources(values),
         environ=dict(os.environ),
         platform=values["platform"] or "",
@@ -69,6 +64,18 @@ def command(path: Path, **values: Any) -> int:
     elif not values["quiet"]:
         emit_lines(_lines(answer))
     return answer.report.exit if answer.solution is None else ExitCode.OK
+
+
+def _prefix(prefix: Path | None, name: str | None) -> Path:
+    if prefix and name is not None:
+        raise UsageError("--prefix and --name exclude each other", hint="cuenv install --prefix DIR")
+    if name is not None:
+        from cuenv.world.environments import new_environment  # noqa: PLC0415 - only for a name
+
+        return new_environment(name, os.environ)
+    if prefix is None:
+        raise UsageError("no place is named for the environment", hint="cuenv install --prefix ./env")
+    return prefix
 
 
 def _lines(answer: Installed) -> list[str]:

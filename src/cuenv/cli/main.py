@@ -29,6 +29,8 @@ COMMANDS = {
     "diagnose": "what an error in a log means here, and the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
     "install": "make the environment of a lock or a bundle, whole or not at all",
+    "run": "run a program inside an environment: run --prefix DIR -- python train.py",
+    "shell-hook": 'what your shell evaluates to be in an environment: eval "$(cuenv shell-hook -p DIR)"',
     "bundle": "everything that a lock names in one folder or tar, for sites without network",
     "diff": "compare two locks, the CUDA core first, and what it means for hosts",
     "what-if": "what another driver, or GPUs added and removed, would change",
@@ -49,7 +51,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Lock": ("lock", "diff"),
     "Check": ("lint", "check", "scan"),
     "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
-    "Deliver": ("install", "hook", "export", "bundle"),
+    "Deliver": ("install", "run", "shell-hook", "hook", "export", "bundle"),
     "Set up": ("config", "cache", "completion"),
 }
 """The commands in the order of use; a test holds every command to one section."""

@@ -77,7 +77,12 @@ class Installed:
     def commands(self) -> tuple[str, ...]:
         """What to type next."""
         place = shlex.quote(str(self.prefix))
-        return (f"conda activate {place}", f"micromamba activate {place}")
+        return (
+            f'eval "$(cuenv shell-hook --prefix {place})"',
+            f"cuenv run --prefix {place} -- python",
+            f"conda activate {place}",
+            f"micromamba activate {place}",
+        )
 
 
 def install(request: InstallRequest, progress: Progress | None = None) -> Installed:

@@ -52,6 +52,7 @@ def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> Mapping[
         variables += f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
         after = pip_after(solution, name, folder)
         found[solution.platform] = (
+            f"cuenv install{'' if lock == LOCK_NAME else f' {lock}'} -n {name}",
             f"conda create -n {name} --no-default-packages --file {shlex.quote(str(explicit))}{after}",
             f"{variables}conda env create -n {name} --no-default-packages -f {shlex.quote(f'{explicit}.yml')}",
             f"micromamba create -n {name} -f {lock}",

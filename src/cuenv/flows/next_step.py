@@ -51,7 +51,7 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
             commands.append(("cuenv lock", "lock it again"))
         commands.append(("cuenv check", "would it run here, and why"))
         if not why:
-            commands.append((f"micromamba create -n NAME -f {LOCK_NAME}", "make the environment"))
+            commands.append(("cuenv install --prefix ./env", "make the environment"))
     active = _active(environ)
     if active:
         found.append(f"active environment: {active}")

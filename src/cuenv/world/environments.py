@@ -7,6 +7,7 @@ Names as conda resolves them: a folder of that name below an ``envs_dirs`` folde
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from cuenv.world.files import is_file, is_folder, names_in, shown
 from cuenv.world.system import read
 
 _BASES = ("base", "root")
+_NEW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,100}")
 _MOST = 4096
 
 
@@ -31,6 +33,33 @@ def active_environment(environ: Mapping[str, str]) -> Path | None:
 def is_conda_base(prefix: Path) -> bool:
     """Whether it is the environment that conda itself lives in, which shells activate on their own."""
     return is_folder(prefix / "conda-meta") and is_folder(prefix / "condabin")
+
+
+def new_environment(name: str, environ: Mapping[str, str]) -> Path:
+    """Where an environment of a name is made: where there is one, else as conda chooses, else ``~/.conda/envs``.
+
+    Args:
+        name: as ``conda create -n`` takes it.
+        environ: as of `named_environment`.
+
+    Raises:
+        UsageError: it is a path or no name, several are known, or no folder for environments can be written.
+        InputError: a ``.condarc`` is not valid.
+    """
+    if not _NEW.fullmatch(name) or name in _BASES:
+        raise UsageError(
+            f"--name {describe(name)} is no name for a new environment",
+            hint="name its folder: cuenv install --prefix DIR",
+        )
+    if name in environments(environ):
+        return named_environment(name, environ)
+    for folder in _folders(environ):
+        above = next((item for item in (folder, *folder.parents) if os.path.lexists(item)), None)
+        if folder.is_absolute() and above and above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+            return folder / name
+    raise UsageError(
+        f"--name {name}: no folder for environments can be written", hint="name its folder: cuenv install --prefix DIR"
+    )
 
 
 def named_environment(name: str, environ: Mapping[str, str]) -> Path:

@@ -8,9 +8,10 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from cuenv.world.files import is_file
+from cuenv.errors import OutsideError
+from cuenv.world.files import is_file, look, shown, why
 
 if TYPE_CHECKING:
     import subprocess
@@ -93,6 +94,30 @@ def run(
         return _collect(process, float("inf") if timeout is None else timeout, limit, tick)
     finally:
         _let_go(process)
+
+
+def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -> NoReturn:
+    """Let another program take the place of this process.
+
+    Args:
+        argv: the program's path and its words.
+        environ: its variables.
+        name: what it is told to be called; its path when empty.
+
+    Raises:
+        OutsideError: it cannot be started.
+    """
+    import sys  # noqa: PLC0415 - most programs are waited for
+
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and what is ignored stays so
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(argv[0], [name or argv[0], *argv[1:]], dict(environ))  # noqa: S606 - what the user typed
+    except (OSError, ValueError) as error:
+        raise OutsideError(f"cannot start {shown(argv[0])}: {why(error)}", hint=look(argv[0], error)) from error
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:
