@@ -16,8 +16,8 @@ cuenv cuenv.cli cuenv.cli.command cuenv.cli.configured cuenv.cli.main cuenv.cli.
 cuenv.urls cuenv.world cuenv.world.config_files
 """
 DECIDE = """
-cuenv.candidates cuenv.cli.completions cuenv.cli.options cuenv.columns cuenv.environment cuenv.extensions
-cuenv.extensions.columns cuenv.extensions.rows
+cuenv.candidates cuenv.cli.completions cuenv.cli.options cuenv.columns cuenv.effective cuenv.environment
+cuenv.extensions cuenv.extensions.columns cuenv.extensions.rows
 cuenv.facts cuenv.flows cuenv.flows.hosts cuenv.formats cuenv.formats.environment_yml cuenv.formats.host_json
 cuenv.formats.host_state_json cuenv.formats.yaml_write cuenv.host_text cuenv.knowledge
 cuenv.laws cuenv.machine cuenv.machine.findings cuenv.machine.driver cuenv.machine.grounds cuenv.machine.state

@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cuenv.decision import decide
+from cuenv.effective import effective, with_forward
 from cuenv.facts import Driver, Evidence, Gap, Gpu, HostFacts, Resources, Surroundings
+from cuenv.gpu_names import find_gpu
 from cuenv.host_state import CudaLibrary, Mig, MigInstance, Switch
-from cuenv.machine.driver import with_forward
 from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool
 from cuenv.profile import Profile
 from cuenv.report import Finding
+from cuenv.rules import Case
 from cuenv.versions import Capability, version
 from given import base, candidate, machine
 
@@ -169,6 +172,70 @@ def test_programs_get_the_newer_driver_where_it_works() -> None:
         host(A100, around=Surroundings(libcuda=CudaLibrary(path="x", version="570.26", via="loader"))),
     ):
         assert with_forward(other, base()) is other
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "compat", "severity", "says"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "470.129.06", "580.65.06", "info", "works here"),
+        ("Tesla V100-SXM2-16GB", "535.129.03", "590.44.01", "error", "590.44.01 does not drive Tesla V100"),
+        ("NVIDIA B200", "535.129.03", "580.65.06", "error", "the kernel driver 535.129.03 does not drive"),
+        ("NVIDIA A100-SXM4-80GB", "545.23.08", "580.65.06", "warning", "not known to be a base"),
+        ("NVIDIA A100-SXM4-80GB", "530.30.02", "580.65.06", "warning", "branch 530"),
+    ],
+)
+def test_forward_compatibility_works_from_a_base_driver_that_drives_the_gpu(
+    name: str, own: str, compat: str, severity: str, says: str
+) -> None:
+    model = find_gpu(name, base().gpus)
+    assert model
+    gpu = replace(A100, name=name, capability=model.capability)
+    facts = host(gpu, around=forward(compat), driver=own)
+    facts = replace(facts, driver=Driver(version=own, cuda=base().cuda_of(own)))
+    finding = one(facts)
+    assert (finding.code, finding.severity) == ("CU414", severity)
+    assert says in finding.message
+    got = effective(facts, base()).driver
+    assert got
+    assert got.version == (compat if severity == "info" else own)
+    # deciding and checking ask for the same driver
+    decided_for = decide(Case(facts=facts, wish=Profile(dev=False), knowledge=base())).case.facts.driver
+    assert decided_for == got
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "level", "fits"),
+    [
+        ("6.1", "581.57", "13.0", True),
+        ("7.0", "582.28", "13.0", True),
+        ("8.9", "537.13", "12.2", True),
+        ("6.1", "591.44", "13.1", False),
+        ("12.0", "566.36", "12.7", False),
+    ],
+)
+def test_under_wsl_the_cuda_level_tells_the_branch(gpu: str, driver: str, level: str, fits: bool) -> None:
+    """There nvidia-smi and NVML print the number of the driver of Windows."""
+    card = replace(RTX, name="", capability=Capability.parse(gpu))
+    facts = host(card, around=Surroundings(wsl=True))
+    facts = replace(facts, driver=Driver(version=driver, cuda=version(level)))
+    decision = decide(Case(facts=facts, wish=Profile(), knowledge=base()))
+    assert bool(decision.chosen) is fits
+    judged = decision.case.facts
+    assert judged.driver
+    assert judged.driver.cuda == version(level)
+    told = judged.evidence_for("driver.version")
+    assert told
+    assert f"Windows has {driver}" in told.text
+    assert effective(judged, base()) == judged
+    both = effective(pool([facts, replace(facts, label="two")]), base())
+    assert [item.driver for item in both.members] == [judged.driver] * 2
+
+
+def test_under_wsl_no_kernel_modules_exclude_each_other() -> None:
+    old, new = (replace(RTX, name="", capability=Capability.parse(text)) for text in ("6.1", "12.0"))
+    both = host(old, new)
+    assert "CU410" in {item.code for item in found(both)}
+    assert "CU410" not in {item.code for item in found(replace(both, environment=Surroundings(wsl=True)))}
 
 
 # containers

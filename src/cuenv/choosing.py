@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from cuenv.candidates import Candidate, candidates
+from cuenv.effective import effective
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.preference import Assessment, Criterion, preference
@@ -60,6 +61,7 @@ class _Pool:
 
     def choice(self, facts: HostFacts) -> Candidate | None:
         """The best candidate of a host."""
+        facts = effective(facts, self._knowledge)
         same = tuple([view(facts) for view in _VIEWS])
         if same not in self._known:
             self._known[same] = self._choose(facts)

@@ -220,7 +220,11 @@ CUDA = (
     _version_column("glibc", absent=None),
 )
 
-BRANCH = (Column("number", _whole, _same), _version_column("cuda"))
+BRANCH = (
+    Column("number", _whole, _same),
+    _version_column("cuda"),
+    Column("base", _flag, _same, absent=False),
+)
 
 FLOOR = (Column("major", _whole, _same), Column("driver", _driver, _same))
 

@@ -89,10 +89,15 @@ class Cuda(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Branch(Row):
-    """A driver branch (535) and the CUDA release that its drivers speak (12.2)."""
+    """A driver branch (535) and the CUDA release that its drivers speak (12.2).
+
+    Attributes:
+        base: it is known to carry a newer forward-compatibility library; New Feature Branches are no such base.
+    """
 
     number: int
     cuda: Version
+    base: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

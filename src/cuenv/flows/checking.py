@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cuenv.candidates import Candidate
 from cuenv.coverage import LayerCoverage, coverage
+from cuenv.effective import effective
 from cuenv.environment import EnvironmentSpec
 from cuenv.errors import InputError
 from cuenv.facts import HostFacts
@@ -27,7 +28,7 @@ from cuenv.host_text import host_line
 from cuenv.knowledge import Knowledge
 from cuenv.lock_laws import edited, lock_findings
 from cuenv.lockfile import Lock, Solution
-from cuenv.machine.driver import driver_findings, with_forward
+from cuenv.machine.driver import driver_findings
 from cuenv.machine.findings import machine_findings
 from cuenv.minimum_host import record_findings
 from cuenv.profile import Profile
@@ -77,7 +78,7 @@ def check(
             hidden = (replace(item, severity="info") for item in driver_findings(facts, knowledge))
             notes += [_judged_for(recorded), *hidden]
             facts = recorded
-    judged = with_forward(facts, knowledge)
+    judged = effective(facts, knowledge)
     found = [*notes, *edited(lock), *sibling_findings(lock, path), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         found += lock_findings(solution.packages, solution.platform, knowledge)

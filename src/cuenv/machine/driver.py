@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cuenv.facts import Driver, Evidence, HostFacts
+from cuenv.effective import forward_fault, own_driver
+from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.machine.grounds import means, nvml_error, seen
 from cuenv.report import Finding, Severity
@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # see `cuenv.facts`
 LIBRARY_NOT_FOUND = 12
 MISMATCH = 18
 
-_SERVED = ("datacenter", "jetson")
-"""Kinds of GPU on which forward compatibility works; of RTX cards it does on server versions alone."""
 _GIVE = {
     "kubernetes": "add to the container: resources: {limits: {nvidia.com/gpu: 1}}",
     "singularity": "apptainer exec --nv IMAGE COMMAND",
@@ -35,33 +33,6 @@ def driver_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Findin
     yield from _mismatch(machine, knowledge)
     yield from _forward(machine, knowledge)
     yield from _container(machine, knowledge)
-
-
-def with_forward(machine: HostFacts, knowledge: Knowledge) -> HostFacts:
-    """A machine with the driver that programs get by forward compatibility, where that works; else as it is.
-
-    A pool is left alone: what one member's programs get by their search path is no property of the team's machines.
-    """
-    library = machine.environment.libcuda
-    if machine.members or library is None or not library.version or not _works(machine, library, knowledge):
-        return machine
-    driver = replace(machine.driver or Driver(), version=library.version, cuda=knowledge.cuda_of(library.version))
-    evidence = [item for item in machine.evidence if item.fact not in ("driver.version", "driver.cuda")]
-    told = f"{library.version}, by the forward-compatibility libcuda {library.path}"
-    evidence += [Evidence(fact, library.via, told) for fact in ("driver.version", "driver.cuda")]
-    return replace(machine, driver=driver, evidence=tuple(evidence))
-
-
-def _works(machine: HostFacts, library: CudaLibrary, knowledge: Knowledge) -> bool:
-    """Whether a libcuda is a forward-compatibility library that serves every GPU and is newer than the driver."""
-    own = _own(machine)
-    newer = bool(own and library.version and driver_key(library.version) > driver_key(own))
-    return library.forward and newer and bool(machine.gpus) and not _eligible(machine, knowledge)[1]
-
-
-def _own(machine: HostFacts) -> str | None:
-    """The driver that the machine runs, whatever libraries programs get."""
-    return (machine.driver.kernel_module or machine.driver.version) if machine.driver else None
 
 
 def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -94,11 +65,12 @@ def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
 
 def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """A forward-compatibility library that goes before the driver's own."""
-    library, own = machine.environment.libcuda, _own(machine)
+    library, own = machine.environment.libcuda, own_driver(machine)
     if library is None or not library.forward:
         return
     what = f"programs get the forward-compatibility libcuda of {library.version or 'another driver'} ({library.path})"
-    severity, why = _eligible(machine, knowledge)
+    severity: Severity
+    severity, why = forward_fault(machine, library, knowledge)
     states = ["compat-eligible"]
     if own and library.version and driver_key(library.version) <= driver_key(own):
         severity, why, states = "error", f"which is not newer than the driver {own}", ["compat-newer"]
@@ -110,19 +82,6 @@ def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         evidence=(*means(knowledge, *states), *seen(machine, "environment.libcuda", "driver.kernel_module")),
         fix=_take_out(machine, library) if why else None,
     )
-
-
-def _eligible(machine: HostFacts, knowledge: Knowledge) -> tuple[Severity, str]:
-    """How bad forward compatibility is on the GPUs of a machine, and which of them it does not serve."""
-    from cuenv.gpu_names import find_gpu  # noqa: PLC0415 - only where such a library is there
-
-    models = [(gpu.name, find_gpu(gpu.name, knowledge.gpus)) for gpu in machine.gpus]
-    others = {model.kind if model else "": name for name, model in models if not model or model.kind not in _SERVED}
-    if "geforce" in others:
-        return "error", f"which does not work on {others['geforce']}"
-    if others:
-        return "warning", f"which is not known to work on {next(iter(others.values())) or 'this GPU'}"
-    return "info", ""
 
 
 def _take_out(machine: HostFacts, library: CudaLibrary) -> str:

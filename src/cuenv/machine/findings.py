@@ -33,7 +33,9 @@ def machine_findings(
 
 
 def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """GPUs in one box that need different flavours of the kernel modules exclude each other."""
+    """GPUs in one box that need different flavours of the kernel modules exclude each other; Windows has neither."""
+    if machine.environment.wsl:
+        return
     needs: dict[str, list[str]] = {}
     for capability in machine.capabilities:
         row = knowledge.generation(capability)

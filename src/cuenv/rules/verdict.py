@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from cuenv.candidates import Candidate
+from cuenv.effective import effective
 from cuenv.facts import HostFacts
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
@@ -66,6 +67,7 @@ class Case:
     """What every rule may look at, beside the candidate.
 
     Attributes:
+        facts: the host, with the driver that programs there get.
         proving: the channels are asked for each candidate, so that the tables need not know where it was seen.
     """
 
@@ -73,6 +75,10 @@ class Case:
     wish: Profile
     knowledge: Knowledge
     proving: bool = False
+
+    def __post_init__(self) -> None:
+        """Whoever asks, a verdict is about the driver that programs get."""
+        object.__setattr__(self, "facts", effective(self.facts, self.knowledge))
 
 
 class Rule(NamedTuple):

@@ -8,13 +8,13 @@ from packaging.version import Version
 
 from cuenv.candidates import Candidate
 from cuenv.checks import Check, judged, skipped
+from cuenv.effective import effective
 from cuenv.facts import HostFacts
 from cuenv.flows.prefix_checks import Subject
 from cuenv.host_text import host_line
 from cuenv.installed.cuda import cuda_of
 from cuenv.installed.solution import as_solution
 from cuenv.lockfile import Solution
-from cuenv.machine.driver import with_forward
 from cuenv.machine.findings import machine_findings
 from cuenv.profile import Profile
 from cuenv.report import Finding
@@ -38,7 +38,7 @@ def check(subject: Subject) -> Check:
         return judged("host", why, found) if found else skipped("host", why)
     if candidate is None or known is None:
         return judged("host", f"{host_line(facts)}; no record of the environment names a CUDA release", found)
-    host = with_forward(facts, knowledge)
+    host = effective(facts, knowledge)
     found += _installed(solution, host, subject) if torch else _driver(candidate, host, subject)
     return judged("host", f"CUDA {known[0]}, by {known[1]}, on {host_line(facts)}", found)
 
