@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from dataclasses import replace
@@ -24,6 +25,7 @@ from cuenv.lockfile import Lock, LockedPackage
 from cuenv.versions import Capability
 from given import package, solution, spec
 from thorough import examples
+from trees import plant, program
 
 SHELLS = {
     "sh": ("sh",),
@@ -204,14 +206,32 @@ def test_what_another_shell_activated_comes_off_in_fish_and_the_other_way_round(
 
 
 def test_the_lines_for_a_venv_are_what_a_shell_evaluates(shell: Shell) -> None:
-    text = shell.text.exports(Hook(home="lib/nvidia", includes=("a", "b"), arch_list="9.0"), "/it's $HOME")
-    found = shell.run(("", shell.file(text)), environ={"CPATH": "/mine"})
+    hook = Hook(home="lib/nvidia", includes=("a", "b"), libraries=("l",), arch_list="9.0")
+    file = shell.file(shell.text.exports(hook, "/it's $HOME"))
+    found = shell.run(("", file), ("", file), environ={"CPATH": "/mine"})  # twice: nothing stands there twice
     assert found == {
         "CUDA_HOME": "/it's $HOME/lib/nvidia",
         "CUDA_PATH": "/it's $HOME/lib/nvidia",
         "CPATH": "/it's $HOME/a:/it's $HOME/b:/mine",
+        "LIBRARY_PATH": "/it's $HOME/l",
         "TORCH_CUDA_ARCH_LIST": "9.0",
     }
+
+
+def test_a_library_without_a_link_is_said_with_the_command_that_makes_it(tmp_path: Path) -> None:
+    """NVIDIA's wheels hold ``libcudart.so.13`` alone, and every extension is linked with ``-lcudart``."""
+    cuda = tmp_path / "env/lib/python3.12/site-packages/nvidia/cu13"
+    plant(tmp_path / "env", {"pyvenv.cfg": "home = /usr/bin\n", "bin/python3.12": ""})
+    plant(cuda, {"include/cuda.h": "", "lib/libcudart.so.13": "", "lib/libcublas.so.13": ""})
+    program(cuda / "bin/nvcc", "exit 1")
+    words = ("hook", "--prefix", tmp_path / "env", "--print", *GPUS)
+    told = run(*words, folder=tmp_path)
+    link = f"ln -s libcudart.so.13 {cuda}/lib/libcudart.so"
+    assert f"-lcudart finds no libcudart.so, so nothing that is built would link: {link}" in told.stderr
+    subprocess.run(shlex.split(link), check=True)
+    again = run(*words, folder=tmp_path)
+    assert "cudart" not in again.stderr
+    assert (again.returncode, again.stdout) == (0, told.stdout)
 
 
 def test_gpus_that_nvcc_cannot_serve_are_left_out_and_said() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.world.files import is_folder, names_in
 from cuenv.world.hooks import Scripts, remove_hook, write_hook
 from cuenv.world.prefix import find_prefix
-from cuenv.world.workshop import nvcc_at, nvccs_in, target_folders
+from cuenv.world.workshop import library_folders, nvcc_at, nvccs_in, target_folders, unlinked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +71,9 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
         libraries=tuple(folder for place in places for folder in _libraries(prefix.path, place)),
         arch_list=archs,
     )
+    folders = [*library_folders(home), *(f"{prefix.path}/{folder}" for folder in hook.libraries)]
+    folders += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
+    notes += tuple(_no_link(unlinked("cudart", folders)))
     scripts = {
         "sh": Scripts(hook_sh.activate(hook), hook_sh.deactivate()),
         "fish": Scripts(hook_fish.activate(hook), hook_fish.deactivate()),
@@ -81,6 +84,14 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
             "fish": Scripts(hook_fish.exports(hook, prefix.path), ""),
         }
     return Hooked(prefix=prefix, hook=hook, scripts=scripts, notes=notes)
+
+
+def _no_link(file: str | None) -> Iterator[str]:
+    """NVIDIA's wheels hold ``libcudart.so.13`` alone, and every extension is linked with ``-lcudart``."""
+    if file:
+        folder, _, name = file.rpartition("/")
+        link = shlex.join(["ln", "-s", name, f"{folder}/libcudart.so"])
+        yield f"-lcudart finds no libcudart.so, so nothing that is built would link: {link}"
 
 
 def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> HostFacts:

@@ -76,10 +76,12 @@ _RESTORE = """\
     end
 """
 _LINES = """\
-if test -n "${name}"
-    set -gx {name} {folders}:"${name}"
-else
-    set -gx {name} {folders}
+if not contains -- {folder} ${name}
+    if test -n "${name}"
+        set -gx {name} {folder}:"${name}"
+    else
+        set -gx {name} {folder}
+    end
 end
 """
 
@@ -110,9 +112,9 @@ def exports(hook: Hook, prefix: str) -> str:
         place = _quoted(f"{prefix}/{hook.home}" if hook.home else prefix)
         lines += [f"set -gx {name} {place}\n" for name in ("CUDA_HOME", "CUDA_PATH")]
     for name, folders in (("CPATH", hook.includes), ("LIBRARY_PATH", hook.libraries)):
-        if folders:
-            joined = _quoted(":".join(f"{prefix}/{folder}" for folder in folders))
-            lines.append(_LINES.format(name=name, folders=joined))
+        # Each goes in front of what is there, once however often the lines are evaluated; the first comes last.
+        places = (_quoted(f"{prefix}/{folder}") for folder in reversed(folders))
+        lines += [_LINES.format(name=name, folder=place) for place in places]
     if hook.arch_list is not None:
         lines.append(f"set -gx TORCH_CUDA_ARCH_LIST {_quoted(hook.arch_list)}\n")
     return "".join(lines)

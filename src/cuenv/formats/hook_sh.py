@@ -123,9 +123,10 @@ def exports(hook: Hook, prefix: str) -> str:
         place = shlex.quote(f"{prefix}/{hook.home}" if hook.home else prefix)
         lines += [f"export {name}={place}" for name in ("CUDA_HOME", "CUDA_PATH")]
     for name, folders in (("CPATH", hook.includes), ("LIBRARY_PATH", hook.libraries)):
-        if folders:
-            joined = shlex.quote(":".join(f"{prefix}/{folder}" for folder in folders))
-            lines.append(f'export {name}={joined}"${{{name}:+:${name}}}"')
+        # Each goes in front of what is there, once however often the lines are evaluated; the first comes last.
+        for place in (shlex.quote(f"{prefix}/{folder}") for folder in reversed(folders)):
+            put = f'export {name}={place}"${{{name}:+:${name}}}"'
+            lines.append(f'case ":${{{name}-}}:" in *:{place}:*) ;; *) {put} ;; esac')
     if hook.arch_list is not None:
         lines.append(f"export TORCH_CUDA_ARCH_LIST={shlex.quote(hook.arch_list)}")
     return "".join(f"{line}\n" for line in lines)

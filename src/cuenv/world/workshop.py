@@ -213,6 +213,14 @@ def library_folders(home: str | None) -> list[str]:
     return [f"{home}/lib" if not is_folder(f"{home}/lib64") and is_folder(f"{home}/lib") else f"{home}/lib64"]
 
 
+def unlinked(stem: str, folders: Iterable[str]) -> str | None:
+    """A file of a library in folders where ``-l`` finds no link without version; ``None`` where one is there."""
+    places = tuple(dict.fromkeys(folders))
+    if any(is_file(f"{folder}/lib{stem}.so") for folder in places):
+        return None
+    return dict(_versioned({stem}, places)).get(stem)
+
+
 def _listed(environ: Mapping[str, str], name: str) -> list[str]:
     return [part.rstrip("/") for part in environ.get(name, "").split(":") if part.startswith("/")]
 
