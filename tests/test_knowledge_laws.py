@@ -53,6 +53,29 @@ def test_every_source_says_who_where_and_when() -> None:
         assert dt.date.fromisoformat(source.read_on) <= edition
 
 
+def test_what_others_published_has_an_address_and_a_primary_source_is_cited() -> None:
+    for source in base().sources.values():
+        assert source.url.startswith("https://") or (not source.url and source.publisher == "cuenv"), source.id
+    for row in base().generations:
+        if row.last_branch in (470, 580):
+            assert "unixdep" in row.sources, row.capability
+    assert all("sold" in row.sources for row in base().gpus if row.memory_gb)
+
+
+def test_the_support_of_a_branch_ends_after_it_came() -> None:
+    ends = {row.number: row.ends for row in base().branches if row.ends}
+    assert ends[535] < ends[595] < ends[580]
+    assert all(row.ends == "" or "dc615" in row.sources or "dc2021" in row.sources for row in base().branches)
+
+
+@pytest.mark.parametrize("driver", ["540.3.0", "540.4.0"])
+def test_a_driver_of_jetson_linux_is_of_no_branch(driver: str) -> None:
+    """540.3.0 speaks CUDA 12.2 and 540.4.0 speaks 12.6: the number tells nothing."""
+    assert base().branch_of(driver) is None
+    assert base().cuda_of(driver) is None
+    assert base().cuda_of("545.23.06") == version("12.3")
+
+
 def test_a_row_of_low_confidence_says_why() -> None:
     assert [(name, row) for name, row in fact_rows() if row.low and not row.note] == []
 

@@ -153,6 +153,22 @@ def test_an_old_nvidia_smi_that_refuses_compute_cap(tmp_path: Path) -> None:
     assert facts.driver == Driver(version="470.129.06", cuda=version("11.4"))
 
 
+@pytest.mark.parametrize("refused", ["driver_version", ""])
+def test_an_nvidia_smi_of_branch_610_names_the_driver_by_its_new_names(tmp_path: Path, refused: str) -> None:
+    """The field driver_version is deprecated there, and the banner has other labels."""
+    refusal = f'Field "{refused}" is not a valid field to query.'
+    row = ROW.replace("535.129.03", "610.57.04" + ("" if refused else " [Deprecated; will be removed in CUDA 14.0]"))
+    banner = "| NVIDIA-SMI 610.57.04              KMD Version: 610.57.04     CUDA UMD Version: 13.3     |"
+    script = (
+        f'case "$1" in *{refused or "nothing"}*) echo \'{refusal}\'; exit 2;; --query*) echo "{row}";; '
+        f'"") echo "{banner}";; esac'
+    )
+    program(tmp_path / "bin/nvidia-smi", script)
+    facts = look(tmp_path, {"PATH": f"{tmp_path}/bin"})
+    assert facts.driver == Driver(version="610.57.04", cuda=version("13.3"))
+    assert [gap.fact for gap in facts.gaps if gap.source == "nvidia-smi"] == ["gpus.modes"]
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

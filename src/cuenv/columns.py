@@ -198,6 +198,7 @@ SOURCE = (
     Column("title", _text, _same),
     Column("publisher", _text, _same),
     Column("locator", _text, _same),
+    Column("url", _shaped(r"https://[!-~]+", "an address that begins with https://"), _same, absent=""),
     Column("read_on", day, _same),
 )
 
@@ -224,6 +225,7 @@ BRANCH = (
     Column("number", _whole, _same),
     _version_column("cuda"),
     Column("base", _flag, _same, absent=False),
+    Column("ends", _shaped(r"20[0-9]{2}-(0[1-9]|1[0-2])", "a month YYYY-MM"), _same, absent=""),
 )
 
 FLOOR = (Column("major", _whole, _same), Column("driver", _driver, _same))

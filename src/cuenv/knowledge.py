@@ -33,6 +33,8 @@ from cuenv.rows import (
 from cuenv.state_rows import Feature, State
 from cuenv.versions import Capability, driver_key, within
 
+TEGRA_DRIVERS = frozenset({540})
+"""First numbers of the drivers of Jetson Linux 36 that are no branch: 540.3.0 speaks CUDA 12.2, 540.4.0 speaks 12.6."""
 _BRANCHES_AHEAD = 100
 """From 515 to 615 it took four years: tables as old as that know nothing of a driver beyond."""
 
@@ -73,8 +75,13 @@ class Knowledge:
         return next((row for row in self.floors if row.major == cuda.major), None)
 
     def branch_of(self, driver: str) -> Branch | None:
-        """The branch of a driver; for a branch between two known ones the lower of them (it speaks at least that)."""
+        """The branch of a driver; for a branch between two known ones the lower of them (it speaks at least that).
+
+        A driver of Jetson Linux is of no branch: ``None``.
+        """
         number = driver_key(driver)[0]
+        if number in TEGRA_DRIVERS:
+            return None
         known = [row for row in self.branches if row.number <= number]
         return max(known, key=lambda row: row.number, default=None)
 

@@ -9,7 +9,7 @@ from cuenv.errors import UsageError
 from cuenv.extensions.text import extension_line
 from cuenv.features import sentence, title
 from cuenv.gpu_names import find_gpu, near_gpus
-from cuenv.knowledge import Knowledge
+from cuenv.knowledge import TEGRA_DRIVERS, Knowledge
 from cuenv.rows import Generation, GpuModel, Row, TorchBuild
 from cuenv.rules.driver import floor_of
 from cuenv.tables import TABLES, rows_of
@@ -112,7 +112,8 @@ def driver(text: str, knowledge: Knowledge) -> Page:
     entries = []
     branch = knowledge.branch_of(release)
     if branch:
-        entries.append(_entry("branches", branch, f"branch {branch.number} speaks CUDA {branch.cuda}"))
+        ends = f"; its support for data centers ends with {branch.ends}" if branch.ends else ""
+        entries.append(_entry("branches", branch, f"branch {branch.number} speaks CUDA {branch.cuda}{ends}"))
     for floor in knowledge.floors:
         enough = reaches(release, floor.driver)
         word = {True: "runs", False: "does not run", None: "in its later releases runs"}[enough]
@@ -130,7 +131,8 @@ def driver(text: str, knowledge: Knowledge) -> Page:
         if row.last_branch and number > row.last_branch:
             says = f"no longer drives {row.capability} ({row.architecture}): the last branch is {row.last_branch}"
             entries.append(_entry("generations", row, says))
-    return Page(title=f"driver {release}", entries=tuple(entries))
+    jetson = ", of Jetson Linux and of no branch: nvidia-smi on the Jetson tells the CUDA that it speaks"
+    return Page(title=f"driver {release}{jetson if number in TEGRA_DRIVERS else ''}", entries=tuple(entries))
 
 
 def cuda(text: str, knowledge: Knowledge) -> Page:

@@ -22,6 +22,7 @@ class Source:
     publisher: str
     locator: str
     read_on: str
+    url: str = ""
 
     @property
     def shown(self) -> str:
@@ -93,11 +94,13 @@ class Branch(Row):
 
     Attributes:
         base: it is known to carry a newer forward-compatibility library; New Feature Branches are no such base.
+        ends: the month, ``YYYY-MM``, in which its support for data centers ends; empty when not known.
     """
 
     number: int
     cuda: Version
     base: bool
+    ends: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

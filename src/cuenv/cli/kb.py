@@ -95,7 +95,7 @@ def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_j
 
 def _source(identifier: str, knowledge: Knowledge) -> str:
     source = knowledge.sources[identifier]
-    return f"{source.shown}; read {source.read_on}"
+    return f"{source.shown}{f'; {source.url}' if source.url else ''}; read {source.read_on}"
 
 
 def _emit_page_json(page: Any, knowledge: Knowledge) -> None:

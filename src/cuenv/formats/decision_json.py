@@ -115,5 +115,6 @@ def source_fields(source: Source) -> dict[str, str]:
         "title": source.title,
         "publisher": source.publisher,
         "locator": source.locator,
+        **({"url": source.url} if source.url else {}),
         "read_on": source.read_on,
     }

@@ -44,8 +44,11 @@ def see(environ: Mapping[str, str], root: Path, run_: Run = run) -> Sighting:
     done = _query(program, fields, environ, run_)
     refused = parse_refusal(done.out + done.err)
     while refused in fields:
-        gaps.append(Gap("gpus", "nvidia-smi", f"too old to know the field {refused}"))
-        fields.remove(refused)
+        if refused == "driver_version":  # deprecated from 610 on
+            fields[fields.index(refused)] = "kmd_version"
+        else:
+            gaps.append(Gap("gpus", "nvidia-smi", f"too old to know the field {refused}"))
+            fields.remove(refused)
         done = _query(program, fields, environ, run_)
         refused = parse_refusal(done.out + done.err)
     if done.reason is not None and not parse_none(done.out + done.err):
@@ -110,11 +113,12 @@ def parse_query(text: str, fields: Sequence[str]) -> Sighting:
         gpu = _gpu(row, len(gpus), gaps)
         gpus.append(gpu)
         evidence.append(Evidence(f"gpus[{gpu.index}]", "nvidia-smi", line.strip()))
-        with_version = row.get("driver_version", "")
+        answer = row.get("driver_version", row.get("kmd_version", ""))
+        with_version = answer.partition(" [Deprecated")[0]  # as drivers from 610 on say it in their other outputs
         try:
             drivers[check_driver(with_version)] = None
         except ValueError:
-            gaps.append(Gap("driver.version", "nvidia-smi", f"unusable answer {describe(with_version)}"))
+            gaps.append(Gap("driver.version", "nvidia-smi", f"unusable answer {describe(answer)}"))
     found = next(iter(drivers), None)
     if found is not None:
         evidence.append(Evidence("driver.version", "nvidia-smi", found))
