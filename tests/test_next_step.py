@@ -128,5 +128,5 @@ def test_where_cuenv_is_on_path_nothing_is_typed_before(tmp_path: Path) -> None:
     assert before_commands({}, "/x/cuenv/__main__.py").startswith("alias cuenv=")
     nowhere = {"PATH": "/usr/bin:/bin"}
     for words in ((), ("demo",)):
-        assert before_commands(nowhere) in process(*words, folder=tmp_path, **nowhere).stdout
-        assert "alias cuenv=" in process(*words, folder=tmp_path, **nowhere).stdout
+        assert before_commands(nowhere) in process(*words, folder=tmp_path, PATH="/usr/bin:/bin").stdout
+        assert "alias cuenv=" in process(*words, folder=tmp_path, PATH="/usr/bin:/bin").stdout
