@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import inside as run
+from cuenv.cli.options import wish_from
+from cuenv.cli.resolve import command
 from cuenv.decision import Decision, decide
 from cuenv.explain import (
     chosen_line,
@@ -333,3 +339,73 @@ def test_foreign_text_in_a_hint_is_quoted() -> None:
     assert commands
     assert all(shlex.split(command)[0] == "cuenv" for command in commands)
     assert all("'x; rm -rf /'" in command for command in commands)
+
+
+def _stderr(folder: Path, *words: str) -> list[str]:
+    return run("resolve", *words, folder=folder).stderr.splitlines()
+
+
+def test_the_c_library_of_this_machine_is_said_where_another_machine_is_meant(tmp_path: Path) -> None:
+    host = ("--gpu", "8.0", "--driver", "535.54.03")
+    assert any("is that of this machine; --glibc names another" in line for line in _stderr(tmp_path, *host))
+    for words in ((*host, "--glibc", "2.31"), ("--host", "rtx4090-535")):
+        assert not any("of this machine" in line for line in _stderr(tmp_path, *words))
+
+
+TEAM = """\
+name: team
+story: ours.
+pytorch: "2.5"
+cuda: "11.8"
+dev: false
+with: ["transformers>=4.36", accelerate]
+pip: [einops]
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ((), "--profile ./team.yml"),
+        (("--with", "numpy", "--with", "pip:rich"), "--profile ./team.yml --with numpy --with pip:rich"),
+        (("--dev",), "--profile ./team.yml --dev"),
+        (("--pytorch", "2.4", "--stack", "pytorch"), "--profile ./team.yml --stack pytorch --pytorch 2.4"),
+        (("--prefer", "native"), "--profile ./team.yml --prefer native"),
+    ],
+)
+def test_a_profile_is_spelled_by_its_name(tmp_path: Path, typed: tuple[str, ...], said: str) -> None:
+    (tmp_path / "team.yml").write_text(TEAM)
+    wish = wish_in(tmp_path, "--profile", "./team.yml", *typed)
+    options = wish_options(wish)
+    assert shlex.join(options) == said
+    assert replace(wish_in(tmp_path, *options), origin=None) == replace(wish, origin=None)
+
+
+def test_what_no_option_takes_from_a_profile_is_spelled_out(tmp_path: Path) -> None:
+    (tmp_path / "team.yml").write_text(TEAM)
+    wish = replace(wish_in(tmp_path, "--profile", "./team.yml"), pytorch=None, cuda=None)
+    said = shlex.join(wish_options(wish))
+    assert said == "--with 'transformers>=4.36' --with accelerate --with pip:einops --no-dev"
+
+
+def wish_in(folder: Path, *words: str) -> Profile:
+    """What the options of `cuenv resolve` ask for."""
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        with command.make_context("resolve", list(words)) as context:
+            return wish_from(context.params)
+    finally:
+        os.chdir(here)
+
+
+def test_a_package_says_who_asked_for_it(tmp_path: Path) -> None:
+    (tmp_path / "team.yml").write_text(TEAM)
+    words = ("--profile", "./team.yml", "--host", "rtx4090-535", "--with", "numpy")
+    lines = run("resolve", *words, folder=tmp_path).stdout.splitlines()
+    who = {line.split("- ")[1]: before.strip() for before, line in pairwise(lines) if "# asked for" in before}
+    assert who == {
+        "transformers>=4.36": "# asked for in the profile team",
+        "accelerate": "# asked for in the profile team",
+        "numpy": "# asked for with --with",
+    }

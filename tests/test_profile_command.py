@@ -125,7 +125,7 @@ def test_new_is_valid_and_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "link.yml").symlink_to("lab.yml")
     assert run("profile", "new", "lab", "-o", "link.yml", folder=tmp_path).returncode == ExitCode.USAGE
     assert (tmp_path / "lab.yml").read_text() == "mine"
-    gone = run("profile", "new", "lab", "-o", "nowhere/lab.yml", folder=tmp_path)
+    gone = run("profile", "new", "lab", "-o", "lab.yml/below.yml", folder=tmp_path)
     assert gone.returncode == ExitCode.OUTSIDE
     data = plain(run("profile", "new", "lab", "-o", "b.yml", "--json", folder=tmp_path))
     assert (data["name"], data["written"], data["text"]) == ("lab", "b.yml", (tmp_path / "b.yml").read_text())

@@ -71,7 +71,13 @@ def _wishes(candidate: Candidate, case: Case) -> list[Pin]:
     from cuenv.extensions.demands import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
     known, when = case.knowledge, broken_when(case.wish)
-    return [pin_without_broken(_wished(pin, candidate, known), when, known) for pin in asked.values()]
+    _, base = case.wish.origin or ("", None)
+    of_profile = {parse_spec(text).name for text in base.packages} if base else set()
+
+    def whose(pin: Pin) -> str:
+        return f"asked for in the profile {base.name}" if base and pin.name in of_profile else "asked for with --with"
+
+    return [pin_without_broken(_wished(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
 
 def _pip(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -250,10 +256,10 @@ def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
     return min((bound for bound in bounds if bound), default=None)
 
 
-def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge) -> Pin:
-    """A package of ``--with``: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
+def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
+    """A package that was asked for: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
     cuda = candidate.build.cuda
-    why = ("asked for with --with",)
+    why = (asked,)
     if cuda is None:
         return replace(pin, why=why)
     twin = knowledge.twin(pin.name, pin.channel or candidate.build.stack) or knowledge.twin(pin.name, "conda-forge")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cuenv.decision import Decision, NearMiss, decide
+from cuenv.facts import HostFacts
 from cuenv.host_text import host_line, host_options
 from cuenv.knowledge import Knowledge
 from cuenv.profile import Profile
@@ -71,6 +72,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
     if chosen and decision.minimum_driver and unknown_driver:
         lines.append(f"needs driver {decision.minimum_driver} or later (no driver was given, so none was judged)")
     lines.append(f"host    {host_line(decision.case.facts)}")
+    lines += _borrowed(decision.case.facts)
     if decision.case.facts.members:
         lines += [f"cut     {item.text} ({item.source})" for item in decision.case.facts.evidence]
     lines.append(f"choice  {chosen_line(decision)}")
@@ -102,6 +104,14 @@ def unseen_lines(decision: Decision) -> list[str]:
     build = best.candidate.build
     what = f"pytorch {build.version} {build.build} of {build.stack}"
     return [f"note    {what} would be newer; it was never seen in a channel, and --prove takes it where it is there"]
+
+
+def _borrowed(facts: HostFacts) -> list[str]:
+    """What a host that only options name takes from this machine: the other one may have an older C library."""
+    said = {item.source for item in facts.evidence if item.fact.startswith("libc")}
+    if facts.detected or facts.members or not facts.libc or not any(text.startswith("confstr:") for text in said):
+        return []
+    return [f"note    glibc {facts.libc.version} is that of this machine; --glibc names another"]
 
 
 def skipped_lines(decision: Decision) -> list[str]:
@@ -166,7 +176,7 @@ def _bounded(miss: NearMiss) -> str:
 
 def _spelled(case: Case) -> Profile:
     """The wishes with what a profile excludes written out: no option says that training offloads."""
-    if not case.wish.pip or case.wish.offload == "none":
+    if not case.wish.pip or case.wish.offload == "none" or case.wish.origin:
         return case.wish
     from cuenv.extensions.demands import pip_part  # noqa: PLC0415 - most runs wish for nothing
 
@@ -174,18 +184,22 @@ def _spelled(case: Case) -> Profile:
 
 
 def wish_options(wish: Profile) -> tuple[str, ...]:
-    """The options of ``cuenv resolve`` that ask for the same."""
-    valued = (
-        ("--stack", wish.stack),
-        ("--pytorch", wish.pytorch),
-        ("--cuda", wish.cuda),
-        ("--python", wish.python),
-        ("--prefer", wish.prefer if wish.prefer != "newest" else None),
-        *(("--with", text) for text in wish.packages),
-        *(("--with", f"pip:{text}") for text in wish.pip),
-    )
-    options = [part for option, value in valued if value for part in (option, str(value))]
-    return (*options, *(["--cpu"] if wish.cpu else [] if wish.dev else ["--no-dev"]))
+    """The options of ``cuenv resolve`` that ask for the same: a profile by its name, and what differs from it."""
+    name, base = wish.origin or ("", Profile())
+    valued = [
+        (f"--{each}", getattr(wish, each), getattr(base, each)) for each in ("stack", "pytorch", "cuda", "python")
+    ]
+    kept = (wish.packages[: len(base.packages)], wish.pip[: len(base.pip)]) == (base.packages, base.pip)
+    if name and (not kept or any(old is not None and new is None for _, new, old in valued) or base.cpu > wish.cpu):
+        return wish_options(replace(wish, origin=None))  # no option takes away what a profile asks for
+    options = ["--profile", name] if name else []
+    options += [part for option, new, old in valued if new is not None and new != old for part in (option, str(new))]
+    options += ["--prefer", wish.prefer] if wish.prefer != base.prefer else []
+    added = (*wish.packages[len(base.packages) :], *(f"pip:{text}" for text in wish.pip[len(base.pip) :]))
+    options += [part for text in added for part in ("--with", text)]
+    if wish.cpu:
+        return (*options, "--cpu")
+    return (*options, *([] if wish.dev == base.dev else ["--dev" if wish.dev else "--no-dev"]))
 
 
 def _wish_text(decision: Decision) -> str:

@@ -32,6 +32,7 @@ class Profile:
         host_memory_gb: memory that the machine should have, in units of 10^9 bytes. 0 for nothing stated.
         disk_gb: disk that should be free where the command is started, in the same units.
         prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA level first.
+        origin: the profile that options were laid over, and how ``--profile`` names it; ``None`` without one.
     """
 
     name: str = "cuenv"
@@ -50,6 +51,7 @@ class Profile:
     offload: str = "none"
     host_memory_gb: int = 0
     disk_gb: int = 0
+    origin: tuple[str, Profile] | None = None
 
 
 def parse(data: Any, source: str, path: str = "") -> Profile:

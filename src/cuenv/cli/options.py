@@ -241,6 +241,7 @@ def wish_from(values: dict[str, Any]) -> Profile:
         from cuenv.world.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
 
         wish = read_profile(values["profile"], configuration())
+        wish = replace(wish, origin=(values["profile"], wish))
     changes: dict[str, Any] = {
         name: parse_wish(values[name], what=f"--{name}") for name in ("pytorch", "cuda", "python") if values[name]
     }
