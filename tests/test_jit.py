@@ -657,6 +657,13 @@ def test_a_script_that_is_read_sets_what_it_sets_when_it_is_run(env: Path, tmp_p
     ("script", "told"),
     [
         ("export CC=$(which cc)", "CC is set by gxx.sh:1"),
+        ("export CC=~/bin/cc", "CC is set by gxx.sh:1"),
+        (': "${CC:=x}"; : "${CXX=y}"', "CC is set by gxx.sh:1"),
+        ("export -n CC", "CC is set by gxx.sh:1"),
+        ("unset -f CC", "CC is set by gxx.sh:1"),
+        ("declare -x CC=x", "CC is set by gxx.sh:1"),
+        ("CC+=x", "CC is set by gxx.sh:1"),
+        ("export CC=$'\\x41'", "CC is set by gxx.sh:1"),
         ("\nfor i in 1 2; do\n  export CC=$i\ndone", "CC is set by gxx.sh:3"),
         ("eval 'CC=x'", "gxx.sh:1 may set any variable"),
         (". /some/file", "gxx.sh:1 may set any variable"),

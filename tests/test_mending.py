@@ -205,12 +205,12 @@ FAULTS = {
     "CU203": [extra],
     "CU207": [damaged],
     "CU231": [cut],
-    "CU213": [without_file],
+    "CU215": [without_file],
 }
 
 
 CASES = [(code, fault, "conda") for code, faults in FAULTS.items() for fault in faults]
-CASES += [(code, FAULTS[code][0], "micromamba") for code in ("CU204", "CU209", "CU207", "CU213")]
+CASES += [(code, FAULTS[code][0], "micromamba") for code in ("CU204", "CU209", "CU207", "CU215")]
 CASES += [(code, FAULTS[code][0], "none") for code in ("CU204", "CU205", "CU202")]
 
 
@@ -289,11 +289,14 @@ def cures(venv: Venv, *codes: str) -> None:
     for finding in found:
         assert finding.fix
         venv.shell(finding.fix)
-    assert venv.findings("CU206", "CU210", "CU211", "CU213", "CU230", "CU231", lock=False) == []
+    assert venv.findings("CU206", "CU210", "CU211", "CU213", "CU215", "CU230", "CU231", lock=False) == []
 
 
 def test_a_library_that_is_gone_comes_back_in_the_release_that_torch_pins(venv: Venv) -> None:
     (venv.site / CUDNN).unlink()
+    cures(venv, "CU215")
+    shutil.rmtree(venv.site / "nvidia")
+    shutil.rmtree(venv.site / "nvidia_cudnn_cu12-9.10.2.21.dist-info")
     cures(venv, "CU213")
     assert [item.name for item in venv.site.glob("nvidia_cudnn*")] == ["nvidia_cudnn_cu12-9.10.2.21.dist-info"]
 

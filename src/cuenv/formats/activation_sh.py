@@ -7,7 +7,7 @@ set theirs. The names that any other line may set have a value that is not known
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ There = Callable[[str, str], bool]
 
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SETS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
+_DEFAULTS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
@@ -210,6 +211,9 @@ class _Script:
             self.shell.anything = self.shell.anything or self._where(words[0])
 
     def _simple(self, words: Sequence[Token]) -> bool | None:
+        for word in words:
+            for name in _DEFAULTS.findall(word.text):
+                self.shell.set(name, None, self._where(word))
         if words[0].text == "!":
             return _not(self._one(words[1:])) if len(words) > 1 else None
         at = 0
@@ -250,14 +254,21 @@ class _Script:
                 self.shell.anything = self.shell.anything or where
         return None
 
-    def _unset(self, words: Iterable[Token]) -> bool:
+    def _unset(self, words: Sequence[Token]) -> bool:
+        if any(word.text.startswith("-") and word.text != "-v" for word in words):
+            self._named(words)
+            return True
         for word in words:
             self.shell.values.pop(word.text, None)
             self.shell.exported.discard(word.text)
             self.shell.unknown.pop(word.text, None)
         return True
 
-    def _export(self, words: Iterable[Token]) -> bool:
+    def _export(self, words: Sequence[Token]) -> bool:
+        if any(word.text.startswith("-") for word in words):
+            self._perhaps(words)
+            self._named(words)
+            return True
         for word in words:
             pair = _ASSIGNED.fullmatch(word.text)
             if pair:
@@ -265,7 +276,7 @@ class _Script:
                 self.shell.exported.add(pair[1])
             elif _NAME.fullmatch(word.text):
                 self.shell.exported.add(word.text)
-            elif not word.text.startswith("-"):
+            else:
                 self.shell.anything = self.shell.anything or self._where(word)
         return True
 

@@ -135,6 +135,8 @@ def expand(raw: str, values: Mapping[str, str | None]) -> str | None:
     at, quoted = 0, False
     while at < len(raw):
         char = raw[at]
+        if char == "~" and not quoted and (at == 0 or raw[at - 1] == ":"):
+            return None  # somebody's home
         if char == '"':
             quoted = not quoted
             at += 1
