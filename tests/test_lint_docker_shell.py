@@ -56,7 +56,7 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         ("FROM nvidia/cuda:12.4.1-base-ubi8 AS slim\nFROM slim\nRUN nvcc --version\n", ["CU322"]),
         (DEVEL + "RUN nvcc --version\n", []),
         (DEVEL + "RUN conda install pytorch\n", ["CU323"]),
-        (DEVEL + "RUN conda install -c conda-forge \\\n  pytorch --yes\n", []),
+        (DEVEL + "RUN conda install -c conda-forge \\\n  pytorch --yes\n", ["CU104"]),
         (DEVEL + "RUN mamba create -n x && echo -y\n", ["CU323"]),
         (DEVEL + "RUN conda env create -f environment.yml\n", []),
         (DEVEL + "RUN apt-get install -y \\\n  # why\n\n  nvidia-driver-535\n", ["CU324"]),
@@ -87,6 +87,58 @@ def test_gpus_and_the_toolkit_of_the_image_judge_the_targets(tmp_path: Path) -> 
     assert codes(tmp_path, text, "8.6") == []
     assert codes(tmp_path, text, "9.0") == ["CU310"]
     assert codes(tmp_path, text.replace("=8.0", "=12.0"), "12.0") == ["CU310"]
+
+
+SEEDS = """\
+FROM pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime
+# cudatoolkit-dev=11.7
+RUN conda install -y pytorch torchvision pytorch-cuda=12.1 -c pytorch -c nvidia && \\
+    conda install -y -c conda-forge cudatoolkit-dev=11.8 "numpy<2"
+RUN pip install deepspeed transformers
+"""
+
+
+def test_what_commands_install_is_judged_as_an_environment_file(tmp_path: Path) -> None:
+    found = linted(tmp_path, SEEDS)
+    told = {(item.finding.code, item.finding.subject): place(SEEDS, item.at) for item in found.lints}
+    assert told[("CU110", "cudatoolkit-dev")] == (4, 37)
+    assert told[("CU104", "pytorch")] == (3, 22)
+    assert told[("CU322", "image")] == (5, 17)
+    assert {code for code, _ in told} == {"CU101", "CU104", "CU110", "CU306", "CU322"}
+    assert '"pytorch=*=*_cuda*"' in found.mended
+    assert linted(tmp_path, found.mended).mended == found.mended
+    assert "CU104" not in {item.finding.code for item in found.left}
+
+
+SLIM = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DEVEL + "RUN conda install -y -c conda-forge cudatoolkit-dev=11.7\n", ["CU307"]),
+        (DEVEL + "RUN mamba create -y -n x -c conda-forge cudatoolkit-dev=12.1\n", ["CU110"]),
+        (DEVEL + "RUN conda config --add channels conda-forge && conda install -y cudatoolkit-dev=12.1\n", ["CU110"]),
+        (DEVEL + "RUN conda install -y cudatoolkit-dev=12.1\n", ["CU307"]),  # nobody says from where
+        (DEVEL + "RUN conda install -y -c conda-forge $PKG ./x.conda -f env.yml pytorch>log\n", []),
+        (DEVEL + "RUN conda remove -y cudatoolkit-dev=12.1 && conda env create -f e.yml\n", []),
+        (DEVEL + "RUN conda install -y -c conda-forge 'pytorch=2.7.1=cuda*' && pip install torch\n", ["CU502"]),
+        (DEVEL + "RUN micromamba install -y --channel=conda-forge cudatoolkit-dev=12.1\n", ["CU110"]),
+        (SLIM + "RUN pip install 'deepspeed==0.15.0'\n", ["CU322"]),
+        (SLIM + "RUN pip install -r deepspeed\n", []),
+        (SLIM + "RUN conda install -y -c conda-forge cuda-nvcc=12.4 && pip install deepspeed==0.15.0\n", []),
+        (DEVEL + "RUN pip install deepspeed==0.15.0\n", []),
+        (DEVEL + "RUN true\n" + SLIM + "RUN pip install transformers\n", []),
+        (SLIM + "RUN pip install deepspeed==0.15.0\n" + DEVEL + "RUN true\n", ["CU322"]),
+    ],
+)
+def test_the_specs_of_commands_by_the_laws(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert codes(tmp_path, text) == expected
+
+
+def test_the_specs_of_a_script_are_judged_as_well(tmp_path: Path) -> None:
+    text = "# conda install cudatoolkit-dev=12.1 -c conda-forge\nconda install -c conda-forge 'cudatoolkit-dev=12.1'\n"
+    assert codes(tmp_path, text, name="i.sh") == ["CU110"]
 
 
 def test_edits_of_a_dockerfile_leave_its_layout(tmp_path: Path) -> None:

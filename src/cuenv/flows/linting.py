@@ -238,8 +238,12 @@ def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) 
 
 def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint.commands import command_lints, without_comments  # noqa: PLC0415 - as above
+    from cuenv.lint.installing import asked_in, install_lints  # noqa: PLC0415 - as above
 
-    yield from command_lints(without_comments(text), 0, machine, None, knowledge)
+    bare = without_comments(text)
+    yield from command_lints(bare, 0, machine, None, knowledge)
+    for asked in asked_in([(bare, 0)]):
+        yield from install_lints(asked, knowledge)
 
 
 _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {

@@ -18,11 +18,11 @@ _SET = re.compile(
     r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))"
 )
 _TOOLKIT = re.compile(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
-_ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
+ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 """The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
-_PIP = re.compile(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{_ON})")
-_WORD = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
-_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{_ON})")
+PIP = re.compile(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{ON})")
+WORD = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
+_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{ON})")
 _YES = re.compile(r"(?:^|\s)(?:-y|--yes|-qy|-yq|--dry-run|-d)(?=\s|$|\\)")
 _ALWAYS_YES = re.compile(r"(?i)always_yes[\"']?[=: ]\s*[\"']?(?:1|true|yes|on)\b")
 _ANSWERED = re.compile(r"\b(?:yes|echo\s+[\"']?y(?:es)?[\"']?)\s*\|\s*\Z")
@@ -30,7 +30,7 @@ _COMMENT = re.compile(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;
 _SETTINGS = re.compile(
     r"\bnvidia-smi\b[^\n;&|]*?\s(?P<option>-e|-r|--ecc-config|--gpu-reset|-mig|--multi-instance-gpu|-pl|-pm)(?=[\s=]|$)"
 )
-_DRIVER = re.compile(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{_ON})")
+_DRIVER = re.compile(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{ON})")
 _DRIVER_NAME = re.compile(r"(?<![\w-])(?:nvidia-driver(?:-[a-z0-9-]+)?|cuda-drivers(?:-[0-9]+)?)(?![\w-])")
 
 
@@ -106,8 +106,8 @@ def _toolkits(text: str, at: int) -> Iterator[Lint]:
 
 def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
     """Requirements of ``pip install`` that admit releases which are known to be broken."""
-    for found in _PIP.finditer(text):
-        for word in _WORD.finditer(found["rest"]):
+    for found in PIP.finditer(text):
+        for word in WORD.finditer(found["rest"]):
             quoted = word[0][:1] in ("'", '"')
             requirement = word[0][1:-1] if quoted else word[0]
             demand = pip_demand(requirement) if not requirement.startswith("-") else None
@@ -171,8 +171,8 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
 
 def second_torch(text: str, at: int) -> Iterator[Lint]:
     """A torch from pip where the image already has one."""
-    for found in _PIP.finditer(text):
-        for word in _WORD.finditer(found["rest"]):
+    for found in PIP.finditer(text):
+        for word in WORD.finditer(found["rest"]):
             if re.fullmatch(r"[\"']?torch(?:[<>=!~\[@ ].*)?[\"']?", word[0]):
                 start = at + found.start("rest") + word.start()
                 message = f"pip install {word[0]} puts a second torch over the one of the image"

@@ -20,6 +20,7 @@ from cuenv.lint.commands import (
     unanswered,
     without_comments,
 )
+from cuenv.lint.installing import asked_in, compiles_later, install_lints
 from cuenv.lint.instructions import Instruction
 from cuenv.versions import minor
 
@@ -29,7 +30,7 @@ _ENV = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)"
 )
 _COMPILES = re.compile(
-    r"\bDS_BUILD_[A-Z_]+=1|\bnvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
+    r"\bDS_BUILD_[A-Z_]+=1|(?<![\w-])nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
 )
 
 
@@ -75,9 +76,13 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
     stages: dict[str, _Base | None] = {}
     base: _Base | None = None
     asks = True
+    runs: list[tuple[str, int]] = []
     for item in found:
         nvcc = base.cuda if base else None
         text = without_comments(item.text)
+        if item.name == "FROM":
+            yield from _installed(runs, base, knowledge)
+            runs = []
         asks = asks and not always_yes(text)
         if item.name == "FROM":
             base, lints = _from(item, stages, knowledge)
@@ -86,6 +91,7 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
             for pair in _ENV.finditer(text):
                 yield from setting_lints(pair["name"], pair["value"], item.at + pair.start(), machine, nvcc, knowledge)
         elif item.name == "RUN":
+            runs.append((text, item.at))
             yield from command_lints(text, item.at, machine, nvcc, knowledge)
             if asks:
                 yield from unanswered(text, item.at)
@@ -96,6 +102,21 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
                 message = f"{compiles[0].strip()} compiles, and {base.name}:{base.tag} holds neither nvcc nor headers"
                 fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
                 yield told("CU322", "error", item.at + compiles.start(), "image", message, fix)
+    yield from _installed(runs, base, knowledge)
+
+
+def _installed(runs: list[tuple[str, int]], base: _Base | None, knowledge: Knowledge) -> Iterator[Lint]:
+    """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
+    asked = asked_in(runs)
+    for one in asked:
+        yield from install_lints(one, knowledge)
+    if base is None or base.compiler or any(_COMPILES.search(text) for text, _ in runs):
+        return
+    word = compiles_later(asked, knowledge)
+    if word:
+        message = f"{word.text} compiles its operators, and {base.name}:{base.tag} holds neither nvcc nor headers"
+        fix = f"begin this stage with {_devel(base)}"
+        yield told("CU322", "error", word.start, "image", message, fix)
 
 
 def _devel(base: _Base) -> str:

@@ -225,36 +225,48 @@ def _variables(tree: Node) -> Iterator[Lint]:
 
 
 def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Lint]:
+    finding = frozen_finding(spec, knowledge)
+    if finding:
+        yield Lint(finding=finding, at=(tree.get("channels") or tree).start)
+
+
+def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
     """The channel pytorch ends at 2.5.1: an unbound torch from it stays there for ever."""
     torch, row = spec.pin("pytorch"), knowledge.ending("pytorch")
     channels = [short_channel(item) for item in spec.channels]
-    if torch is None or row is None or torch.version:
-        return
-    if torch.channel == "pytorch" or (not torch.channel and channels[:1] == ["pytorch"]):
-        node = tree.get("channels") or tree
-        finding = Finding(
-            code="CU306",
-            severity="warning",
-            subject="channels",
-            message=f"pytorch from the channel pytorch: it {row.says}, so that no update ever comes",
-            evidence=row.sources,
-            fix="cuenv resolve --stack conda-forge -o environment.new.yml",
-        )
-        yield Lint(finding=finding, at=node.start)
+    if torch is None or row is None or torch.version not in ("", "*"):
+        return None
+    if torch.channel != "pytorch" and (torch.channel or channels[:1] != ["pytorch"]):
+        return None
+    return Finding(
+        code="CU306",
+        severity="warning",
+        subject="channels",
+        message=f"pytorch from the channel pytorch: it {row.says}, so that no update ever comes",
+        evidence=row.sources,
+        fix="cuenv resolve --stack conda-forge -o environment.new.yml",
+    )
 
 
 def _post_link(entries: tuple[_Entry, ...], laws: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
-    """A cudatoolkit-dev that exists unpacks a download that no lock covers."""
-    row = knowledge.ending("cudatoolkit-dev")
     judged = {finding.subject for finding in laws if finding.code == "CU110"}
     for entry in entries:
-        if row and entry.name == row.package and not entry.pip and entry.name not in judged:
-            finding = Finding(
-                code="CU307",
-                severity="warning",
-                subject=entry.name,
-                message=f"{entry.node.text}: {row.says}",
-                evidence=row.sources,
-                fix=row.instead,
-            )
-            yield Lint(finding=finding, at=entry.node.start)
+        if not entry.pip and entry.name not in judged:
+            finding = post_link_finding(entry.name, entry.node.text, knowledge)
+            if finding:
+                yield Lint(finding=finding, at=entry.node.start)
+
+
+def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | None:
+    """A cudatoolkit-dev that exists unpacks a download that no lock covers."""
+    row = knowledge.ending("cudatoolkit-dev")
+    if row is None or name != row.package:
+        return None
+    return Finding(
+        code="CU307",
+        severity="warning",
+        subject=name,
+        message=f"{text}: {row.says}",
+        evidence=row.sources,
+        fix=row.instead,
+    )
