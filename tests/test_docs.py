@@ -153,3 +153,12 @@ def test_what_a_page_shows_is_compared() -> None:
     assert steps(text) == [Step(kind="run", name="cuenv kb", lines=["x"]), Step(kind="read", name="cuenv inspect")]
     kinds = [step.kind for name in TASKS for step in steps(PAGES[name])]
     assert kinds.count("run") > 3 * kinds.count("read")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_machine_that_a_page_was_made_on_is_said_where_it_is_read(page: str) -> None:
+    """A comment is seen by nobody who reads the rendered page."""
+    text = PAGES[page]
+    shown = re.sub(r"<!--.*?-->|^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for name in re.findall(r"^<!-- machine: (\S+) -->$", text, re.MULTILINE):
+        assert f"recorded host `{name}`" in " ".join(shown.split())
