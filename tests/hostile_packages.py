@@ -119,6 +119,24 @@ def archive(package: Evil) -> bytes:
     return out.getvalue()
 
 
+def bomb(package: Evil, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """Its archive as ``.conda``, with one more entry of zeros that takes almost nothing in it."""
+    entry = tarfile.TarInfo("share/zeros")
+    entry.size, entry.type = size, kind
+    head = entry.tobuf(tarfile.PAX_FORMAT)
+    block = 1 << 17
+    zeros = ((block << 3) | 2).to_bytes(3, "little") + b"\0"
+    whole = b"\x28\xb5\x2f\xfd\x00\x58" + (len(head) << 3).to_bytes(3, "little") + head
+    whole += zeros * (size // block + 1) + ((1024 << 3) | 3).to_bytes(3, "little") + b"\0"
+    out = io.BytesIO()
+    stem = f"{package.name}-{package.version}-0"
+    with zipfile.ZipFile(out, "w") as archived:
+        archived.writestr("metadata.json", '{"conda_pkg_format_version": 2}')
+        archived.writestr(f"pkg-{stem}.tar.zst", whole)
+        archived.writestr(f"info-{stem}.tar.zst", _zst(_tar(_info(package))))
+    return out.getvalue()
+
+
 def locked(package: Evil, channel: Path) -> LockedPackage:
     """Write a package into the folder of a channel; as a lock has it."""
     data = archive(package)

@@ -5,18 +5,25 @@ from __future__ import annotations
 import bz2
 import hashlib
 import io
+import resource
 import tarfile
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from channel_builder import pkg, write
 from cuenv.errors import HashError, InputError, OutsideError
 from cuenv.world.archives import inspect, read_index
 from cuenv.world.bundle_reading import opened
 from cuenv.world.packages import archive
+from cuenv.world.unpacked import most_unpacked
+from hostile_packages import Evil, bomb, listed
+from hostile_packages import archive as hostile_archive
 
 Change = Callable[[tarfile.TarInfo], bytes]
 
@@ -88,6 +95,40 @@ def test_what_is_no_package_is_refused(tmp_path: Path, data: bytes) -> None:
         inspect([path])
     with pytest.raises(InputError, match=r"a-1\.0-0\.tar\.bz2 is no package"):
         read_index(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_an_archive_that_takes_all_memory_or_disk_is_refused(tmp_path: Path, kind: bytes) -> None:
+    """Some kilobytes that unpack to 3 GB, as a file, or as the name of one, which readers take into memory."""
+    path = tmp_path / "evil-1.0-0.conda"
+    path.write_bytes(bomb(Evil(form=".conda", announced=listed("share/zeros")), 3 << 30, kind))
+    assert path.stat().st_size < 200_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match=r"evil-1\.0-0\.conda is refused: it unpacks to more than 1\.1 GB"):
+        inspect([path])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+def test_what_an_archive_unpacks_to_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "evil-1.0-0.conda"
+    package = Evil([("a", b"x" * 300_000)], listed("a"), form=".conda")
+    path.write_bytes(hostile_archive(package))
+    assert 300_000 < most_unpacked(path) < 400_000
+    inspect([path])
+    path.write_bytes(bomb(package, 1 << 20))
+    assert 1 << 20 < most_unpacked(path) < (1 << 20) + 400_000
+    for data in (b"", b"x" * 100, hostile_archive(package)[:-10]):
+        path.write_bytes(data)
+        assert most_unpacked(path) == 0
+
+
+@given(st.integers(0, 2000), st.binary(max_size=8))
+def test_any_bytes_have_a_bound(start: int, noise: bytes) -> None:
+    data = hostile_archive(Evil([("a", b"x")], listed("a"), form=".conda"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.conda"
+        path.write_bytes(data[:start] + noise + data[start + len(noise) :])
+        assert most_unpacked(path) >= 0
 
 
 def test_links_and_folders_that_stay_inside_are_fine(tmp_path: Path) -> None:

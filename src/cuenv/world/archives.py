@@ -38,6 +38,7 @@ from cuenv.reading import describe, once
 from cuenv.urls import printable, redact
 from cuenv.world.channels import run
 from cuenv.world.files import look, shown, why
+from cuenv.world.unpacked import most_unpacked
 
 _AT_ONCE = 4
 _SECTIONS: tuple[Literal["info", "pkg"], ...] = ("info", "pkg")
@@ -96,22 +97,26 @@ async def _all(paths: Sequence[Path]) -> tuple[Contents, ...]:
 
 
 async def _one(path: Path) -> Contents:
-    limit = min(max(_ALWAYS, _RATIO * _size(path)), _UNPACKED)
+    size, most = _sizes(path)
+    limit = min(max(_ALWAYS, _RATIO * size), _UNPACKED)
+    if most > limit:
+        raise _refused(path, f"it unpacks to more than {limit / 1e9:.1f} GB")
     try:
         contents = await _read(path, limit)
     except (InputError, asyncio.CancelledError):
         raise
     except Exception as error:
-        raise _refused(path, printable(redact(str(error)))[:300]) from error
+        raise _refused(path, f"it cannot be read as a package: {printable(redact(str(error)))[:300]}") from error
     wrong = wrong_in(contents)
     if wrong:
         raise _refused(path, wrong)
     return contents
 
 
-def _size(path: Path) -> int:
+def _sizes(path: Path) -> tuple[int, int]:
+    """The bytes of an archive, and those that it unpacks to at most, as far as that can be known before."""
     try:
-        return path.stat().st_size
+        return path.stat().st_size, most_unpacked(path)
     except OSError as error:
         raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
 
@@ -229,6 +234,8 @@ def _announced(path: Path, members: dict[str, Member], told: dict[str, str]) -> 
             (place, "link" if kind.softlink else "folder" if kind.directory else "file")
             for place, kind in zip(spelled, kinds, strict=True)
         )
+    if FILES not in told:
+        raise _refused(path, f"it says nothing of what it brings: there is no {PATHS} and no {FILES}")
     return tuple((place, members[place].kind if place in members else "file") for place in listed)
 
 
