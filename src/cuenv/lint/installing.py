@@ -21,20 +21,14 @@ _CONDA = re.compile(rf"(?<![\w./-])(?:conda|mamba|micromamba)\s+(?:install|creat
 _CONFIG = re.compile(
     r"(?<![\w./-])(?:conda|mamba|micromamba)\s+config\s[^\n;&|]*?--(?P<how>add|prepend|append)\s+channels\s+(?P<channel>[^\s;&|]+)"
 )
-_VALUED = ("-c", "--channel", "-n", "--name", "-p", "--prefix", "-f", "--file", "--solver", "--platform", "--subdir")
-_VALUED += ("-r", "--root-prefix", "--revision", "--rc-file", "--override-frozen-env")
-_PIP_VALUED = (
-    "-r",
-    "--requirement",
-    "-c",
-    "--constraint",
-    "-i",
-    "--index-url",
-    "--extra-index-url",
-    "-f",
-    "--find-links",
+_VALUED = re.compile(
+    r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)",
 )
-_PIP_VALUED += ("-t", "--target", "--prefix", "--root", "-e", "--editable", "--config-settings", "--trusted-host")
+_PIP_VALUED = re.compile(
+    r"-[rcifte]|--(?:requirement|constraint|index-url|extra-index-url|find-links|target|prefix|root|editable"
+    r"|config-settings|trusted-host)"
+)
+"""The options that a value follows."""
 _FOREIGN = re.compile(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
 """What is no name of a package by itself: a variable, a path, a URL, a file."""
 
@@ -97,9 +91,9 @@ def _conda(item: re.Match[str], at: int, found: dict[str, Asked]) -> None:
     values: dict[str, list[_Word]] = {}
     for word, after in zip(words, [*words[1:], None], strict=True):
         option, equals, value = word.text.partition("=")
-        if word.text in _VALUED and after:
+        if _VALUED.fullmatch(word.text) and after:
             values.setdefault(word.text, []).append(after)
-        elif equals and option in _VALUED:
+        elif equals and _VALUED.fullmatch(option):
             values.setdefault(option, []).append(replace(word, text=value))
     named = [word for key in ("-n", "--name", "-p", "--prefix") for word in values.get(key, ())]
     asked = found.setdefault(named[-1].text if named else "", Asked(at=at + item.start()))
@@ -128,12 +122,12 @@ def _words(text: str, at: int) -> list[_Word]:
     return found
 
 
-def _packages(words: list[_Word], valued: tuple[str, ...]) -> Iterator[_Word]:
+def _packages(words: list[_Word], valued: re.Pattern[str]) -> Iterator[_Word]:
     """The words that name packages; a bare ``<`` or ``>`` is a redirection of the shell."""
     skip = False
     for word in words:
         if skip or word.text.startswith("-"):
-            skip = not skip and word.text in valued
+            skip = not skip and valued.fullmatch(word.text) is not None
             continue
         redirects = not word.quoted and any(mark in word.text for mark in "<>")
         if not redirects and word.text and not _FOREIGN.search(word.text):
