@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from cuenv.environment import EnvironmentSpec, Pin
 from cuenv.errors import InputError
+from cuenv.flows.lock_files import read_environment
 from cuenv.formats.environment_yml import parse, render
 from cuenv.formats.yaml_read import load
 from cuenv.formats.yaml_write import quote, scalar
@@ -386,3 +388,22 @@ def test_bytes_of_any_kind(data: bytes) -> None:
         except InputError:
             continue
         assert repr(found) == repr(expected)
+
+
+def test_a_file_without_channels_says_which_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "environment.yml"
+    file.write_text("dependencies: [numpy]\n")
+    (told,) = read_environment(file)[1]
+    assert "repo.anaconda.com/pkgs/main" in told
+    assert "terms of service" in told
+    for head in ("channels: [conda-forge]\n", "channels: [defaults]\n"):
+        file.write_text(f"{head}dependencies: [numpy]\n")
+        assert not read_environment(file)[1]
+
+
+def test_a_file_that_is_far_too_long_is_refused_at_once() -> None:
+    began = time.monotonic()
+    for text in ("dependencies:\n" + "- a\n" * 1_500_000, "dependencies:\n" + "- a\n" * 10_001):
+        with pytest.raises(InputError, match=r"is the most|at most"):
+            parse(text, "environment.yml")
+    assert time.monotonic() - began < 20

@@ -418,3 +418,18 @@ def test_a_review_without_findings_has_no_line(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(env("numpy"), encoding="utf-8")
     done = run("lint", "--format", "github", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_login_in_a_file_that_is_shared_is_an_error_and_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(
+        "channels:\n  - https://me:s3cret@host.example/chan\n  - https://conda.anaconda.org/t/tk-s3cret/own\n"
+        "  - conda-forge\ndependencies:\n  - https://me:s3cret@host.example/chan::numpy\n  - pip:\n"
+        "      - six @ https://me:s3cret@host.example/six.whl\n",
+        encoding="utf-8",
+    )
+    done = run("lint", folder=tmp_path)
+    assert done.returncode == 1
+    places = [line.partition(" ")[0] for line in done.stdout.splitlines() if "CU308" in line]
+    assert places == [f"environment.yml:{line}:{column}:" for line, column in ((2, 5), (3, 5), (6, 5), (8, 9))]
+    assert "write https://host.example/chan, keep the login in ~/.netrc (machine host.example login" in done.stdout
+    assert "s3cret" not in done.stdout + done.stderr

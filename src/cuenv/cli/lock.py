@@ -158,6 +158,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
         lines += _moved(before, made, knowledge)
     counts = ", ".join(map(_count, made.solutions))
     lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
+    lines += [f"kept    what was in {path} as {aside}" for path, aside in answer.kept]
     lines += _making(answer)
     hook = hook_command(made, answer.spec, answer.written[0].parent)
     return [*lines, f"then, for extensions that are built on first use: {hook}"] if hook else lines

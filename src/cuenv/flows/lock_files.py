@@ -26,6 +26,12 @@ _PLAIN = re.compile(r"[^/\\]+\.ya?ml")
 _PACKAGE = re.compile(r"^package:", re.MULTILINE)
 
 
+_NO_CHANNELS = (
+    "channels: none named, so the default channels count: repo.anaconda.com/pkgs/main and pkgs/r unless .condarc says "
+    "otherwise, under Anaconda's terms of service; for conda-forge write channels: [conda-forge]"
+)
+
+
 def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     """Read an environment file.
 
@@ -37,7 +43,8 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     if not path.exists():
         hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
         raise InputError(f"{path} is not there: there is nothing to lock yet", hint=hint)
-    return environment_yml.parse(read_text(path), str(path))
+    spec, warnings = environment_yml.parse(read_text(path), str(path))
+    return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:

@@ -11,10 +11,17 @@ from cuenv.flows.lock_files import LOCK_NAME, requirements_file, virtual_version
 from cuenv.flows.pip_locking import pip_after, pip_command, pip_head
 from cuenv.lockfile import Lock
 from cuenv.world.files import write_together
+from cuenv.world.products import keep_others
 
 
-def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path, ...]:
-    """Render everything first, then write: the explicit files before the lock that vouches for them."""
+def write_products(
+    path: Path, made: Lock, spec: EnvironmentSpec
+) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
+    """Render everything first, then write: the explicit files before the lock that vouches for them.
+
+    Returns:
+        The files, and what other programs had written in their place, with where it is kept.
+    """
     from cuenv.formats import conda_lock_v1, env_lock_yml, explicit_txt, requirements_txt  # noqa: PLC0415 - as in read_lock
 
     origin = f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock"
@@ -31,8 +38,9 @@ def write_products(path: Path, made: Lock, spec: EnvironmentSpec) -> tuple[Path,
     files.append((folder / LOCK_NAME, conda_lock_v1.render(made, spec)))
     # a requirements file of an earlier lock would install what is no longer asked for
     without = (folder / requirements_file(item.platform) for item in made.solutions if not item.pip)
+    kept = [(target, keep_others(target, (WRITTEN_BY, conda_lock_v1.OWN))) for target, _ in files]
     write_together(files, gone=dict.fromkeys(without, WRITTEN_BY))
-    return tuple(target for target, _ in files)
+    return tuple(target for target, _ in files), tuple((target, aside) for target, aside in kept if aside)
 
 
 def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> Mapping[str, tuple[str, ...]]:

@@ -82,6 +82,7 @@ class Locked:
         facts: the host it is locked for.
         lock: ``None`` when it was refused or cannot be solved.
         written: the files, in the order they were written.
+        kept: files of other programs that were replaced, and where what they held is kept.
         unsatisfiable: the solver's no.
         warnings: what was noticed when the environment file was read.
         named: the host options that the head of the file gave, where nothing else said which host it is for.
@@ -92,6 +93,7 @@ class Locked:
     facts: HostFacts
     lock: Lock | None = None
     written: tuple[Path, ...] = ()
+    kept: tuple[tuple[Path, Path], ...] = ()
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
     named: str = ""
@@ -176,7 +178,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
-    return replace(refused, report=late, lock=made, written=write_products(request.path, made, spec))
+    written, aside = write_products(request.path, made, spec)
+    return replace(refused, report=late, lock=made, written=written, kept=aside)
 
 
 def _standing(

@@ -20,6 +20,8 @@ from cuenv.urls import index_url, strip_credentials
 
 __all__ = ["parse", "render"]
 
+OWN = "# A lock written by cuenv"
+"""How every lock of ours begins."""
 _HEAD = """\
 # A lock written by cuenv: exact packages with their hashes. Do not edit it; change the environment file and lock again.
 # Install it with one of

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cuenv.environment import EnvironmentSpec, Pin, check_name
+from cuenv.errors import InputError
 from cuenv.formats.yaml_write import quote, scalar
 from cuenv.reading import Faults, Reader, describe
 from cuenv.urls import blanked
@@ -59,6 +60,10 @@ def _comments(texts: Iterable[str], indent: str) -> list[str]:
     return lines
 
 
+_MOST_TEXT, _MOST = 1 << 20, 10_000
+"""Characters and dependencies of an environment file; whole exported environments have some hundreds."""
+
+
 def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     """Read an environment file that anyone may have written.
 
@@ -74,8 +79,19 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     """
     from cuenv.formats.yaml_read import load  # noqa: PLC0415 - writing, as `cuenv resolve` does, needs no YAML library
 
+    if len(text) > _MOST_TEXT:
+        raise InputError(
+            f"{source}: {len(text)} characters, and an environment file has {_MOST_TEXT} at most",
+            hint="name the packages that you import; the solver adds what those need",
+        )
     faults = Faults(source)
     data = load(text, source)
+    listed = data.get("dependencies") if isinstance(data, dict) else None
+    if isinstance(listed, list) and len(listed) > _MOST:
+        raise InputError(
+            f"{source}: dependencies: {len(listed)} entries, and {_MOST} is the most",
+            hint="name the packages that you import; the solver adds what those need",
+        )
     if data is None:
         faults.add("", "the file is empty; it needs 'dependencies:'")
         faults.check(hint="cuenv resolve -o environment.yml")

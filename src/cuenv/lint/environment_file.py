@@ -12,6 +12,7 @@ from cuenv.knowledge import Knowledge
 from cuenv.laws import spec_findings
 from cuenv.lint import Edit, Lint, Machine, lines_at
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
+from cuenv.lint.credentials import credential_lints
 from cuenv.lint.tree import Node
 from cuenv.lint.yaml_numbers import is_mapping, number_lints
 from cuenv.lint.yaml_writing import WRITE, written
@@ -56,6 +57,7 @@ def environment_lints(
     entries = tuple(_entries(tree))
     yield from number_lints(tree)
     yield from _nodefaults(text, tree)
+    yield from credential_lints(tree)
     yield from _selectors(text)
     yield from _fuzzy(entries)
     yield from _variables(tree)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cuenv.errors import OutsideError
 from cuenv.sealing import as_written, sealed
-from cuenv.world.files import look, make_folder, shown, why, write_atomically
+from cuenv.world.files import is_file, look, make_folder, shown, why, write_atomically
 
 
 def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | None:
@@ -56,6 +56,31 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
             f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
         ) from error
     if not raw.strip() or as_written(raw, own) or raw in {text.encode() for text in same}:
+        return None
+    aside = _unused(path)
+    write_atomically(aside, raw)
+    return aside
+
+
+def keep_others(path: Path, owns: tuple[str, ...]) -> Path | None:
+    """Copy a file that another program wrote to ``NAME.bak`` before it is replaced, and say where it is.
+
+    Args:
+        path: the file that will be written.
+        owns: how files of ours begin: those need no copy, since they are made anew from what they were made of.
+
+    Raises:
+        OutsideError: it cannot be read or copied.
+    """
+    if not is_file(path):
+        return None
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise OutsideError(
+            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
+        ) from error
+    if not raw.strip() or raw.startswith(tuple(own.encode() for own in owns)):
         return None
     aside = _unused(path)
     write_atomically(aside, raw)
