@@ -571,6 +571,19 @@ def test_a_profile_that_offloads_excludes_the_bad_releases_and_says_why(profile:
     assert any("#5538" in line for line in found.header)
 
 
+def test_minicpm_gets_the_transformers_and_the_torch_that_its_code_is_for() -> None:
+    """Its code fails from transformers 4.52 on; its own requirements say 4.40.0 and 4.44.2, torch 2.1.2 and 2.2.0."""
+    wish = read_profile("minicpm-v25")
+    found = next(item for item in demands(wish.packages, wish.pip) if item.name == "transformers")
+    assert [text for text in ("4.36.0", "4.40.0", "4.44.2", "4.52.0", "5.6.2") if found.admits(version(text))] == [
+        "4.40.0",
+        "4.44.2",
+    ]
+    assert wish.pytorch
+    assert wish.pytorch.admits(version("2.1.2"))
+    assert not wish.pytorch.admits(version("2.10.0"))
+
+
 def test_host_memory_stands_in_the_header() -> None:
     found = of_profile("zero3-offload")
     assert found

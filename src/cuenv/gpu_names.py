@@ -20,7 +20,7 @@ Index: TypeAlias = dict[Words, tuple[GpuModel, ...]]
 
 _LONGEST = 120
 _MARKS = re.compile(r"\((?:r|tm|nvgpu)\)|[®™]")
-_MIG = re.compile(r"\bmig\s.*$")
+_MIG = re.compile(r"\bmig[\s-].*$")
 _VGPU = re.compile(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
 _VGPU_BOARD = re.compile(r"(?<=\d)[a-z]{1,2}$")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -31,11 +31,11 @@ _PLAIN = frozenset({"nvidia", "geforce", "gpu", "graphics", "corporation", "gene
 """Words that never tell two products apart."""
 _QUALIFIERS = re.compile(
     r"""laptop|mobile|notebook|maxq|with|design|tesla|grid|pcie|sxm\d?|hbm\d|hbm\de|3e|nvl\d*|dgxs|fhhl|active|ac
-    |grace|hopper|superchip|\d{1,3}(?:g|gb|gib)|\d+mib""",
+    |grace|hopper|superchip|embedded|oem|lc|shared|developer|kit|\d{1,3}(?:g|gb|gib)|\d+mib""",
     re.VERBOSE,
 )
 """Words that change no capability: form, bus, memory. A product may carry one in its name all the same."""
-_FAMILY = frozenset({"pro", "ada", "blackwell", "server", "workstation", "jetson"})
+_FAMILY = frozenset({"pro", "ada", "blackwell", "pascal", "server", "workstation", "jetson"})
 """Words that people leave out."""
 
 
