@@ -25,6 +25,7 @@ POINTERS: Mapping[str, tuple[str, str]] = {
     "list": ("cuenv check --prefix DIR", "it looks at an environment; 'cuenv profile list' lists profiles"),
     "search": ("cuenv kb pytorch 2.5", "the tables know builds of PyTorch, CUDA, drivers and GPUs"),
     "env": ("cuenv install --prefix DIR", "it makes an environment from a lock"),
+    "clean": ("cuenv cache clean", "it removes what the cache holds"),
     "activate": ("cuenv shell-hook --prefix DIR", 'your shell evaluates it: eval "$(cuenv shell-hook --prefix DIR)"'),
     "shell": ("cuenv shell-hook --prefix DIR", 'your shell evaluates it: eval "$(cuenv shell-hook --prefix DIR)"'),
     "exec": ("cuenv run --prefix DIR COMMAND", "it runs a program inside an environment"),
