@@ -363,6 +363,18 @@ def test_a_venv_is_not_made_from_conda_packages(env: Path, tmp_path: Path) -> No
     assert codes(check_prefix(other, RTX, base(), lock=env.parent / "conda-lock.yml", named=False)) == []
 
 
+def test_an_environment_of_another_platform_is_an_error_with_a_way_out(env: Path) -> None:
+    """conda makes it of an explicit file without a word."""
+    options = HostOptions(gpus=RTX.gpus, driver=RTX.driver, glibc="2.35", platform="linux-aarch64", environ=QUIET)
+    told = check_prefix(env, options, base(), lock=env.parent / "conda-lock.yml")
+    (finding,) = [item for item in told.report.findings if item.code == "CU106"]
+    assert "holds packages for linux-64" in finding.message
+    both = "cuenv lock --platform linux-64 --platform linux-aarch64"
+    assert finding.fix == f"{both} && cuenv install {env.parent}/conda-lock.yml --prefix {env} --replace"
+    (alone,) = [item for item in check_prefix(env, options, base()).report.findings if item.code == "CU106"]
+    assert alone.fix == f"{both} && cuenv install --prefix {env}.new"
+
+
 # hostile prefixes
 
 

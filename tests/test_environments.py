@@ -149,3 +149,13 @@ def test_what_excludes_itself_is_refused(here: Path, home: Path) -> None:
             asked(None, environ(home), **words)
     with pytest.raises(UsageError, match="named twice"):
         asked(Path("a"), environ(home), prefix=Path("b"), lock=Path("c"))
+
+
+def test_a_name_that_conda_and_micromamba_both_have_is_asked_back(home: Path, tmp_path: Path) -> None:
+    places = [env(tmp_path / root / "envs/x") for root in ("conda", "mamba")]
+    variables = environ(home, CONDA_EXE=tmp_path / "conda/bin/conda", MAMBA_ROOT_PREFIX=tmp_path / "mamba")
+    with pytest.raises(UsageError) as caught:
+        named_environment("x", variables)
+    assert all(str(place) in caught.value.message for place in places)
+    same = environ(home, CONDA_EXE=tmp_path / "mamba/bin/conda", MAMBA_ROOT_PREFIX=tmp_path / "mamba")
+    assert named_environment("x", same) == places[1]

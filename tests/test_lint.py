@@ -433,3 +433,18 @@ def test_a_login_in_a_file_that_is_shared_is_an_error_and_is_not_shown(tmp_path:
     assert places == [f"environment.yml:{line}:{column}:" for line, column in ((2, 5), (3, 5), (6, 5), (8, 9))]
     assert "write https://host.example/chan, keep the login in ~/.netrc (machine host.example login" in done.stdout
     assert "s3cret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@EXPLICIT\nhttps://conda.anaconda.org/conda-forge/linux-64/a-1-0.conda\n",
+        "# platform: linux-64\na=1=0\n",
+        "version: 6\nenvironments: {}\npackages: []\n",
+    ],
+)
+def test_what_looks_like_a_lock_is_for_check(tmp_path: Path, text: str) -> None:
+    (tmp_path / "some list.txt").write_text(text)
+    done = run("lint", "some list.txt", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("hint: cuenv check 'some list.txt'\n")

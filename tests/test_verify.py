@@ -12,7 +12,7 @@ from cuenv.errors import ExitCode
 from cuenv.facts import Driver, FoundToolkit, HostFacts
 from cuenv.installed.packages import installed_findings
 from cuenv.judge import drift_findings
-from cuenv.lock_laws import lock_findings
+from cuenv.lock_laws import lock_findings, without_hash
 from cuenv.lockfile import WHEEL, LockedPackage, PipLocked
 from cuenv.machine.findings import machine_findings
 from cuenv.pools import pool
@@ -220,10 +220,19 @@ def test_a_cpu_lock_has_no_twins() -> None:
     assert law(*CPU, package("torchvision", "0.25.0", "cpu_py312_0")) == []
 
 
+def test_a_file_without_any_hash_is_one_finding() -> None:
+    """As ``conda list --explicit`` writes it."""
+    bare = [package(name, md5=None, sha256=None) for name in ("a", "b", "c", "d")]
+    (finding,) = without_hash(bare, explicit=True)
+    assert finding.message.startswith("4 of 4 packages have no hash (a ")
+    assert "conda list -p DIR --explicit --sha256" in (finding.fix or "")
+
+
 def test_a_package_without_hash() -> None:
     bare = package("numpy", "2.3.1", md5=None, sha256=None)
     finding = only(law(*swapped(FORGE, bare)), "CU105")
     assert (finding.severity, finding.subject) == ("error", "numpy")
+    assert "cuenv lock --mirror" in (finding.fix or "")
     assert law(*swapped(FORGE, package("numpy", sha256=None))) == []
     assert law(*swapped(FORGE, package("numpy", md5=None))) == []
 

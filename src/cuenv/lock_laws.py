@@ -22,6 +22,8 @@ def lock_findings(
     knowledge: Knowledge,
     offered: Mapping[str, str] | None = None,
     asked: Collection[str] = (),
+    *,
+    explicit: bool = False,
 ) -> tuple[Finding, ...]:
     """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform.
 
@@ -31,10 +33,11 @@ def lock_findings(
         knowledge: the tables.
         offered: CUDA builds that the channels have of packages that are locked without CUDA; ``None``: not asked.
         asked: names of the packages that the environment file asks for.
+        explicit: it stands in a file of URLs.
     """
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
-    found = [*one_source(cuda), *without_hash(all_packages), *_subdirs(all_packages, platform)]
+    found = [*one_source(cuda), *without_hash(all_packages, explicit=explicit), *_subdirs(all_packages, platform)]
     if cuda:
         found += cpu_twins(all_packages, knowledge)
         found += cpu_builds(all_packages, knowledge, offered, asked)
@@ -157,17 +160,27 @@ def _any_cuda(build: str) -> str:
     return f"{'' if build.startswith(word) else '*'}{word}*"
 
 
-def without_hash(packages: Iterable[LockedPackage]) -> Iterator[Finding]:
-    """The packages that no installer can verify."""
-    for package in packages:
-        if not package.md5 and not package.sha256:
-            yield Finding(
-                code="CU105",
-                severity="error",
-                subject=package.name,
-                message=f"{package.name} {package.version} has no hash: an installer cannot verify it",
-                fix="cuenv lock --mirror CHANNEL=A-MIRROR-WITH-HASHES",
-            )
+def without_hash(packages: Iterable[LockedPackage], *, explicit: bool = False) -> Iterator[Finding]:
+    """The packages that no installer can verify, in one finding.
+
+    Args:
+        packages: what is locked.
+        explicit: it is a file of URLs, which conda writes without hashes unless it is told to.
+    """
+    listed = list(packages)
+    bare = [f"{package.name} {package.version}" for package in listed if not package.md5 and not package.sha256]
+    if bare:
+        shown = ", ".join(bare[:3]) + (", ..." if len(bare) > 3 else "")
+        several = f"{len(bare)} of {len(listed)} packages have no hash ({shown}): an installer cannot verify them"
+        yield Finding(
+            code="CU105",
+            severity="error",
+            subject=bare[0].partition(" ")[0] if len(bare) == 1 else "packages",
+            message=several if len(bare) > 1 else f"{bare[0]} has no hash: an installer cannot verify it",
+            fix="conda list -p DIR --explicit --sha256 > NEW.lock, where the environment is"
+            if explicit
+            else "cuenv lock --mirror CHANNEL=A-MIRROR-WITH-HASHES",
+        )
 
 
 def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:

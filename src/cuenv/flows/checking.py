@@ -81,7 +81,9 @@ def check(
     judged = effective(facts, knowledge)
     found = [*notes, *edited(lock), *sibling_findings(lock, path), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
-        found += lock_findings(solution.packages, solution.platform, knowledge)
+        alone = lock_findings(solution.packages, solution.platform, knowledge, explicit=not lock.channels)
+        # what another solver mixed at flexible channel priority, cuenv locks at strict priority
+        found += alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone)
         found += _pip(solution)
         host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
         found += host_findings(solution, host, knowledge)
@@ -94,6 +96,10 @@ def check(
     looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
     lenient = allowed(found, lock.allowed)
     return Checked(report=report(str(path), lenient, looked), facts=facts, layers=layers)
+
+
+def _locked_anew(finding: Finding) -> Finding:
+    return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
 
 
 def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:

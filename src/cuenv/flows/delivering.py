@@ -60,7 +60,7 @@ def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
     """Why nothing of a lock is fetched: it was edited (CU108), or something in it has no hash (CU105, CU513)."""
     yield from edited(lock)
     for solution in solutions:
-        yield from without_hash(solution.packages)
+        yield from without_hash(solution.packages, explicit=not lock.channels)
         if solution.pip:
             from cuenv.pip_laws import pip_findings  # noqa: PLC0415 - most locks have no pip part
 

@@ -35,6 +35,8 @@ _CONTENTS = (
     ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
     ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
 )
+_LOCKS = re.compile(r"(?m)^@EXPLICIT\s*$|^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
+"""What ``conda list --explicit``, ``conda list -e`` and ``pixi.lock`` say."""
 _EXACT = re.compile(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
 _RESEMBLES = {
     "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
@@ -100,7 +102,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     if kind is None:
         raise UsageError(
             f"{path} is none of {', '.join(KINDS)} by its name or content",
-            hint=f"cuenv lint --as environment.yml {shlex.quote(str(path))}",
+            hint=f"cuenv {'check' if _LOCKS.search(text) else 'lint --as environment.yml'} {shlex.quote(str(path))}",
         )
     rules = _rules(kind, str(path), machine, knowledge)
     lints = in_order(text, rules(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -125,7 +126,7 @@ class _Parse:
         platforms = self._unique("platforms", _platform)
         pins, pip = self._dependencies()
         variables = self._variables()
-        self.faults.check(hint=f"cuenv lint {self.faults.source}")
+        self.faults.check(hint=f"cuenv lint {shlex.quote(self.faults.source)}")
         return (
             EnvironmentSpec(
                 name=name,

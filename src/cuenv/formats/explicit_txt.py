@@ -110,6 +110,8 @@ def parse(text: str, source: str) -> Solution:
             faults.add(f"line {number}", f"{describe(package.name)} stands twice")
         packages[package.name] = package
     platforms = sorted({*said, *(package.subdir for package in packages.values())} - {"noarch"})
+    if not packages and not faults.items:
+        faults.add("", "no line names a package")
     if len(platforms) != 1 and not faults.items:
         faults.add("", f"expected one platform, got {', '.join(platforms) or 'none'}")
     faults.check(hint="cuenv lock")

@@ -101,6 +101,7 @@ def environments(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
         for name in names_in(folder)[:_MOST]:
             if name.isprintable() and is_folder(folder / name / "conda-meta"):
                 found.setdefault(name, (folder / name,))
+    _of_both(found, environ)
     for root in _roots(environ):
         if is_folder(root / "conda-meta"):
             for name in _BASES:
@@ -111,6 +112,19 @@ def environments(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
     for name, places in listed.items():
         found.setdefault(name, tuple(places.values()))
     return dict(sorted(found.items()))
+
+
+def _of_both(found: dict[str, tuple[Path, ...]], environ: Mapping[str, str]) -> None:
+    """Add what conda and micromamba each have under one name: nothing says which of them is meant."""
+    mamba, conda = environ.get("MAMBA_ROOT_PREFIX"), environ.get("CONDA_EXE")
+    if not mamba or not conda:
+        return
+    roots = (Path(mamba) / "envs", Path(conda).parent.parent / "envs")
+    for name, places in found.items():
+        of_mamba = places[0].is_relative_to(roots[0])
+        other = roots[1 if of_mamba else 0] / name
+        if is_folder(other / "conda-meta") and os.path.realpath(other) != os.path.realpath(places[0]):
+            found[name] = (*places, other)
 
 
 def _folders(environ: Mapping[str, str]) -> Iterator[Path]:

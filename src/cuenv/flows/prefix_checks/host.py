@@ -55,7 +55,7 @@ def _known(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | N
 
 def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
     # Of a torch from pip no row says what it holds: the check of device code reads it.
-    silent = ("CU111", "CU403") if subject.cuda_files.by_pip else ()
+    silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)  # of packages, told there
     for finding in host_findings(solution, host, subject.knowledge):
         if finding.code not in silent:
             yield finding

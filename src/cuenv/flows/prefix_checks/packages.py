@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ def check(subject: Subject) -> Check:
     prefix = subject.prefix
     sites = outside_sites(prefix, subject.environ)
     torch = subject.cuda_files.torch
-    findings = [*gone_findings(gone_files(prefix), prefix), *numpy_findings(prefix, torch)]
+    findings = [*_foreign(subject), *gone_findings(gone_files(prefix), prefix), *numpy_findings(prefix, torch)]
     findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_twins(subject)]
     solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
     if solution:
@@ -38,6 +39,23 @@ def check(subject: Subject) -> Check:
         counts.append(f"{by_pip} by pip" if counts else f"{by_pip} distributions")
     told = "against the lock" if solution else subject.no_lock if subject.lock is None else _other_platforms(subject)
     return judged("packages", f"{' and '.join(counts)}; {told}", findings)
+
+
+def _foreign(subject: Subject) -> Iterator[Finding]:
+    """An environment that was made from the packages of another platform, which conda does without a word."""
+    prefix, facts = subject.prefix, subject.facts
+    if prefix.platform in (None, facts.platform):
+        return
+    made = prefix.anew or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
+    both = f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"
+    yield Finding(
+        code="CU106",
+        severity="error",
+        subject="platform",
+        message=f"the environment holds packages for {prefix.platform}, {facts.label} is {facts.platform}: none "
+        "of them runs there",
+        fix=made if subject.solution else " && ".join((both, made)),
+    )
 
 
 def _other_platforms(subject: Subject) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
+
 from cuenv.checks import Check, judged, skipped
 from cuenv.flows.prefix_checks import Subject
 from cuenv.installed.source_laws import two_sources
@@ -14,7 +17,9 @@ def check(subject: Subject) -> Check:
     files = subject.cuda_files
     if not components and not files.libraries:
         return skipped("sources", "no CUDA component and no library of NVIDIA's")
-    findings = [*one_source(components), *two_sources(files, subject.prefix)]
+    anew = subject.prefix.anew or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
+    mixed = (replace(item, fix=anew) if item.code == "CU101" else item for item in one_source(components))
+    findings = [*mixed, *two_sources(files, subject.prefix)]
     channels = sorted({package.channel_name for package in components})
     parts = [f"{len(components)} CUDA components from {' and '.join(channels)}"] if components else []
     sources = sorted({library.source for library in files.libraries} - {"conda"})
