@@ -54,7 +54,7 @@ def _foreign(subject: Subject) -> Iterator[Finding]:
         subject="platform",
         message=f"the environment holds packages for {prefix.platform}, {facts.label} is {facts.platform}: none "
         "of them runs there",
-        fix=made if subject.solution else " && ".join((both, made)),
+        fix=made if subject.solution else f"{both} && {made}",
     )
 
 
