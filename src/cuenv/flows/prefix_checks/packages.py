@@ -47,14 +47,14 @@ def _foreign(subject: Subject) -> Iterator[Finding]:
     if prefix.platform in (None, facts.platform):
         return
     made = prefix.anew or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
-    both = f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"
+    steps = [] if subject.solution else [f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"]
     yield Finding(
         code="CU106",
         severity="error",
         subject="platform",
         message=f"the environment holds packages for {prefix.platform}, {facts.label} is {facts.platform}: none "
         "of them runs there",
-        fix=made if subject.solution else f"{both} && {made}",
+        fix=" && ".join([*steps, made]),
     )
 
 
