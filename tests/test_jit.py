@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -685,6 +688,70 @@ def test_what_a_script_sets_and_cannot_be_read_is_told_with_its_line(
     found, reason = activated(find_prefix(env), {**environ(tmp_path), "CC": "a", "CXX": "b"}, running=False)
     assert told in (reason or "")
     assert all(name not in found for name in ("CC", "CXX") if f"{name} is set by" in (reason or ""))
+
+
+WORDS = (
+    "x",
+    "'a b'",
+    '"$A"',
+    '"${B}"',
+    "${C:-d}",
+    '"${A:+y}"',
+    "${B+z}",
+    "a\\ b",
+    '"$A:$B"',
+    "${NOPE}",
+    "'$A'",
+    '"a\\b"',
+)
+TESTS = ('[ -n "$A" ]', "[[ -z $B ]]", '[ "$A" != "$B" ]', "[[ ! -v C ]]", "true", "! false", "ls /none", "[ $A = $C ]")
+
+
+def statement(pick: Random, depth: int = 0) -> str:
+    """A piece of a script, of what is read and of what is not."""
+    one = f"{pick.choice('ABC')}={pick.choice(WORDS)}"
+    test, other = pick.choice(TESTS), pick.choice(TESTS)
+    if depth >= 3:
+        return one
+
+    def inner() -> str:
+        return statement(pick, depth + 1)
+
+    return pick.choice(
+        (
+            *(
+                f"export {one}",
+                one,
+                f"export {one} B=$A",
+                f"export {pick.choice('ABC')}",
+                f"unset {pick.choice('ABC')}",
+            ),
+            *(f"{test} && export {one}", f"{test} || {one}", f"{{ {inner()}; {inner()}; }}", f"{test} | export {one}"),
+            f"if {test}; then\n{inner()}\nelif {other}; then {inner()}\nelse {inner()}; fi",
+            *(f"for i in 1 2; do {inner()}; done", f"f() {{ {inner()}; }}; f", f"echo {one} > /dev/null # {one}\n:"),
+        )
+    )
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
+@given(st.integers(min_value=0, max_value=10**9))
+def test_what_is_read_of_a_script_is_what_bash_makes_of_it(seed: int) -> None:
+    """Whatever it is made of: a value that is told is the one that running it would give."""
+    pick = Random(seed)
+    text = "\n".join(statement(pick) for _ in range(pick.randint(1, 5)))
+    before = {"A": "1", "B": "b b", "PATH": os.environ["PATH"]}
+    shell = Shell(values=dict(before), exported=set(before), there=lambda _asked, _path: False)
+    source(text, "x.sh", shell)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{text}\nprintf '\\0'; command -p env -0"],
+        env=before,
+        capture_output=True,
+        check=True,
+    )
+    ran = dict(item.decode().partition("=")[::2] for item in done.stdout.split(b"\0")[1:] if item)
+    if shell.anything is None:
+        for name in {"A", "B", "C"} - shell.unknown.keys():
+            assert (shell.values.get(name) if name in shell.exported else None) == ran.get(name), text
 
 
 @given(st.text(alphabet="if then fi;&|(){}[]$\"'\\=\nCX `#<>!-", max_size=60))

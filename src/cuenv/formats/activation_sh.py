@@ -22,6 +22,7 @@ _DEFAULTS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
+_INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
 _SEPARATORS = frozenset({"\n", ";", "&", "&&", "||", "|", "(", ")", ";;"})
 _ANYTHING = frozenset({"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias"})
 _NAMING = frozenset(
@@ -42,6 +43,7 @@ class Shell:
         there: how files are asked for.
         unknown: what sets the values that cannot be told: name to script and line.
         anything: the first line that may set any variable at all; ``None`` without one.
+        unsure: names that may be exported or not, or gone; what they are set to later tells nothing.
         ended: the script that ends the shell; ``None`` when none does.
     """
 
@@ -51,10 +53,12 @@ class Shell:
     unknown: dict[str, str] = field(default_factory=dict)
     anything: str | None = None
     ended: str | None = None
+    unsure: set[str] = field(default_factory=set)
     functions: dict[str, list[Token]] = field(default_factory=dict)
 
     def set(self, name: str, value: str | None, where: str) -> None:
         """Set a variable; one whose value cannot be told is remembered with the line."""
+        value = None if name in self.unsure else value
         self.values[name] = value
         if value is None:
             self.unknown.setdefault(name, where)
@@ -199,8 +203,10 @@ class _Script:
         for token in words:
             if token.operator or token.text == "in":
                 return
-            if _NAME.fullmatch(token.text):
-                self.shell.set(token.text, None, self._where(token))
+            name = token.text.partition("=")[0]
+            if _NAME.fullmatch(name):
+                self.shell.unsure.add(name)
+                self.shell.set(name, None, self._where(token))
 
     def _called(self, name: str, words: Sequence[Token]) -> None:
         """A call of a function of the script, which is not followed into."""
@@ -214,6 +220,8 @@ class _Script:
         for word in words:
             for name in _DEFAULTS.findall(word.text):
                 self.shell.set(name, None, self._where(word))
+        if words[0].text in _INNER:
+            raise _UnreadableError
         if words[0].text == "!":
             return _not(self._one(words[1:])) if len(words) > 1 else None
         at = 0
@@ -233,13 +241,17 @@ class _Script:
     def _call(self, name: str, words: Sequence[Token]) -> bool | None:
         where = self._where(words[0])
         if name in ("[", "test", "[["):
-            return self._test([word.text for word in words[1:] if word.text not in ("]", "]]")], where)
+            known = name == "[[" or not any(map(self._splits, words[1:]))
+            return self._test([word.text for word in words[1:] if word.text not in ("]", "]]")]) if known else None
         if name in _STATUS:
             return _STATUS[name]
         if name == "export":
             return self._export(words[1:])
         if name == "unset":
             return self._unset(words[1:])
+        return self._further(name, words, where)
+
+    def _further(self, name: str, words: Sequence[Token], where: str) -> bool | None:
         if name in ("return", "exit"):
             if name == "exit":
                 self.shell.ended = self.shell.ended or where
@@ -269,10 +281,12 @@ class _Script:
             self._perhaps(words)
             self._named(words)
             return True
-        for word in words:
-            pair = _ASSIGNED.fullmatch(word.text)
+        # All words are expanded before the first of them is set.
+        pairs = [(word, _ASSIGNED.fullmatch(word.text)) for word in words]
+        values = [self._value(pair[2]) if pair else None for _, pair in pairs]
+        for (word, pair), value in zip(pairs, values, strict=True):
             if pair:
-                self.shell.set(pair[1], self._value(pair[2]), self._where(word))
+                self.shell.set(pair[1], value, self._where(word))
                 self.shell.exported.add(pair[1])
             elif _NAME.fullmatch(word.text):
                 self.shell.exported.add(word.text)
@@ -306,19 +320,24 @@ class _Script:
             self.shell.exported.add(name)
         return True
 
+    def _splits(self, word: Token) -> bool:
+        """Whether a word without quotes becomes none or several."""
+        value = self._value(word.text) if "$" in word.text and not word.text.startswith('"') else "plain"
+        return not value or value != "".join(value.split()) or bool(re.search(r"[*?\[]", value))
+
     def _value(self, raw: str) -> str | None:
         return expand(raw, self.shell.values)
 
-    def _test(self, words: list[str], where: str) -> bool | None:
+    def _test(self, words: list[str]) -> bool | None:
         for joint in ("||", "&&", "-o", "-a"):
             if joint in words:
                 at = words.index(joint)
-                left, right = self._test(words[:at], where), self._test(words[at + 1 :], where)
+                left, right = self._test(words[:at]), self._test(words[at + 1 :])
                 if joint in ("||", "-o"):
                     return True if left or right else None if left is None or right is None else False
                 return False if left is False or right is False else None if left is None or right is None else True
         if words and words[0] == "!":
-            return _not(self._test(words[1:], where))
+            return _not(self._test(words[1:]))
         if len(words) == 2 and words[0] == "-v":
             return self.shell.values.get(words[1]) is not None or (None if words[1] in self.shell.values else False)
         told = [self._value(word) for word in words]
