@@ -253,6 +253,25 @@ def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: 
         assert time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize("asks", ["100000", "Fri, 31 Dec 2099 23:59:59 GMT", "-5", "soon"])
+def test_a_server_may_not_ask_to_wait_for_long(
+    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: str
+) -> None:
+    monkeypatch.setattr(repodata_download, "_LONGEST", 1.2)
+    busy = Answer(status=429, headers={"Retry-After": asks})
+    server.fault = lambda path, _good, before: busy if path.endswith(PLAIN) and before < 1 else None
+    heard: list[str] = []
+    telling.listen(heard.append)
+    try:
+        began = time.monotonic()
+        assert ask(sources(server.url, tmp_path, retries=1)) == GOOD
+        assert time.monotonic() - began < 15
+    finally:
+        telling.listen(None)
+    waited = [line for line in heard if line.startswith("waiting 1 s for 127.0.0.1: ")]
+    assert bool(waited) == (asks[0] in "1F")
+
+
 def shards_at(server: Faulty, base: str) -> None:
     """Let the index of shards say that they are elsewhere (CEP 16)."""
     asyncio.run(index_fs(server.folder / "conda-forge", write_zst=False, write_shards=True, force=True))

@@ -195,3 +195,10 @@ def test_no_tree_of_a_stranger_breaks_the_reader(data: object) -> None:
 def test_no_value_at_a_known_place_breaks_the_reader(key: str, value: object) -> None:
     found = wrong(read_host, {**GOOD, key: value})
     assert all(fault.isprintable() and re.match(rf"{key}\b|unknown", fault) for fault in found)
+
+
+def test_a_date_is_called_one() -> None:
+    from datetime import date, datetime, timezone
+
+    assert describe(date(2020, 1, 1)) == "the date 2020-01-01"
+    assert describe(datetime(2020, 1, 1, tzinfo=timezone.utc)) == "the date 2020-01-01T00:00:00+00:00"

@@ -55,6 +55,8 @@ def describe(value: object) -> str:
         return "nothing"
     if isinstance(value, (dict, list)):
         return f"{_NAMES[type(value)]} of {len(value)}"
+    if hasattr(value, "isoformat"):
+        return f"the date {value.isoformat()}"  # YAML and TOML read one without quotes as such
     try:
         text = repr(value)
     except ValueError:  # 0xff...: Python reads it, and writes no whole number of more than 4300 digits

@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from cuenv.urls import host
+from cuenv.world import telling
 from cuenv.world.connection import PASSING, Again, Connection, retry_after, words
 from cuenv.world.download import growing
 from cuenv.world.places import Place
@@ -84,7 +86,10 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
                 failed = 0 if grown >= _PROGRESS_BYTES else failed + 1
                 if failed > connection.sources.retries:
                     raise FailedError(str(error)) from error
-                time.sleep(min(error.wait if error.wait is not None else _PAUSE * 2**failed, _LONGEST))
+                pause = min(error.wait if error.wait is not None else _PAUSE * 2**failed, _LONGEST)
+                if pause > 1:
+                    telling.tell(f"waiting {pause:.0f} s for {host(place.url)}: {error}")
+                time.sleep(pause)
 
 
 def status(place: Place, connection: Connection) -> int:
