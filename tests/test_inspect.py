@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
+from packaging.version import Version
 
 from cuenv.cli.inspect import command
 from cuenv.errors import UsageError
+from cuenv.explain_host import lines
+from cuenv.facts import Driver, FoundToolkit, HostFacts
 
 TEXTS = {"type": "string"}
 MAYBE = {"type": ["string", "null"]}
@@ -134,3 +138,19 @@ def test_a_record_keeps_memory_and_not_the_disk_of_the_moment(tmp_path: Path) ->
     assert "disk_mib" not in kept["resources"]
     assert not any("disk" in item["fact"] for item in kept["evidence"])
     assert "free disk here" in result.stdout
+
+
+def test_a_toolkit_that_micromamba_takes_for_the_driver_is_named() -> None:
+    """micromamba reads /usr/local/cuda/version.json, conda asks the driver."""
+    here = HostFacts(
+        label="x",
+        platform="linux-64",
+        driver=Driver(version="535.129.03", cuda=Version("12.2")),
+        toolkits=(FoundToolkit(path="/usr/local/cuda-13.0", release="13.0.1", on_path=False, via="directory"),),
+    )
+    said = "\n".join(lines(here))
+    assert "micromamba takes 13.0 for __cuda" in said
+    assert "CONDA_OVERRIDE_CUDA=12.2 tells both" in said
+    for path, release in (("/usr/local/cuda-12.2", "12.2.1"), ("/opt/cuda", "13.0"), ("/usr/local/cuda", None)):
+        other = FoundToolkit(path=path, release=release, on_path=False, via="directory")
+        assert "micromamba" not in "\n".join(lines(replace(here, toolkits=(other,))))

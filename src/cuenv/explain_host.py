@@ -153,6 +153,13 @@ def _toolkits(facts: HostFacts) -> list[str]:
     for item in facts.toolkits:
         nvcc = ", its nvcc is first on PATH and builds extensions" if item.on_path else f", found by {plain(item.via)}"
         out.append(f"CUDA {plain(item.release or 'of unknown release')} in {plain(item.path)}{nvcc}")
+        level = str(facts.driver.cuda) if facts.driver and facts.driver.cuda else ""
+        release = ".".join((item.release or "").split(".")[:2])
+        if item.path.startswith("/usr/local/cuda") and level and release not in ("", level):
+            out.append(
+                f"micromamba takes {plain(release)} for __cuda where /usr/local/cuda leads there, conda the driver's "
+                f"{level}: CONDA_OVERRIDE_CUDA={level} tells both"
+            )
     return out or ["none found: the environment brings its own"]
 
 
