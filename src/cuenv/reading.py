@@ -40,13 +40,13 @@ class Faults:
         """Raise what was collected; do nothing when there is nothing."""
         if not self.items:
             return
-        shown = self.items[:_MAX_FAULTS]
+        shown, source = self.items[:_MAX_FAULTS], one_line(self.source)
         if len(self.items) > _MAX_FAULTS:
             shown.append(f"... and {len(self.items) - _MAX_FAULTS} more")
         if len(shown) == 1:
-            raise self.error(f"{self.source}: {shown[0]}", hint=hint)
+            raise self.error(f"{source}: {shown[0]}", hint=hint)
         lines = "\n".join(f"  {item}" for item in shown)
-        raise self.error(f"{self.source}: {len(self.items)} faults\n{lines}", hint=hint)
+        raise self.error(f"{source}: {len(self.items)} faults\n{lines}", hint=hint)
 
 
 def describe(value: object) -> str:

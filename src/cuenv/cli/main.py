@@ -250,4 +250,5 @@ def _fail(code: str, message: str, hint: str | None, *, wants_json: bool) -> Non
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")  # a line of progress may stand there
     first, *rest = message.splitlines() or [""]
-    say([f"error: {first}", *rest, *([f"hint: {hint}"] if hint else [])])
+    more = [line if line.startswith(" ") else f"  {line}" for line in rest]  # none of them looks like a hint of ours
+    say([f"error: {first}", *more, *([f"hint: {hint}"] if hint else [])])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @several_host_options
 @wish_options
 @prove_option
-@click.option("--name", metavar="NAME", help="Of the environment; the profile's name by default.")
+@click.option("--name", metavar="NAME", help="Name of the environment; the profile's by default, else cuenv.")
 @output_option
 @channel_options
 @talk_options
