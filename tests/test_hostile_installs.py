@@ -249,7 +249,8 @@ def evils(draw: st.DrawFn, name: str) -> Evil:
     noarch = draw(st.sampled_from(["", "", "python", "generic"]))
     if draw(st.integers(0, 3)) == 0:
         points = ", ".join(f'"{place} = a:b"' for place in draw(places))
-        info["link.json"] = f'{{"noarch": {{"type": "python", "entry_points": [{points}]}}}}'.encode()
+        version = draw(st.sampled_from(["", ', "package_metadata_version": 1']))
+        info["link.json"] = f'{{"noarch": {{"type": "python", "entry_points": [{points}]}}{version}}}'.encode()
     return Evil(members, announced, info, noarch, name, form=draw(st.sampled_from(FORMS)))
 
 

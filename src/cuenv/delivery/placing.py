@@ -106,6 +106,8 @@ def _wrong_announcement(place: str, kind: Kind, members: Mapping[str, Member]) -
     if kind == "folder":
         if found and found.kind != "folder":
             yield f"it announces the folder {describe(place)}, which is a {found.kind} in it"
+        elif not found and not any(name.startswith(f"{place}/") for name in members):
+            yield f"it announces the folder {describe(place)}, and holds none"
     elif found is None or found.kind == "folder":
         yield f"it announces {describe(place)}, and holds no such file"
     elif kind == "link" and found.kind != "link":

@@ -250,8 +250,11 @@ def _marked(line: str) -> str:
 def _entry_points(path: Path, told: dict[str, str]) -> tuple[str, ...]:
     if LINK not in told:
         return ()
-    noarch = _json(told[LINK], path, LINK).get("noarch")
-    found = noarch.get("entry_points", []) if isinstance(noarch, dict) else []
+    link = _json(told[LINK], path, LINK)
+    noarch = link.get("noarch")
+    if type(link.get("package_metadata_version")) is not int or not isinstance(noarch, dict):
+        raise _refused(path, f"{LINK} lacks noarch or package_metadata_version")
+    found = noarch.get("entry_points", [])
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise _refused(path, f"{LINK}: entry_points is no list of texts")
     return tuple(found)
