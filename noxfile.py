@@ -139,10 +139,14 @@ def locks(session: nox.Session) -> None:
 
 def _lock(session: nox.Session, name: str, records: Path) -> None:
     """Environment file, decision and locks of one profile; checked in the end."""
-    profile = str(ROOT / "profiles" / f"{name}.yml")
+    profile = f"../../profiles/{name}.yml"  # as seen from its folder: the decision names it
     mirrors = [word for channel in CHANNELS for word in ("--mirror", f"{channel}={records / channel}")]
     wish = ["cuenv", "resolve", "--profile", profile, "--glibc", GLIBC, "--prove", *mirrors]
-    host = [*str(session.run("python", "-c", _HOST_OF, profile, silent=True)).split("\n"), "--glibc", GLIBC]
+    host = [
+        *str(session.run("python", "-c", _HOST_OF, str(ROOT / "profiles" / f"{name}.yml"), silent=True)).split("\n"),
+        "--glibc",
+        GLIBC,
+    ]
     host = [word for word in host if word]
     folder = ROOT / "locks" / name
     folder.mkdir(parents=True, exist_ok=True)
