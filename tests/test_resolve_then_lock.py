@@ -12,11 +12,14 @@ import pytest
 from channel_builder import pkg, serve, write
 from commands import HOST
 from commands import inside as run
+from cuenv.candidates import Candidate
 from cuenv.environment import EnvironmentSpec
 from cuenv.flows.instead import instead
+from cuenv.flows.resolving import resolve
 from cuenv.formats.environment_yml import parse
+from cuenv.profile import Profile
 from cuenv.world.record import SHIPPED
-from cuenv.world.records_at_hand import records_at_hand
+from cuenv.world.records_at_hand import AtHand, records_at_hand
 from cuenv.world.sample import write_sample
 from cuenv.world.sources import Mirror, Sources
 from given import base, shipped
@@ -28,7 +31,7 @@ HAS = "2.12.0"
 
 @pytest.fixture(scope="module")
 def mirrors(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    found = write_sample(tmp_path_factory.mktemp("sample"), "linux-64")
+    found = write_sample(tmp_path_factory.mktemp("sample") / "t" / "folder", "linux-64")  # /t/ is no token of conda
     return tuple(word for item in found for word in ("--mirror", f"{item.origin}={item.target}"))
 
 
@@ -103,6 +106,21 @@ def test_old_records_and_parts_of_a_channel_prove_nothing(tmp_path: Path) -> Non
     ]
     noarch.with_name(noarch.name.replace(".info.json", ".json")).unlink()
     assert records_at_hand(sources, "linux-64", now=now) is None
+
+
+def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def never(item: Candidate, *_: object) -> str:
+        asked.append(item)
+        return "the solver finds no way to satisfy all of it"
+
+    monkeypatch.setattr("cuenv.flows.proving.closed", never)
+    near = AtHand(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
+    answer = resolve(shipped("rtx4090-535"), Profile(), base(), at_hand=near)
+    assert answer.fits
+    assert not answer.records
+    assert len(asked) == 8
 
 
 def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path) -> None:

@@ -270,7 +270,11 @@ def channel_words(values: dict[str, Any]) -> tuple[str, ...]:
     """The options of channels and tables as they were typed, for a command that is to see the same; no passwords."""
     from cuenv.urls import redact  # noqa: PLC0415 - only for a hint
 
-    words = [word for text in values["mirrors"] for word in ("--mirror", redact(text))]
+    words: list[str] = []
+    for text in values["mirrors"]:
+        origin, equals, target = text.partition("=")
+        shown = redact(target) if "://" in target else target  # a folder called t is no token of conda
+        words += ["--mirror", f"{redact(origin)}{equals}{shown}"]
     words += ["--knowledge", str(values["tables"])] if values.get("tables") else []
     return (*words, *(["--offline"] if values["offline"] else []))
 

@@ -28,7 +28,9 @@ def prove(
     composed: Callable[[Decision], EnvironmentSpec],
     sources: Sources,
     progress: Progress | None,
+    *,
     limit: int | None = None,
+    solves: int | None = None,
 ) -> tuple[Decision, Solution | None]:
     """The best candidate that the channels close, and why each better one was skipped.
 
@@ -38,6 +40,7 @@ def prove(
         sources: where channels are read.
         progress: told what is being tried.
         limit: how many may be tried; all when ``None``.
+        solves: how many of them may be put to the solver, beyond a look whether the records are there.
 
     Raises:
         ChannelError: a channel cannot be read.
@@ -52,7 +55,15 @@ def prove(
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
         skipped.append((item.candidate, answer))
+        solves = solves - 1 if solves is not None and _was_solved(answer) else solves
+        if solves == 0:
+            break
     return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
+
+
+def _was_solved(why: str) -> bool:
+    """Whether the solver was asked before a candidate was skipped."""
+    return not why.startswith("no record of") or why.endswith("for this Python")
 
 
 def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:

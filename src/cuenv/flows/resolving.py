@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # only --prove pays for them
     from cuenv.world.sources import Sources
 
 Progress = Callable[[str], None]
-_TRIES = 40
-"""Candidates that are tried on records at hand; most are answered without a solve."""
+_SOLVES = 8
+"""Candidates that are put to the solver on records at hand: nobody asked for it, and so nobody waits for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def _proven_here(
     if decision.chosen is None:
         return None
     try:
-        decision, solution = ask(decision, lambda item: composed(item, name), at_hand.sources, None, limit=_TRIES)
+        decision, solution = ask(decision, lambda item: composed(item, name), at_hand.sources, None, solves=_SOLVES)
     except (ChannelError, OutsideError):
         return None
     if solution is None or any("offline" in why for _, why in decision.skipped):
