@@ -129,6 +129,10 @@ def test_help_alone_and_help_of_nothing(tmp_path: Path) -> None:
     assert (nothing.returncode, nothing.stdout) == (ExitCode.USAGE, "")
     assert "nope" in nothing.stderr
     assert run("version", folder=tmp_path).stdout == run("--version", folder=tmp_path).stdout
+    for words in (("-q", "help"), ("help", "help"), ("--no-config", "help", "-h")):
+        assert run(*words, folder=tmp_path).stdout == run("--help", folder=tmp_path).stdout
+    assert run("-v", "help", "lock", folder=tmp_path).stdout == run("lock", "--help", folder=tmp_path).stdout
+    assert run("version", "--json", folder=tmp_path).returncode == ExitCode.OK
 
 
 BEFORE = [

@@ -110,7 +110,16 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does; a name of another tool leads to the command or to a pointer, a slip to the nearest one."""
+        while args and args[0] == "help":  # `help COMMAND` is `COMMAND --help`
+            args = [word for word in args[1:] if word not in ("--help", "-h")]
+            if not args:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args, "--help"] if args[0] != "help" else args
         name = args[0]
+        if name == "version":
+            click.echo(f"cuenv {__version__}")
+            ctx.exit()
         if name not in COMMANDS:
             from cuenv.cli.habits import ALIASES, POINTERS  # noqa: PLC0415 - only when something is wrong
 
@@ -129,11 +138,7 @@ class Commands(click.Group):
             raise click.UsageError(f"{error.format_message()} Did you mean {near[0]!r}?", ctx) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; ``help COMMAND`` is ``COMMAND --help``, and ``version`` is ``--version``."""
-        if args and args[0] == "help":
-            args = [*(word for word in args[1:] if word not in ("--help", "-h")), "--help"]
-        elif args == ["version"]:
-            args = ["--version"]
+        """As click does; an option that only a command has is told where it stands."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
