@@ -327,6 +327,16 @@ def test_a_wait_is_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("; waiting 1 s for 127.0.0.1" in line and "the server answers 429" in line for line in told), told
 
 
+def test_what_a_second_process_left_days_ago_goes(tmp_path: Path) -> None:
+    for name, age in (("file.conda.part-1", 200_000), ("file.conda.part-2", 10), ("other.part-3", 200_000)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    with web(whole) as server:
+        sources = Sources(mirrors=(Mirror(origin=ORIGIN, target=server.url),), cache=str(tmp_path))
+        fetch([Wanted(url=f"{ORIGIN}/file.conda", path=tmp_path / "file.conda", sha256=HASH)], sources)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.conda", "file.conda.part-2", "other.part-3"]
+
+
 def test_both_hashes_count(tmp_path: Path) -> None:
     wanted = Wanted(url=f"{ORIGIN}/file.conda", path=tmp_path / "file.conda", sha256=HASH, md5="0" * 32)
     with web(whole) as server:
@@ -338,7 +348,7 @@ def test_both_hashes_count(tmp_path: Path) -> None:
 def test_how_far_it_is() -> None:
     count = _Count(moved=3_000_000, grown={Path("a"): 3_000_000}, sizes={Path("a"): 12_000_000})
     assert _line(count, 1, 3.0) == "fetched 0 of 1 files, 3.0 MB of 12.0 MB, 25%, 1.0 MB/s, 9 s left"
-    assert _line(count, 2, 3.0) == "fetched 0 of 2 files, 3.0 MB, 1.0 MB/s"
+    assert _line(count, 2, 3.0) == "fetched 0 of 2 files, 3.0 MB, 0% of the files, 1.0 MB/s"
     assert _line(_Count(sizes={Path("a"): 0}), 1, 0.0) == "fetched 0 of 1 files, 0.0 MB of 0.0 MB, 0%"
     assert [duration(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]
 

@@ -21,7 +21,7 @@ from typing import IO
 from cuenv.errors import ChannelError, HashError, OutsideError
 from cuenv.urls import host
 from cuenv.world.connection import Again, Connection
-from cuenv.world.files import is_file, look, shown, why
+from cuenv.world.files import is_file, look, names_in, shown, why
 from cuenv.world.places import Place, place_of
 from cuenv.world.sources import Sources
 from cuenv.world.writing import still_there
@@ -37,6 +37,8 @@ _LIMIT = 1 << 34
 _SPARE = 1 << 20
 """Bytes that may come beyond twice of what the channel says of a file: only a server without end is stopped by it."""
 _TICK = 0.2
+_LEFT = 2 * 86400
+"""Seconds after which nobody writes a growing file any more."""
 
 Progress = Callable[[str], None]
 
@@ -180,8 +182,8 @@ def _line(count: _Count, total: int, seconds: float) -> str:
         left = (whole - have) / rate if rate else 0
         text += f", {human(int(rate))}/s" if rate else ""
         text += f", {duration(left)} left" if left >= 1 else ""
-    elif rate:
-        text += f", {human(int(rate))}/s"
+    else:
+        text += f", {100 * count.files // max(total, 1)}% of the files" + (f", {human(int(rate))}/s" if rate else "")
     return f"{text}; {waits[0]}" if waits else text
 
 
@@ -264,6 +266,7 @@ def _from_seed(seed: Path, item: Wanted, part: Path, count: _Count) -> bool:
 def growing(end: Path) -> Iterator[Path]:
     """The growing file beside its end, locked; another process that fetches the same gets a name of its own."""
     path = end.with_name(f"{end.name}.part")
+    _sweep(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
         shared = _locked(path, handle)
@@ -276,6 +279,14 @@ def growing(end: Path) -> Iterator[Path]:
         with suppress(OSError):
             if not shared or path.stat().st_size == 0:  # nobody would go on with one of another process
                 path.unlink()
+
+
+def _sweep(path: Path) -> None:
+    """Remove what second processes left that were killed days ago: nobody goes on with it."""
+    with suppress(OSError):
+        for name in names_in(path.parent):
+            if name.startswith(f"{path.name}-") and time.time() - (path.parent / name).lstat().st_mtime > _LEFT:
+                (path.parent / name).unlink()
 
 
 def _locked(path: Path, handle: int) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from rattler import RepoDataRecord, Subdir
 from rattler import install as _install
 from rattler.exceptions import InstallerError
+from rattler.install import InstallerReporter
 
 from cuenv import __version__
 from cuenv.delivery.bundle import conda_item
@@ -97,10 +98,10 @@ def _make(
     progress: Progress | None,
 ) -> None:
     """Verify, judge and link; as of `install`, and `BusyError` where another run was faster."""
-    if progress:
-        progress(f"verifying {len(solution.packages)} packages")
     files = _files(solution, sources, archives, progress)
-    for package in solution.packages:
+    for number, package in enumerate(solution.packages, 1):
+        if progress:
+            progress(f"verifying {number} of {len(solution.packages)} packages")
         _verify(package, files[package.url], sources, archives)
     if progress:
         progress(f"looking into {len(solution.packages)} packages")
@@ -112,7 +113,7 @@ def _make(
             progress(f"installing {len(solution.packages)} packages into {prefix}")
         with translated("the installer failed"):
             try:
-                run(_put(records, prefix, solution.platform, sources))
+                run(_put(records, prefix, solution.platform, sources, progress))
             except InstallerError as error:
                 raise _refusal(str(error)) from error
         _compare(prefix, expected)
@@ -141,7 +142,22 @@ def needed(solution: Solution, prefix: Path, *, replacing: bool, progress: Progr
     raise refuse(prefix)
 
 
-async def _put(records: list[RepoDataRecord], prefix: Path, platform: str, sources: Sources) -> None:
+class _Linked(InstallerReporter):
+    """Tells how many packages are linked; called by threads of rattler's."""
+
+    def __init__(self, total: int, prefix: Path, progress: Progress) -> None:
+        self._total, self._prefix, self._progress = total, prefix, progress
+        self._done = 0
+
+    def on_link_complete(self, index: int) -> None:  # noqa: ARG002 - rattler's signature
+        """One more is there."""
+        self._done += 1
+        self._progress(f"installing {self._done} of {self._total} packages into {self._prefix}")
+
+
+async def _put(
+    records: list[RepoDataRecord], prefix: Path, platform: str, sources: Sources, progress: Progress | None
+) -> None:
     await _install(
         records,
         prefix,
@@ -151,6 +167,7 @@ async def _put(records: list[RepoDataRecord], prefix: Path, platform: str, sourc
         client=make_client(sources),
         show_progress=False,
         execute_link_scripts=False,
+        reporter=_Linked(len(records), prefix, progress) if progress else None,  # type: ignore[abstract] # the others do nothing, and need no body here
     )
 
 
