@@ -325,6 +325,8 @@ def test_the_name_of_a_file_counts_and_not_what_it_calls_itself(tmp_path: Path) 
     (site / "torch/lib/libcudart.so.12").symlink_to("libcudart.so.12.4.127")
     wrong = found(checked(env), "runtime")
     assert [(item.code, item.subject) for item in wrong] == [("CU211", "libcublas.so.12")]
+    put(site, {"nvidia/cusparselt/lib/libcusparseLt.so.0": shared_object("libcusparseLt.so.0")})
+    assert found(checked(env), "sources") == []  # the two are never taken for each other
 
 
 def test_a_copy_inside_torch_has_its_own_name(tmp_path: Path) -> None:

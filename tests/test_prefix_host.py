@@ -183,13 +183,18 @@ def test_a_hostile_record_reaches_no_terminal_raw(tmp_path: Path) -> None:
     checked = run(
         "check", LOCK, "--host", "bad.json", "--profile", "huge.yml", "-v", "--color", "always", folder=tmp_path
     )
-    assert "MIG on" in shown.stdout
-    for code in ("CU411", "CU414", "CU416", "CU417", "CU418", "CU419"):
-        assert code in checked.stdout
+    assert (shown.returncode, checked.returncode) == (3, 3)
+    assert "got a control character (U+001B)" in shown.stderr
     for text in (shown.stdout, shown.stderr, checked.stdout, checked.stderr):
         assert "\x1b]" not in text
         assert "\x1b[2J" not in text
         assert "\x07" not in text
+    (tmp_path / "bad.json").write_text(json.dumps(host).replace(json.dumps(bad), '"NVIDIA A100]0;x"'))
+    shown = run("inspect", "--host", "bad.json", "-v", folder=tmp_path)
+    checked = run("check", LOCK, "--host", "bad.json", "--profile", "huge.yml", "-v", folder=tmp_path)
+    assert "MIG on" in shown.stdout
+    for code in ("CU411", "CU414", "CU416", "CU417", "CU418", "CU419"):
+        assert code in checked.stdout
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "host_memory_gb: -1", "name: x\nstory: y\ndisk_gb: '1'", "\x00"])

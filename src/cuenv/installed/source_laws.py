@@ -52,9 +52,11 @@ def _without(copies: list[CudaLibrary], prefix: Prefix) -> str | None:
 
 
 def _by_soname(libraries: Iterable[CudaLibrary]) -> dict[str, list[CudaLibrary]]:
+    """The copies that a search by name may meet: one that lies under another name alone is never found by its SONAME."""
     found: dict[str, list[CudaLibrary]] = {}
     for library in libraries:
-        found.setdefault(library.soname, []).append(library)
+        names = library.names or (library.soname,)
+        found.setdefault(library.soname if library.soname in names else names[0], []).append(library)
     return found
 
 
