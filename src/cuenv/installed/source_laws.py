@@ -52,7 +52,7 @@ def _without(copies: list[CudaLibrary], prefix: Prefix) -> str | None:
 
 
 def _by_soname(libraries: Iterable[CudaLibrary]) -> dict[str, list[CudaLibrary]]:
-    """The copies that a search by name may meet: one that lies under another name alone is never found by its SONAME."""
+    """The copies that a search by name may meet: what lies under another name alone is not found by its SONAME."""
     found: dict[str, list[CudaLibrary]] = {}
     for library in libraries:
         names = library.names or (library.soname,)
