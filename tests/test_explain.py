@@ -409,3 +409,29 @@ def test_a_package_says_who_asked_for_it(tmp_path: Path) -> None:
         "accelerate": "# asked for in the profile team",
         "numpy": "# asked for with --with",
     }
+
+
+def test_hints_keep_the_wishes_and_what_was_laid_over_recorded_hosts() -> None:
+    bare = decided(machine(), dev=False, packages=("deepspeed",), pip=("peft>=0.2",))
+    commands = [hint.command for hint in hints(bare)]
+    assert len(commands) == 3
+    for command, end in zip(commands, ("--no-dev", "--no-dev", "--cpu"), strict=True):
+        assert f"--with deepspeed --with 'pip:peft>=0.2' {end}" in command
+    names = ("a800-470", "rtx4090-535")
+    facts = host_facts(HostOptions(hosts=names, glibc="2.31", environ={}), base())
+    assert host_options(facts) == ("--host", "a800-470", "--host", "rtx4090-535", "--glibc", "2.31")
+    driven = host_facts(HostOptions(hosts=names, driver="535.54.03", environ={}), base())
+    assert host_options(driven)[-2:] == ("--driver", "535.54.03")
+    assert "--driver" not in host_options(host_facts(HostOptions(hosts=names, environ={}), base()))
+
+
+def test_hints_of_a_run_keep_its_further_options(tmp_path: Path) -> None:
+    mirror = f"conda-forge={tmp_path}/a channel"
+    words = ("--gpu", "8.9", "--driver", "535.129.03", "--mirror", mirror, "--name", "train", "-o", "new.yml")
+    done = run("resolve", *words, folder=tmp_path)
+    found = [line for line in done.stderr.splitlines() if line.startswith("hint")]
+    assert found
+    for hint in found:
+        assert shlex.split(hint.partition(": ")[2])[-6:] == list(words[-6:])
+    (wrote,) = [line for line in done.stderr.splitlines() if line.startswith("wrote")]
+    assert shlex.split(wrote)[-2:] == ["--mirror", mirror]

@@ -159,11 +159,17 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:
         found += [
-            Hint("name the GPU it is for", "cuenv resolve --gpu 'RTX 4090' --driver 535.129.03"),
-            Hint("or use a recorded host", "cuenv resolve --host DIR"),
-            Hint("or ask for a CPU build", "cuenv resolve --cpu"),
+            Hint(
+                "name the GPU it is for", _command("--gpu", "RTX 4090", "--driver", "535.129.03", *wish_options(wish))
+            ),
+            Hint("or use a recorded host", _command("--host", "DIR", *wish_options(wish))),
+            Hint("or ask for a CPU build", _command(*wish_options(replace(wish, cpu=True, cuda=None)))),
         ]
     return tuple(found)
+
+
+def _command(*words: str) -> str:
+    return shlex.join(["cuenv", "resolve", *words])
 
 
 def _bounded(miss: NearMiss) -> str:

@@ -8,7 +8,8 @@ from cuenv.facts import HostFacts
 def host_options(facts: HostFacts) -> tuple[str, ...]:
     """The options that describe a host on any other machine; a pool, whose drivers may differ, by its hosts."""
     if facts.members and all(member.detected for member in facts.members):
-        return tuple(part for member in facts.members for part in ("--host", member.asked_as or member.label))
+        hosts = [part for member in facts.members for part in ("--host", member.asked_as or member.label)]
+        return (*hosts, *_overriding(facts.members[0]))
     options: list[str] = []
     for capability in facts.capabilities:
         options += ["--gpu", str(capability)]
@@ -19,6 +20,22 @@ def host_options(facts: HostFacts) -> tuple[str, ...]:
     if facts.platform != "linux-64":
         options += ["--platform", facts.platform]
     return tuple(options)
+
+
+def _overriding(member: HostFacts) -> list[str]:
+    """The options that were given over the facts of recorded hosts: they hold for each of them."""
+    driver = member.driver.version if member.driver else None
+    libc = str(member.libc.version) if member.libc else None
+    said = (
+        ("driver.version", "--driver", driver),
+        ("libc", "--glibc", libc),
+        ("platform", "--platform", member.platform),
+    )
+    options: list[str] = []
+    for fact, option, value in said:
+        known = member.evidence_for(fact)
+        options += [option, value] if known and value and known.source == f"override:{option}" else []
+    return options
 
 
 def host_line(facts: HostFacts) -> str:

@@ -138,7 +138,7 @@ def _never_built(wish: Profile, facts: HostFacts, knowledge: Knowledge) -> Findi
         severity="warning" if unknown else "error",
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}{unknown}",
-        fix=None if unknown else choose_anew(facts),
+        fix=None if unknown else choose_anew(facts, wish),
     )
 
 

@@ -216,16 +216,23 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Case) -> str | None:
         return None
     if verdict.remedy:
         return (
-            f"install {verdict.remedy.text}" if verdict.remedy.driver else _resolve(case.facts, verdict.remedy.option)
+            f"install {verdict.remedy.text}"
+            if verdict.remedy.driver
+            else _resolve(case.facts, *_libraries(case.wish), verdict.remedy.option)
         )
     if verdict.rule == "cudnn":
-        return _narrowed(candidate, case) or choose_anew(case.facts)
-    return choose_anew(case.facts) if verdict.rule in _CHOSEN else None
+        return _narrowed(candidate, case) or choose_anew(case.facts, case.wish)
+    return choose_anew(case.facts, case.wish) if verdict.rule in _CHOSEN else None
 
 
-def choose_anew(facts: HostFacts) -> str:
+def choose_anew(facts: HostFacts, wish: Profile | None = None) -> str:
     """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
-    return _resolve(facts, "--prove", "-o", "environment.new.yml")
+    return _resolve(facts, *(_libraries(wish) if wish else ()), "--prove", "-o", "environment.new.yml")
+
+
+def _libraries(wish: Profile) -> list[str]:
+    """The wishes for libraries, as options: another environment is to have them too."""
+    return [word for text in (*wish.packages, *(f"pip:{item}" for item in wish.pip)) for word in ("--with", text)]
 
 
 def _resolve(facts: HostFacts, *options: str | None) -> str:

@@ -271,12 +271,19 @@ def channel_words(values: dict[str, Any]) -> tuple[str, ...]:
     from cuenv.urls import redact  # noqa: PLC0415 - only for a hint
 
     words: list[str] = []
-    for text in values["mirrors"]:
+    for text in values["mirrors"] if typed("mirrors") else ():
         origin, equals, target = text.partition("=")
         shown = redact(target) if "://" in target else target  # a folder called t is no token of conda
         words += ["--mirror", f"{redact(origin)}{equals}{shown}"]
-    words += ["--knowledge", str(values["tables"])] if values.get("tables") else []
-    return (*words, *(["--offline"] if values["offline"] else []))
+    words += ["--knowledge", str(values["tables"])] if values.get("tables") and typed("tables") else []
+    return (*words, *(["--offline"] if values["offline"] and typed("offline") else []))
+
+
+def typed(name: str) -> bool:
+    """Whether an option stood on the command line: what a variable or a file of settings says holds again by itself."""
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source(name) if context else None
+    return source in (None, click.core.ParameterSource.COMMANDLINE)
 
 
 def channel_sources(values: dict[str, Any]) -> Sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from cuenv.cli.options import (
     at_hand,
     channel_options,
     channel_sources,
+    channel_words,
     host_from,
     knowledge_from,
     output_option,
@@ -18,6 +20,7 @@ from cuenv.cli.options import (
     several_host_options,
     several_platforms,
     talk_options,
+    typed,
     wish_from,
     wish_options,
 )
@@ -72,23 +75,24 @@ def command(**values: Any) -> int:
         near = None if sources else at_hand(values, facts.platform)
         answer = resolve(facts, wish, knowledge, name=name, prove=sources, at_hand=near, progress=show)
     progress_done(show)
-    say(talk(answer, platforms), quiet=values["as_json"] or (values["quiet"] and answer.fits))
+    say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
 
         plain = {**decision_plain(answer.decision, answer.findings), "records": answer.records or None}
-        if platforms:
-            hints = [{**hint, "command": f"{hint['command']}{_again(platforms)}"} for hint in plain["hints"]]
-            plain |= {"platforms": list(platforms), "hints": hints}
+        again = _again(platforms, values)
+        plain["hints"] = [{**hint, "command": f"{hint['command']}{again}"} for hint in plain["hints"]]
+        plain |= {"platforms": list(platforms)} if platforms else {}
         emit_json(plain)
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 
-def talk(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
-    """The reasoned summary of a choice; its hints are for the same platforms."""
-    return [f"{line}{_again(platforms)}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
+def talk(answer: Resolution, platforms: tuple[str, ...], values: dict[str, Any]) -> list[str]:
+    """The reasoned summary of a choice; its hints keep the further options of the run."""
+    again = _again(platforms, values)
+    return [f"{line}{again}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
 
 
 def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
@@ -113,9 +117,13 @@ def grounds_line(answer: Resolution) -> str:
     return f"tables  no channel was asked; {when}; cuenv lock --resolve asks and locks in one step"
 
 
-def _again(platforms: tuple[str, ...]) -> str:
-    """The options of the same platforms, for the command of a hint."""
-    return "".join(f" --platform {platform}" for platform in platforms)
+def _again(platforms: tuple[str, ...], values: dict[str, Any]) -> str:
+    """What the run was asked for beside the host and the wishes, for the command of a hint."""
+    words = [word for platform in platforms for word in ("--platform", platform)]
+    words += channel_words(values)
+    for option, key in (("--name", "name"), ("-o", "output")):
+        words += [option, str(values[key])] if values.get(key) and typed(key) else []
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
@@ -125,9 +133,8 @@ def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
     if path:
         from cuenv.explain import lock_command  # noqa: PLC0415 - not needed for stdout
 
-        write_file(
-            spec, path, f"; next: {lock_command(decision, str(path))}", quiet=values["quiet"] or values["as_json"]
-        )
+        then = " ".join([lock_command(decision, str(path)), *map(shlex.quote, channel_words(values))])
+        write_file(spec, path, f"; next: {then}", quiet=values["quiet"] or values["as_json"])
     elif not values["as_json"]:
         emit(render(spec))
 

@@ -102,5 +102,5 @@ def _resolution(values: dict[str, Any], knowledge: Knowledge) -> Resolution:
 
         answer = resolve(facts, wish, knowledge, name=name, prove=sources, progress=show)
     progress_done(show)
-    say(talk(answer, platforms), quiet=values["as_json"] or (values["quiet"] and answer.fits))
+    say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     return answer
