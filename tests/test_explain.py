@@ -415,8 +415,8 @@ def test_hints_keep_the_wishes_and_what_was_laid_over_recorded_hosts() -> None:
     bare = decided(machine(), dev=False, packages=("deepspeed",), pip=("peft>=0.2",))
     commands = [hint.command for hint in hints(bare)]
     assert len(commands) == 3
-    for command, end in zip(commands, ("--no-dev", "--no-dev", "--cpu"), strict=True):
-        assert f"--with deepspeed --with 'pip:peft>=0.2' {end}" in command
+    for text, end in zip(commands, ("--no-dev", "--no-dev", "--cpu"), strict=True):
+        assert f"--with deepspeed --with 'pip:peft>=0.2' {end}" in text
     names = ("a800-470", "rtx4090-535")
     facts = host_facts(HostOptions(hosts=names, glibc="2.31", environ={}), base())
     assert host_options(facts) == ("--host", "a800-470", "--host", "rtx4090-535", "--glibc", "2.31")
