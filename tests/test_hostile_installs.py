@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -148,6 +150,35 @@ def test_a_package_that_leads_out_is_refused_by_name(name: str, form: str, tmp_p
     assert code == 3, told
     assert f"evil-1.0-0{form} is refused: " in told
     assert said in told
+
+
+def test_a_bundle_brings_no_such_package_and_none_is_taken_from_one(tmp_path: Path) -> None:
+    package, said = ALONE["a path over a link"]
+    home, channel = tmp_path / "home", tmp_path / "channel"
+    home.mkdir()
+    (home / ".bashrc").write_text("of the user\n")
+    solution = Solution(platform="linux-64", packages=(locked(package, channel),), virtual_packages=(), solver="test")
+    lock = home / "conda-linux-64.lock"
+    lock.write_text(explicit_txt.render(solution, head=()))
+    done = run("bundle", lock, "-o", "b.tar", "--mirror", f"{CHANNEL}={channel}", folder=home)
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert not (home / "b.tar").exists()
+    bundle, name = home / "b", package.file_name
+    (bundle / "channel/conda-forge/linux-64").mkdir(parents=True)
+    (bundle / "channel/conda-forge/linux-64" / name).write_bytes((channel / "linux-64" / name).read_bytes())
+    (bundle / lock.name).write_text(lock.read_text())
+    sums = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(bundle.rglob("*")) if path.is_file()}
+    (bundle / "SHA256SUMS").write_text("".join(f"{sum_}  {path.relative_to(bundle)}\n" for path, sum_ in sums.items()))
+    with tarfile.open(home / "made.tar", "w") as tar:
+        tar.add(bundle, "cuenv-bundle")
+    for source in ("b", "made.tar"):
+        done = run("install", source, "--prefix", "envs/deep/env", folder=home)
+        assert done.returncode == 3
+        assert f"{name} is refused" in done.stderr
+        assert said in done.stderr
+        assert not (home / "envs/deep/env").exists()
+    assert (home / ".bashrc").read_text() == "of the user\n"
 
 
 POINTS = [

@@ -28,7 +28,7 @@ def environment(prefix: Path | None, name: str | None, command: str) -> Path:
     from cuenv.world.environments import named_environment  # noqa: PLC0415 - not needed for --help
 
     if name is not None:
-        return named_environment(name, os.environ)
+        return named_environment(name, os.environ, command)
     if prefix is None:
         raise UsageError("no environment is named", hint=f"{command} --prefix DIR")
     return prefix

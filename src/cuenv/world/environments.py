@@ -62,12 +62,13 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
     )
 
 
-def named_environment(name: str, environ: Mapping[str, str]) -> Path:
+def named_environment(name: str, environ: Mapping[str, str], command: str = "cuenv check") -> Path:
     """The folder of an environment of conda by its name.
 
     Args:
         name: as ``conda activate`` takes it.
         environ: for HOME, CONDA_ENVS_DIRS, CONDA_ENVS_PATH, MAMBA_ROOT_PREFIX, CONDA_EXE and what names ``.condarc``.
+        command: what is to be typed again, for hints.
 
     Raises:
         UsageError: it is a path, or no such environment is known, or several are.
@@ -75,7 +76,7 @@ def named_environment(name: str, environ: Mapping[str, str]) -> Path:
     """
     if not name or "/" in name or not name.isprintable():
         what = f"--name {describe(name)} is a path" if "/" in name else f"--name {describe(name)} is no name"
-        raise UsageError(what, hint="name its folder: cuenv check --prefix DIR")
+        raise UsageError(what, hint=f"name its folder: {command} --prefix DIR")
     known = environments(environ)
     found = known.get(name, ())
     if not found:
@@ -83,13 +84,13 @@ def named_environment(name: str, environ: Mapping[str, str]) -> Path:
 
         near = get_close_matches(name, known, n=3)
         some = f"; near: {', '.join(near)}" if near else f"; known: {', '.join(list(known)[:8])}" if known else ""
-        hint = f"cuenv check --name {near[0]}" if near else "cuenv check --prefix DIR"
+        hint = f"{command} --name {near[0]}" if near else f"{command} --prefix DIR"
         raise UsageError(f"--name {name}: conda knows no environment of that name{some}", hint=hint)
     if len(found) > 1:
         listed = ", ".join(map(shown, found))
         raise UsageError(
             f"--name {name}: there are {len(found)}: {listed}",
-            hint=f"cuenv check --prefix {shlex.quote(str(found[0]))}",
+            hint=f"{command} --prefix {shlex.quote(str(found[0]))}",
         )
     return found[0]
 
