@@ -244,6 +244,10 @@ def test_help_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 110
 
 
+def test_the_first_help_fits_eighty_columns(tmp_path: Path) -> None:
+    assert max(map(len, run("--help", folder=tmp_path, COLUMNS="80").stdout.splitlines())) < 80
+
+
 def test_the_help_lists_every_command_in_order(tmp_path: Path) -> None:
     text = run("--help", folder=tmp_path).stdout
     listed = re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text.partition("--help")[2], re.MULTILINE)
