@@ -61,8 +61,8 @@ if TYPE_CHECKING:  # only when a shell asks
 
 _EPILOG = """\b
 Start here:
-  cuenv demo                          see the whole line, no conda, no network
-  cuenv lock --resolve                choose for this machine, pin all packages
+  cuenv demo                          see the whole line without a network
+  cuenv lock --resolve                choose and pin all packages
   cuenv check                         would it run here, and why
 
 \b
