@@ -60,6 +60,13 @@ def test_a_committed_lock_names_the_canonical_host_alone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_committed_decision_names_its_profile_and_no_path_of_whoever_made_it(folder: Path) -> None:
+    text = (folder / "decision.json").read_text(encoding="utf-8")
+    assert set(re.findall(r"--profile ([^\s\"]+)", text)) <= {f"../../profiles/{folder.name}.yml"}
+    assert not re.search(r"[\s\"]/(?:home|root|tmp|work|Users)/", text)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_committed_lock_is_made_again_byte_for_byte(folder: Path, tmp_path: Path, records: Path) -> None:
     shutil.copy(folder / "environment.yml", tmp_path / "environment.yml")
     places = [f"{name}={records / name}" for name in ("conda-forge", "pytorch", "nvidia")]
