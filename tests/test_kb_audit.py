@@ -485,9 +485,12 @@ def test_learn_takes_the_day_of_the_records(channel: Sources) -> None:
         ({"channel": "bioconda"}, "", "the tables speak of conda-forge and pytorch"),
         ({"platform": "win-64"}, "", "is not served"),
         ({}, "tomorrow", "--read-on: expected a day YYYY-MM-DD"),
+        ({"packages": ("../x",)}, "", "--package '../x' is no name of a package"),
+        ({"packages": ("",)}, "", "--package '' is no name of a package"),
+        ({"packages": ("x\x1b[31m",)}, "", "is no name of a package"),
     ],
 )
-def test_what_cannot_be_asked(channel: Sources, asked: dict[str, str], read_on: str, says: str) -> None:
+def test_what_cannot_be_asked(channel: Sources, asked: dict[str, Any], read_on: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         learn_rows(question(channel, **asked), base(), base(), read_on)
 

@@ -16,7 +16,7 @@ import pytest
 from packaging.version import Version
 
 from cuenv.knowledge import Knowledge
-from cuenv.learn_libraries import twins_of
+from cuenv.learn_libraries import extensions_of, twins_of
 from cuenv.lockfile import names_cuda
 from cuenv.observed import Record as Seen
 from cuenv.rows import Layer, Requirement, Source
@@ -176,7 +176,9 @@ def test_twins_are_told_apart_by_their_globs(index: int) -> None:
 @pytest.mark.parametrize(
     ("channel", "platform"), [("conda-forge", "linux-64"), ("conda-forge", "linux-aarch64"), ("pytorch", "linux-64")]
 )
-def test_every_package_with_cpu_and_cuda_builds_has_its_row(channel: str, platform: str) -> None:
+def test_every_package_with_cpu_and_cuda_builds_and_every_build_on_torch_has_its_row(
+    channel: str, platform: str
+) -> None:
     seen = [
         Seen(name=record["name"], version=record["version"], build=record["build"], depends=tuple(record["depends"]))
         for subdir in (platform, "noarch")
@@ -185,6 +187,7 @@ def test_every_package_with_cpu_and_cuda_builds_has_its_row(channel: str, platfo
     ]
     source = Source(id="test", title="", publisher="", locator="", read_on="2026-11-20")
     assert [row.package for row in twins_of(seen, channel, base(), source)] == []
+    assert [row.span() for row in extensions_of(seen, channel, platform, base(), source)] == []
     without = replace(base(), twins=())
     found_again = {row.package for row in twins_of(seen, channel, without, source)}
     mine = {row.package for row in base().twins if row.channel == channel and "cfext" not in row.sources}

@@ -205,6 +205,11 @@ def test_a_cpu_build_that_no_row_knows_is_found_by_its_build_string(build: str) 
     assert finding.fix == "look for a CUDA build: cuenv kb learn --channel conda-forge --package newlib"
 
 
+def test_a_package_for_the_cpu_by_its_name_is_found_where_another_has_cuda_builds() -> None:
+    finding = only(law(*FORGE, package("faiss-cpu", "1.9", "h0_0"), package("pocl-cpu", "7.0", "h0_0")), "CU103")
+    assert (finding.severity, finding.subject, finding.fix) == ("warning", "faiss-cpu", "write faiss in its place")
+
+
 @pytest.mark.parametrize(("asked", "severity"), [({"newlib"}, "error"), ((), "warning")])
 def test_a_build_without_cuda_beside_a_cuda_build_is_found_by_what_the_channel_offers(
     asked: tuple[str, ...], severity: str

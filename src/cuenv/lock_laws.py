@@ -114,15 +114,26 @@ def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterat
 
 
 def cpu_builds(
-    packages: Iterable[LockedPackage],
+    packages: Collection[LockedPackage],
     knowledge: Knowledge,
     offered: Mapping[str, str] | None = None,
     asked: Collection[str] = (),
 ) -> Iterator[Finding]:
     """The CPU builds of packages that no row knows: by their own build strings, or since a CUDA build lies beside.
 
-    One that was asked for by name while its channel has a CUDA build of that release is an error; all else a warning.
+    A package that is for the CPU by its name (``faiss-cpu``) is one where the name without it has CUDA builds. One
+    that was asked for while its channel has a CUDA build of that release is an error; all else a warning.
     """
+    for package in packages:
+        base = package.name.removesuffix("-cpu")
+        if base != package.name and knowledge.twin(base, package.channel_name):
+            yield Finding(
+                code="CU103",
+                severity="warning",
+                subject=package.name,
+                message=f"{package.name} {package.version} is for the CPU by its name, and {base} has CUDA builds",
+                fix=f"write {base} in its place",
+            )
     for package in without_row(packages, knowledge):
         build = (offered or {}).get(package.name)
         if build is None and not names_cpu(package.build):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from cuenv.tables import TABLES, dump, rows_of
 from cuenv.urls import printable, short_channel, strip_credentials
 from cuenv.world.knowledge import save as save_tables
 from cuenv.world.sources import Sources
+
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,127}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +155,12 @@ def _look(
         )
     names = {"pytorch", "cuda-nvcc", *(row.package for row in _endings(question.stack, knowledge))}
     if libraries:
+        wrong = [name for name in question.packages or () if not _NAME.fullmatch(name)]
+        if wrong:
+            raise UsageError(
+                f"--package {printable(wrong[0])!r} is no name of a package",
+                hint="cuenv kb learn --package bitsandbytes",
+            )
         names |= {row.package for row in knowledge.twins if row.channel == question.stack}
         names |= {row.package for row in knowledge.extensions if question.stack in row.comes}
         names |= set(question.packages or ())
