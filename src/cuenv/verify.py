@@ -220,6 +220,8 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Case) -> str | None:
             if verdict.remedy.driver
             else _resolve(case.facts, *_libraries(case.wish), verdict.remedy.option)
         )
+    if verdict.rule == "gpu":
+        return "cuenv inspect --json > node.json on the machine that it is for, then: cuenv check --host node.json"
     if verdict.rule == "cudnn":
         return _narrowed(candidate, case) or choose_anew(case.facts, case.wish)
     return choose_anew(case.facts, case.wish) if verdict.rule in _CHOSEN else None
