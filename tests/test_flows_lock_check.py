@@ -171,7 +171,7 @@ def test_existing_packages_stay_while_they_satisfy_the_file(
 
 def test_the_commands_make_the_environment_from_what_was_written(folder: Path, sources: Sources) -> None:
     commands = locked(folder, sources).commands
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         assert "#" not in command  # an interactive zsh passes it on
         files = [word for word in command.split() if "lock" in word and word != "conda-lock"]
