@@ -7,6 +7,7 @@ import shlex
 import shutil
 import tarfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from cuenv.delivery.bundle import SCRIPT, SUMS, TOP
@@ -60,7 +61,8 @@ def _check(out: Path) -> None:
         return
     before = out.with_name(f".{out.name}.cuenv-old")
     if before.is_dir() and not before.is_symlink():  # killed between two renames
-        shutil.rmtree(before) if out.exists() else before.rename(out)
+        with suppress(FileNotFoundError):  # another run clears it away as well
+            shutil.rmtree(before) if out.exists() else before.rename(out)
     if out.exists() and not (
         is_folder(out) and (not any(out.iterdir()) or (is_file(out / SUMS) and is_file(out / SCRIPT)))
     ):
