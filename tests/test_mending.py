@@ -409,3 +409,13 @@ def test_a_cpu_torch_beside_nvidias_wheels_is_replaced_by_one_for_the_driver(ven
     venv.offer("torch", "2.9.1+cu128", {"torch/version.py": told}, "nvidia-cudnn-cu12==9.10.2.21")
     venv.shell(re.sub(r"--index-url \S+", "", finding.fix or ""))  # its index is not here
     assert venv.findings("CU209", "CU213", "CU401", lock=False) == []
+
+
+def test_nvidias_files_that_a_link_brings_from_elsewhere_are_never_removed(place: Place, tmp_path: Path) -> None:
+    """The folder that a link leads to belongs to somebody else."""
+    place.client("conda")
+    put(tmp_path / "usr", {"lib/libcudart.so.12": shared_object("libcudart.so.12")})
+    (place.env / SITE / "nvidia/cuda_runtime").mkdir(parents=True)
+    (place.env / SITE / "nvidia/cuda_runtime/lib").symlink_to(tmp_path / "usr/lib")
+    (finding,) = place.findings("CU210")
+    assert "rm " not in (finding.fix or "")

@@ -45,9 +45,11 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
 def _without(copies: list[CudaLibrary], prefix: Prefix) -> str | None:
     """What takes out everything but conda's and torch's own: wheels by pip, and folders that no package owns."""
     wheels = sorted({copy.source for copy in copies if prefix.wheel(copy.source)})
-    folders = sorted({copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NOBODY})
+    roots = tuple(f"{site}/nvidia/" for site in prefix.site_packages)
+    nobodys = [copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NOBODY]
     parts = [pip_command(prefix, "uninstall", "-y", *wheels)] if wheels else []
-    parts += [shlex.join(["rm", "-r", *folders])] if all(folders) and folders else []
+    if nobodys and all(folder.startswith(roots) for folder in nobodys):  # a link may lead anywhere
+        parts.append(shlex.join(["rm", "-r", *sorted(set(nobodys))]))
     return " && ".join(parts) or None
 
 
