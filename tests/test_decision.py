@@ -515,6 +515,12 @@ def test_a_driver_of_cuda_10_gets_the_last_build_for_it(gpu: str) -> None:
     assert "cudatoolkit" in pins
 
 
+def test_a_choice_that_nobody_has_seen_is_not_newer_than_itself() -> None:
+    found = decided(machine("7.0", driver="440.33.01"), dev=False)
+    assert choice(found).build.seen is None
+    assert found.unseen is None
+
+
 @pytest.mark.parametrize(
     ("driver", "cuda"), [("450.51.05", "10.2"), ("450.51.06", "11.0"), ("450.80.02", "11.8"), ("455.23.05", "11.8")]
 )

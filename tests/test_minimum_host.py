@@ -94,8 +94,8 @@ def test_an_edited_record_is_seen(lock: Lock, key: str) -> None:
 def test_a_record_that_cuenv_did_not_write_is_an_input_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match=r"expected"):
         recorded({SERVED + PLATFORM: text}, PLATFORM)
-    bad = LOCKS[0].read_text().replace(f'"{SERVED}{PLATFORM}": "', f'"{SERVED}{PLATFORM}": "{text!a} '.replace("'", ""))
-    (tmp_path / LOCK_NAME).write_text(bad.replace("\\", "/"))
+    key, shown = f'"{SERVED}{PLATFORM}": "', f"{text!a}".replace("'", "").replace("\\", "/")
+    (tmp_path / LOCK_NAME).write_text(LOCKS[0].read_text().replace(key, f"{key}{shown} "))
     with pytest.raises(InputError, match="custom_metadata") as caught:
         check(tmp_path / LOCK_NAME, HostOptions(hosts=("rtx4090-535",), environ={}), replace(base(), torch=()))
     assert "\x1b" not in caught.value.message

@@ -123,7 +123,7 @@ class Decision:
         if self.case.proving or self.chosen is None or all(item.candidate.build.seen for item in self.fitting):
             return None
         best = min(self.fitting, key=Ranking(replace(self.case, proving=True)).key)
-        return None if best.candidate.build.seen else best
+        return None if best.candidate.build.seen or best.candidate.build is self.chosen.candidate.build else best
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
