@@ -21,7 +21,7 @@ import zstandard
 from rattler.index import index_fs
 
 from channel_builder import pkg, request, write
-from cuenv.errors import ChannelError, ExitCode, OutsideError
+from cuenv.errors import ChannelError, ExitCode, InputError, OutsideError
 from cuenv.lockfile import Solution
 from cuenv.world import channels, relay, repodata_cache, repodata_download, telling, unpacking
 from cuenv.world.connection import words
@@ -342,6 +342,18 @@ def test_a_cache_that_cannot_be_written_is_said_with_its_cure(server: Faulty, tm
     with pytest.raises(OutsideError, match=r"^cannot write to the cache, .*file") as caught:
         ask(sources(server.url, tmp_path, cache=str(tmp_path / "file")))
     assert "CUENV_CACHE_DIR" in (caught.value.hint or "")
+
+
+def test_authorities_that_are_not_there_are_said(
+    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    for more in ({"certificates": str(tmp_path / "no.pem")}, {}):
+        if not more:
+            monkeypatch.setenv("CURL_CA_BUNDLE", str(tmp_path / "no.pem"))
+        with pytest.raises(InputError, match=r"are to be in .*no\.pem, and there is no such file"):
+            ask(sources(server.url, tmp_path, **more))
 
 
 def test_no_class_of_a_library_is_a_reason() -> None:

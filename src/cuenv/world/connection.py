@@ -104,16 +104,6 @@ class Connection:
             )
         return self._send(method, place, headers=dict(headers), auth=None if credentials(place.url) else login)
 
-    def status(self, place: Place) -> int:
-        """What a server answers to one who has nothing of a file yet; 0 when it does not answer."""
-        import requests  # noqa: PLC0415 - as above
-
-        try:
-            with self._send("GET", place) as answer:
-                return answer.status_code
-        except requests.exceptions.RequestException:
-            return 0
-
     def _send(self, method: str, place: Place, **more: Any) -> requests.Response:
         import requests  # noqa: PLC0415 - only to download
 
@@ -133,6 +123,11 @@ class Connection:
             # What the environment says is asked for by name: requests would send the login of .netrc along a redirect.
             found.trust_env = False
             named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates or of_requests(os.environ)
+            if named and self.sources.verify and not os.path.exists(named):  # noqa: PTH110 - never an error
+                raise InputError(
+                    f"the authorities for certificates are to be in {printable(named)}, and there is no such file",
+                    hint="env | grep -E 'SSL_CERT_FILE|CA_BUNDLE|SSL_VERIFY'; grep -H ssl_verify ~/.condarc",
+                )
             found.verify = named if named and self.sources.verify else self.sources.verify
             if found.verify is True:
                 found.mount("https://", _with_system_authorities())
