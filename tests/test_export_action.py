@@ -209,13 +209,14 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     shutil.copy(LOCKS / "universal-dev" / "conda-lock.yml", tmp_path / "bare")
     (tmp_path / "empty.yml").write_text("")
+    shutil.copytree(LOCKS / "universal-dev", tmp_path / "whole")  # a wheel is put beside a lock
     for words, code in (
         (("missing",), ExitCode.INPUT),
         (("alone.yml",), ExitCode.USAGE),
         (("bare",), ExitCode.INPUT),
         (("empty.yml",), ExitCode.INPUT),
         ((LOCKS / "universal-dev" / "conda-linux-64.lock",), ExitCode.USAGE),
-        ((LOCKS / "universal-dev", "-o", "empty.yml/folder/x.yml"), ExitCode.OUTSIDE),
+        (("whole", "-o", "empty.yml/folder/x.yml"), ExitCode.OUTSIDE),
         ((LOCKS / "universal-dev", "--gpu", "no such card"), ExitCode.USAGE),
     ):
         done = run("export", "github-action", *words, folder=tmp_path)
