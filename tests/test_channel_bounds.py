@@ -150,6 +150,7 @@ def test_a_body_without_an_end_is_stopped(server: Faulty, tmp_path: Path, monkey
         nonlocal sent
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
+        handler.send_header("ETag", '"one"')
         handler.end_headers()
         while True:
             handler.wfile.write(b"10000\r\n" + bytes(65536) + b"\r\n")
@@ -159,6 +160,7 @@ def test_a_body_without_an_end_is_stopped(server: Faulty, tmp_path: Path, monkey
     with streaming(send, server.folder) as (url, _), refused:
         ask(sources(url, tmp_path))
     assert sent < 40 << 20
+    assert not list((tmp_path / "cache").rglob(f"{repodata_download.COMING}/*"))  # nothing to go on with
 
 
 def body_of(server: Faulty) -> bytes:
@@ -328,6 +330,11 @@ def test_what_stopped_runs_left_in_the_cache_goes_unless_somebody_is_at_work(ser
     assert ask(where) == GOOD
     left = where.repodata_folder() / ".tmpAbC123"
     left.write_bytes(b"x")
+    begun = where.repodata_folder() / repodata_download.COMING
+    begun.mkdir(exist_ok=True)
+    for name, age in (("old.part", 8), ("new.part", 1)):
+        (begun / name).write_bytes(b"x")
+        os.utime(begun / name, (time.time() - age * 86400,) * 2)
     other = os.open(where.repodata_folder() / repodata_cache.IN_USE, os.O_RDWR)
     fcntl.flock(other, fcntl.LOCK_SH)
     assert ask(where) == GOOD
@@ -335,6 +342,7 @@ def test_what_stopped_runs_left_in_the_cache_goes_unless_somebody_is_at_work(ser
     os.close(other)
     assert ask(where) == GOOD
     assert not left.exists()
+    assert [path.name for path in begun.iterdir()] == ["new.part"]
 
 
 def test_a_cache_that_cannot_be_written_is_said_with_its_cure(server: Faulty, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 from cuenv.world.cache import unwritable, use
@@ -23,8 +24,12 @@ _MAX_NAME = 128
 
 IN_USE = ".cuenv-in-use"
 """The file in a folder of repodata that everybody holds who reads channels into it."""
-_LEFT = (".tmp*",)
+_LEFT = ".tmp*"
 """What rattler leaves behind when it is stopped."""
+_BEGUN = "coming/*"
+"""Downloads that broke off, which the next run goes on with."""
+_DAYS = 7
+"""Days after which nobody does."""
 _held: dict[Path, int] = {}
 
 
@@ -46,9 +51,13 @@ def enter(sources: Sources) -> None:
     _held[folder] = handle
     with contextlib.suppress(OSError):  # somebody is at work, or the file system knows no locks
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for path in (path for pattern in _LEFT for path in folder.glob(pattern)):
+        for path in folder.glob(_LEFT):
             with contextlib.suppress(OSError):
                 path.unlink()
+        for path in folder.glob(_BEGUN):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _DAYS * 86400:
+                    path.unlink()
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_SH)  # who sweeps is done at once
 

@@ -164,8 +164,8 @@ def _spool(place: Place, limits: Limits, folder: Path) -> Iterator[_Spool]:
         spool = _Spool(path.open("r+b"), limits, note)
         try:
             yield spool
-        except BaseException:
-            if not spool.mark or not spool.size():  # nobody could go on with it
+        except BaseException as error:
+            if not spool.mark or not spool.size() or isinstance(error, TooMuchError):  # nobody is to go on with it
                 path.unlink(missing_ok=True)
                 note.unlink(missing_ok=True)
             raise
