@@ -59,11 +59,12 @@ def cuda_builds(
         ChannelError: a channel cannot be read.
         OutsideError: rattler failed.
     """
-    wanted = {(item.name, item.version, item.channel): item.name for item in packages}
+    wanted = {(item.name, item.version, item.channel) for item in packages}
     opened = channels_of(sources.reaching(channels))
     with translated("the channels cannot be asked"):
         parts = opened.open(channels, platform)
-        found = opened.find(parts, platform, [MatchSpec(name) for name in sorted(set(wanted.values()))])
+        specs = [MatchSpec(f"{name}[version='=={release}']") for name, release, _ in sorted(wanted)]
+        found = opened.find(parts, platform, specs)
     builds: dict[str, str] = {}
     for item in found:
         channel = strip_credentials(item.channel or "").rstrip("/")
