@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_a_file_or_folder_of_another_user_is_not_taken_over(shared: Path, theirs
         write_atomically(shared / "out.yml", "mine")
     assert (shared / "out.yml").read_text() == "theirs"
     with pytest.raises(OutsideError, match="is a folder of another user in a folder"):
-        staging(shared / "made")
+        staging(shared / "made", ExitStack())
 
 
 def test_an_environment_is_not_made_through_such_a_link(tmp_path: Path, shared: Path, theirs: Theirs) -> None:

@@ -15,7 +15,7 @@ from cuenv.flows.lock_files import LOCK_NAME, lock_file, read_lock
 from cuenv.formats import explicit_txt, repodata, requirements_txt
 from cuenv.lockfile import Lock, LockedPackage, Solution
 from cuenv.report import Report, report
-from cuenv.world.at_work import alone, patiently
+from cuenv.world.at_work import patiently
 from cuenv.world.bundle_files import is_tar, keep_only, publish, staging, write_files
 from cuenv.world.bundle_script import README, install_script
 from cuenv.world.cache import use
@@ -81,20 +81,13 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
         return Bundled(report=judged, out=request.out)
     wanted = items(solutions)
     with ExitStack() as held:
-        folder = patiently(lambda: _held(out, held), progress)
+        folder = patiently(lambda: staging(out, held), progress)
         _fetch(request, wanted, folder, out, progress)
         try:
             size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)
         except OSError as error:
             raise OutsideError(f"cannot write {shown(error.filename or out)}: {why(error)}", hint="df -h") from error
     return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
-
-
-def _held(out: Path, held: ExitStack) -> Path:
-    """The folder beside, where the bundle grows, for this run alone."""
-    folder = staging(out)
-    held.enter_context(alone(folder, out))
-    return folder
 
 
 def _finish(

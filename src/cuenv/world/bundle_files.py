@@ -7,12 +7,12 @@ import shlex
 import shutil
 import tarfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cuenv.delivery.bundle import SCRIPT, SUMS, TOP
 from cuenv.errors import InputError, OutsideError
-from cuenv.world.at_work import alone
+from cuenv.world.at_work import BusyError, alone
 from cuenv.world.files import is_file, is_folder, look, shown, why
 from cuenv.world.planted import refuse_planted
 
@@ -25,8 +25,12 @@ def is_tar(out: Path) -> bool:
     return out.suffix == ".tar"
 
 
-def staging(out: Path) -> Path:
+def staging(out: Path, held: ExitStack) -> Path:
     """The folder beside, where a bundle grows; an interrupted run's is used again.
+
+    Args:
+        out: where the bundle shall be.
+        held: keeps the folder for this run alone, until it is closed.
 
     Raises:
         BusyError: another run makes one there.
@@ -35,10 +39,6 @@ def staging(out: Path) -> Path:
     """
     path = out.with_name(f".{out.name}.cuenv-part")
     try:
-        if is_folder(path):
-            with alone(path, out):  # else nothing there is looked at: the other run may be between two steps
-                pass
-        _check(out)
         if path.is_symlink():
             path.unlink()
         if not out.parent.is_dir():
@@ -49,9 +49,23 @@ def staging(out: Path) -> Path:
         refuse_planted(out)
         path.mkdir(exist_ok=True)
         refuse_planted(path)
+        held.enter_context(alone(path, out))
+        _check_emptying(out, path)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and out.parent.is_dir():  # another run has just taken it away
+            raise BusyError(f"another cuenv is at work on {shown(out)}", hint="wait for it, or stop it") from error
         raise OutsideError(f"cannot write {shown(out)}: {why(error)}", hint=look(out, error)) from error
     return path
+
+
+def _check_emptying(out: Path, path: Path) -> None:
+    """Look at the place while no other run is between two steps there; a folder beside a refused one goes again."""
+    try:
+        _check(out)
+    except BaseException:
+        with suppress(OSError):
+            path.rmdir()
+        raise
 
 
 def _check(out: Path) -> None:
