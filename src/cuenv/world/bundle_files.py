@@ -49,8 +49,10 @@ def staging(out: Path, held: ExitStack) -> Path:
         refuse_planted(out)
         path.mkdir(exist_ok=True)
         refuse_planted(path)
-        held.enter_context(alone(path, out))
-        _check_emptying(out, path)
+        with ExitStack() as trying:  # the next try must find it free
+            trying.enter_context(alone(path, out))
+            _check_emptying(out, path)
+            held.enter_context(trying.pop_all())
     except OSError as error:
         if isinstance(error, FileNotFoundError) and out.parent.is_dir():  # another run has just taken it away
             raise BusyError(f"another cuenv is at work on {shown(out)}", hint="wait for it, or stop it") from error
