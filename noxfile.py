@@ -28,7 +28,7 @@ GLIBC, LINUX, ARCHSPEC = "2.28", "4.18", "x86_64"
 # The options that name the machines of a profile to `cuenv lock` and `cuenv check`, one word on each line.
 _HOST_OF = """
 import sys
-from cuenv.world.profiles import read_profile
+from cuenv.config.io.profiles import read_profile
 profile = read_profile(sys.argv[1])
 words = [word for gpu in profile.gpus for word in ("--gpu", gpu)]
 print(*words, *(("--driver", profile.lowest_driver) if profile.lowest_driver else ()), sep="\\n")

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from cuenv.environment import EnvironmentSpec
-from cuenv.formats import environment_yml
+from cuenv.solve import environment_yml
+from cuenv.solve.environment_spec import EnvironmentSpec
 
 PLATFORM = "linux-64"
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")

@@ -16,15 +16,15 @@ from dataclasses import replace
 
 from measure import machine
 
-from cuenv.candidates import candidates
-from cuenv.choosing import choices
-from cuenv.decision import decide
-from cuenv.facts import Driver, Gpu, HostFacts, glibc
-from cuenv.knowledge import Knowledge
-from cuenv.profile import Profile
-from cuenv.rules import Case
-from cuenv.versions import version
-from cuenv.world.knowledge import load
+from cuenv.core.versions import version
+from cuenv.host.facts import Driver, Gpu, HostFacts, glibc
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.io.load import load
+from cuenv.resolver.batch import choices
+from cuenv.resolver.candidates import candidates
+from cuenv.resolver.decision import decide
+from cuenv.resolver.rules import Context
 
 PLATFORM = "linux-64"
 
@@ -43,17 +43,17 @@ def main() -> None:
     own = len(candidates(knowledge, PLATFORM))
     _row(f"one host, the {own} candidates of the tables, every verdict", lambda: decide(_case(hosts[0], knowledge)))
     _row(f"one host, {len(among):,} candidates, every verdict", lambda: decide(_case(hosts[0], wide), among))
-    _row(f"{len(hosts):,} hosts, the candidates of the tables", lambda: choices(hosts, Profile(), knowledge))
+    _row(f"{len(hosts):,} hosts, the candidates of the tables", lambda: choices(hosts, Request(), knowledge))
     _row(
         f"{len(hosts):,} hosts, {len(among):,} candidates (goal 10 s)",
-        lambda: choices(hosts, Profile(), wide, among),
+        lambda: choices(hosts, Request(), wide, among),
     )
     few = [replace(hosts[number % 50], label=f"node{number}") for number in range(len(hosts))]
-    _row(f"{len(few):,} hosts of 50 kinds, folded", lambda: choices(few, Profile(), knowledge))
+    _row(f"{len(few):,} hosts of 50 kinds, folded", lambda: choices(few, Request(), knowledge))
 
 
-def _case(facts: HostFacts, knowledge: Knowledge) -> Case:
-    return Case(facts=facts, wish=Profile(), knowledge=knowledge)
+def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
+    return Context(facts=facts, wish=Request(), knowledge=knowledge)
 
 
 def _row(name: str, what: Callable[[], object]) -> None:

@@ -18,14 +18,13 @@ from pathlib import Path
 
 import inputs
 
-from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, read_environment, read_lock
-from cuenv.pip_part import PipRequest, glibc_of, provided
-from cuenv.world.knowledge import load
-from cuenv.world.pip import _command, _prepare
-from cuenv.world.pip_index import index_variables
-from cuenv.world.pip_names import pypi_names
-from cuenv.world.profiles import read_profile
+from cuenv.config.io.profiles import read_profile
+from cuenv.host.select import HostOptions, host_facts
+from cuenv.knowledge.io.load import load
+from cuenv.lockfile.files import LOCK_NAME, read_environment, read_lock
+from cuenv.solve.io.pip import _command, _prepare
+from cuenv.solve.io.pip_index import index_variables, pypi_names
+from cuenv.solve.pip_part import PipRequest, glibc_of, provided
 
 PROFILE = "minicpm-v25"
 PHASES = ("start", "resolve", "import", "judge", "solve", "pip", "write")

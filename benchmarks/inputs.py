@@ -9,15 +9,16 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from cuenv.environment import EnvironmentSpec
-from cuenv.facts import HostFacts, virtual_packages
-from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.flows.lock_files import LOCK_NAME, host_metadata, spec_digest
-from cuenv.formats import conda_lock_v1, environment_yml
-from cuenv.lockfile import Lock, LockedPackage, Solution, content_digest
-from cuenv.urls import CANONICAL, channel_url
-from cuenv.world.knowledge import load
-from cuenv.world.sources import parse_mirrors
+from cuenv.core.urls import CANONICAL, channel_url
+from cuenv.host.facts import HostFacts, virtual_packages
+from cuenv.host.select import HostOptions, host_facts
+from cuenv.knowledge.io.load import load
+from cuenv.lockfile.files import LOCK_NAME, host_metadata, spec_digest
+from cuenv.lockfile.formats import conda_lock as conda_lock_v1
+from cuenv.solve import environment_yml
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.io.sources import parse_mirrors
+from cuenv.solve.model import Lock, LockedPackage, Solution, content_digest
 
 HOST = "rtx4090-535"
 CHANNELS = ("conda-forge", "pytorch", "nvidia")

@@ -33,10 +33,10 @@ def timed(module: Any, name: str, phase: str) -> None:
 
 def main(profile: str, words: list[str]) -> None:
     begin = time.monotonic()
-    from cuenv.flows.hosts import HostOptions, host_facts  # noqa: PLC0415 - its time counts
-    from cuenv.flows.resolving import resolve  # noqa: PLC0415 - as above
-    from cuenv.world.knowledge import load  # noqa: PLC0415 - as above
-    from cuenv.world.profiles import read_profile  # noqa: PLC0415 - as above
+    from cuenv.config.io.profiles import read_profile  # noqa: PLC0415 - as above
+    from cuenv.host.select import HostOptions, host_facts  # noqa: PLC0415 - its time counts
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
     wish = read_profile(profile)
     knowledge = load()
@@ -46,8 +46,8 @@ def main(profile: str, words: list[str]) -> None:
 
     begin = time.monotonic()
     from cuenv.cli.main import cli  # noqa: PLC0415 - as above
-    from cuenv.flows import locking  # noqa: PLC0415 - as above
-    from cuenv.world import solve  # noqa: PLC0415 - as above
+    from cuenv.lockfile import lock as locking  # noqa: PLC0415 - as above
+    from cuenv.solve.io import solver as solve  # noqa: PLC0415 - as above
 
     spent["import"] = time.monotonic() - begin
     timed(solve, "open_ahead", "solve")

@@ -18,7 +18,7 @@ import channel
 import inputs
 from measure import HEAD, Cost, compare, cost, machine, row
 
-from cuenv.formats import environment_yml
+from cuenv.solve import environment_yml
 
 SIZES = (1_000, 10_000, 100_000, 450_000)
 BARE = Path(__file__).with_name("bare_solve.py")

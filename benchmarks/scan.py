@@ -22,7 +22,7 @@ from pathlib import Path
 from cuenv.binary.code import read_code
 from cuenv.binary.data import BinaryError
 from cuenv.binary.elf import read_elf
-from cuenv.world.binaries import files_below, open_binary, scan
+from cuenv.binary.io.binaries import files_below, open_binary, scan
 
 TARGET = 0.2
 """Seconds for a library of a gigabyte, warm."""

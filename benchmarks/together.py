@@ -19,7 +19,7 @@ import channel
 import inputs
 from measure import HEAD, Cost, compare, cost, machine, row
 
-from cuenv.formats import environment_yml
+from cuenv.solve import environment_yml
 
 HOSTS = ("rtx4090-535", "rtx3090-535", "h800-525")
 WISHES = ((), ("ninja",), ("openssl",), ("libgcc",), ("libzlib",), ("libstdcxx",))

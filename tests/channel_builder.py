@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.facts import VirtualPackage
-from cuenv.lockfile import LockedPackage, SolveRequest
-from cuenv.urls import channel_url
-from cuenv.world.packages import Package, write_channel
-from cuenv.world.sources import Mirror, Sources
+from cuenv.core.urls import channel_url
+from cuenv.demo.io.sample import Package, write_channel
+from cuenv.host.facts import VirtualPackage
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.io.sources import Mirror, Sources
+from cuenv.solve.model import LockedPackage, SolveRequest
 from serving import Quiet, serving
 
 PLATFORM = "linux-64"

@@ -14,12 +14,13 @@ from pathlib import Path
 import trees
 from channel_builder import pkg, request, write
 from commands import run
-from cuenv.environment import Pin
-from cuenv.formats import conda_lock_v1, explicit_txt
-from cuenv.lockfile import VARIABLES, Lock, PipLocked, Solution, content_digest
-from cuenv.world.packages import Package
-from cuenv.world.solve import solve
-from cuenv.world.sources import Sources
+from cuenv.demo.io.sample import Package
+from cuenv.lockfile.formats import conda_lock as conda_lock_v1
+from cuenv.lockfile.formats import explicit_txt
+from cuenv.solve.environment_spec import Pin
+from cuenv.solve.io.solver import solve
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import VARIABLES, Lock, PipLocked, Solution, content_digest
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TOOLS = [

@@ -9,21 +9,21 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cuenv.candidates import Candidate, candidates
-from cuenv.decision import Decision, decide
-from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.facts import Driver, Evidence, Gpu, HostFacts, glibc
-from cuenv.flows.hosts import HostOptions, host_facts
-from cuenv.knowledge import Knowledge
-from cuenv.lockfile import LockedPackage, Solution
-from cuenv.preference import Assessment
-from cuenv.profile import Profile
-from cuenv.rules import Case, Judge, Verdict
-from cuenv.specs import parse_spec
-from cuenv.urls import channel_url
-from cuenv.versions import Capability, Wish, driver_key, parse_wish, version
-from cuenv.world.knowledge import load
-from cuenv.world.record import shipped_names
+from cuenv.core.urls import channel_url
+from cuenv.core.versions import Capability, Wish, driver_key, parse_wish, version
+from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
+from cuenv.host.io.record import shipped_names
+from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, host_facts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.io.load import load
+from cuenv.resolver.candidates import Candidate, candidates
+from cuenv.resolver.decision import Decision, decide
+from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.rules import Context, Judge, Verdict
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.match_spec import parse_spec
+from cuenv.solve.model import LockedPackage, Solution
 
 HOSTS = shipped_names()
 WITH_GPU = tuple(name for name in HOSTS if name != "no-gpu")
@@ -79,12 +79,12 @@ def wishing(text: str) -> Wish:
     return parse_wish(text, what="wish")
 
 
-def case(facts: HostFacts, **wishes: Any) -> Case:
+def case(facts: HostFacts, **wishes: Any) -> Context:
     """A case; ``pytorch``, ``cuda`` and ``python`` may be given as text."""
     made: dict[str, Any] = {
         key: wishing(value) if key in ("pytorch", "cuda", "python") else value for key, value in wishes.items()
     }
-    return Case(facts=facts, wish=Profile(**made), knowledge=base())
+    return Context(facts=facts, wish=Request(**made), knowledge=base())
 
 
 def decided(facts: HostFacts, **wishes: Any) -> Decision:

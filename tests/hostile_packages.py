@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cuenv.lockfile import LockedPackage
+from cuenv.solve.model import LockedPackage
 
 CHANNEL = "https://conda.anaconda.org/conda-forge"
 BODY = b"written by a package\n"

@@ -15,14 +15,14 @@ from zipfile import ZipFile, ZipInfo
 import pytest
 
 from channel_builder import PLATFORM, request, write
-from cuenv.environment import EnvironmentSpec
-from cuenv.formats.conda_lock_v1 import render
-from cuenv.jit.workshop import library_of
-from cuenv.lockfile import Lock, PipLocked, Solution
-from cuenv.world.install import install
-from cuenv.world.packages import Package
-from cuenv.world.solve import solve
-from cuenv.world.sources import Sources
+from cuenv.demo.io.sample import Package
+from cuenv.install.io.installer import install
+from cuenv.lockfile.formats.conda_lock import render
+from cuenv.prefix.toolchain.toolchain import library_of
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.io.solver import solve
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import Lock, PipLocked, Solution
 from given import base
 
 SITE = "lib/python3.12/site-packages"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import cuenv
-from cuenv.errors import UsageError
-from cuenv.facts import HostFacts
-from cuenv.pools import pool as merge
-from cuenv.world.sample import write_sample
-from cuenv.world.sources import Sources
+from cuenv.core.errors import UsageError
+from cuenv.demo.io.sample import write_sample
+from cuenv.host.facts import HostFacts
+from cuenv.host.pool import pool as merge
+from cuenv.solve.io.sources import Sources
 
 
 @pytest.fixture

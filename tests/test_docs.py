@@ -15,8 +15,8 @@ import pytest
 
 from commands import in_shell
 from cuenv.cli.main import COMMANDS
-from cuenv.world.record import SHIPPED
-from cuenv.world.sample import write_sample
+from cuenv.demo.io.sample import write_sample
+from cuenv.host.io.record import SHIPPED
 from doc_pages import RUN, Step, commands, given, steps
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -12,7 +12,7 @@ from unittest.mock import ANY
 import pytest
 
 from commands import HOST, run
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
 
 NEGATIVE = {
     "no GPU": ("resolve", "--host", "no-gpu"),

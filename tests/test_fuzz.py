@@ -20,24 +20,28 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from test_symptoms import CASES
 
 import cuenv
 from cuenv.binary.code import read_file
 from cuenv.binary.elf import BinaryError
 from cuenv.binary.ld_cache import parse_ld_cache
+from cuenv.core import yaml_read
+from cuenv.core.errors import CuenvError
 from cuenv.diagnosis.log_scan import scan
-from cuenv.diagnosis.symptoms import Symptom
-from cuenv.errors import CuenvError
-from cuenv.flows.linting import _rules
-from cuenv.formats import conda_lock_v1_read, environment_yml, explicit_txt, host_json, yaml_read
-from cuenv.formats.dockerfile import parse as dockerfile
-from cuenv.knowledge import Knowledge
+from cuenv.host import host_json
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.io.guidance import load_guidance
+from cuenv.knowledge.io.load import load
+from cuenv.knowledge.symptoms import Symptom
+from cuenv.knowledge.tables import merge
 from cuenv.lint import Machine
-from cuenv.tables import merge
-from cuenv.world.guidance import load_guidance
-from cuenv.world.knowledge import load
+from cuenv.lint.dockerfile import parse as dockerfile
+from cuenv.lint.files import _rules
+from cuenv.lockfile.formats import conda_lock as conda_lock_v1_read
+from cuenv.lockfile.formats import explicit_txt
+from cuenv.solve import environment_yml
 from elf_files import Part, archive, cubin, cubins, elf, fatbin
-from test_symptoms import CASES
 
 TOTAL = 10_000
 SAMPLES = Path(__file__).parent
@@ -107,10 +111,10 @@ def binary(data: bytes) -> object:
 
 @lru_cache(maxsize=1)
 def lock_text() -> bytes:
-    from cuenv.environment import EnvironmentSpec
-    from cuenv.facts import VirtualPackage
-    from cuenv.formats.conda_lock_v1 import render
-    from cuenv.lockfile import Lock, LockedPackage, Solution
+    from cuenv.host.facts import VirtualPackage
+    from cuenv.lockfile.formats.conda_lock import render
+    from cuenv.solve.environment_spec import EnvironmentSpec
+    from cuenv.solve.model import Lock, LockedPackage, Solution
 
     package = LockedPackage(
         name="leaf",

@@ -13,35 +13,34 @@ import pytest
 
 import cuenv
 from commands import HOST, inside
-from cuenv import errors
 from cuenv.cli.main import COMMANDS
-from cuenv.errors import ExitCode
+from cuenv.core import errors
+from cuenv.core.errors import ExitCode
 
 SOURCE = Path(cuenv.__file__).parent
 RAISED = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.CuenvError)}
 
 WITHOUT = {
     # What is wrong with a text: the message names the line and what stands there, and that is what to change.
-    "formats/dockerfile.py": 2,
-    "formats/json_marks.py": 1,
-    "formats/yaml_read.py": 3,
-    "flows/linting.py": 1,
-    "formats/yaml_write.py": 1,
+    "lint/dockerfile.py": 2,
+    "lint/marks.py": 1,
+    "core/yaml_read.py": 3,
+    "lint/files.py": 1,
+    "core/yaml_write.py": 1,
     # Names and values of a lock that a container or a workflow cannot hold: the message says which.
-    "formats/dockerfile_words.py": 2,
-    "formats/workflow_yml.py": 1,
+    "export/dockerfile.py": 2,
+    "export/workflow.py": 1,
     # Caught where it is raised, and told with a hint.
-    "world/recording.py": 1,
+    "host/io/recording.py": 1,
     # Tables that ship, and what uv and a probe of ours write: not a user's to change.
-    "formats/probe_answer.py": 1,
-    "formats/pylock.py": 1,
-    "table_reading.py": 1,
+    "prefix/probing.py": 1,
+    "solve/pylock.py": 1,
+    "knowledge/table.py": 1,
     # What the one thread that failed tells the others: it is caught, and the failure itself is told.
-    "world/download.py": 1,
+    "solve/io/download.py": 1,
     # A crash of rattler, and records that it does not take: nothing that a user could change is known.
-    "world/channels.py": 1,
-    "world/records.py": 1,
-    "world/solve.py": 1,
+    "solve/io/channels.py": 1,
+    "solve/io/solver.py": 2,
 }
 """How many errors of a module have no hint, and why."""
 

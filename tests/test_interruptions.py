@@ -20,12 +20,12 @@ import pytest
 
 from channel_builder import pkg, write
 from commands import HOST, Begun, run
-from cuenv.errors import ExitCode, OutsideError
-from cuenv.flows.lock_files import read_lock
-from cuenv.flows.lock_siblings import sibling_findings
-from cuenv.world import writing
-from cuenv.world.files import write_together
-from cuenv.world.writing import NAME, alone_in, undisturbed
+from cuenv.core.errors import ExitCode, OutsideError
+from cuenv.core.io import locks as writing
+from cuenv.core.io.files import write_together
+from cuenv.core.io.locks import NAME, alone_in, undisturbed
+from cuenv.lockfile.companions import sibling_findings
+from cuenv.lockfile.files import read_lock
 
 CHANNEL = "conda-forge"
 NAMES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml")

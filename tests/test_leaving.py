@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from channel_builder import request, write, pkg
-from cuenv.world.solve import solve
+from cuenv.solve.io.solver import solve
 solve(request("a"), write(Path({folder!r}), {{"conda-forge": [pkg("a")]}}))
 """
 
@@ -80,7 +80,7 @@ def test_a_bug_shows_itself_without_credentials_and_control_characters() -> None
 @pytest.mark.parametrize(
     ("body", "code", "words"),
     [
-        ("from cuenv.errors import InputError; raise InputError('no', hint='do')", 3, "error: no\nhint: do\n"),
+        ("from cuenv.core.errors import InputError; raise InputError('no', hint='do')", 3, "error: no\nhint: do\n"),
         ("raise PermissionError(13, 'Permission denied', '/x')", 4, "error: /x: Permission denied\n"),
         ("raise SystemExit(2)", 2, ""),
         ("raise SystemExit", 0, ""),

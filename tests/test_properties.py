@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord, Version, VersionSpec
 from rattler.package import BuildString
 
-from cuenv.candidates import Candidate, admits, admits_all
-from cuenv.decision import decide
-from cuenv.environment import Pin
-from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge
-from cuenv.pools import pool
-from cuenv.preference import Ranking
-from cuenv.tables import TABLES, dump, merge
-from cuenv.versions import Capability, driver_key, parse_wish, reaches, serve, target_for, version
-from cuenv.world.solve import matches
+from cuenv.core.versions import Capability, driver_key, parse_wish, reaches, serve, target_for, version
+from cuenv.host.facts import HostFacts
+from cuenv.host.pool import pool
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.tables import TABLES, dump, merge
+from cuenv.resolver.candidates import Candidate, admits, admits_all
+from cuenv.resolver.decision import decide
+from cuenv.resolver.ranking import Ranking
+from cuenv.solve.environment_spec import Pin
+from cuenv.solve.io.solver import matches
 from given import (
     DRIVERS,
     base,
@@ -83,7 +83,7 @@ def test_the_target_of_nvcc_runs_and_is_the_nearest(row: Any, device: Capability
 
 
 def _runs(own: Capability, device: Capability) -> bool:
-    from cuenv.versions import DeviceCode, Native, Target
+    from cuenv.core.versions import DeviceCode, Native, Target
 
     return isinstance(serve(DeviceCode(sass=(Target(own),)), device), Native)
 

@@ -12,8 +12,8 @@ import pytest
 
 from commands import inside as run
 from cuenv.cli.main import COMMANDS
-from cuenv.errors import ExitCode
-from cuenv.rules import RULES
+from cuenv.core.errors import ExitCode
+from cuenv.resolver.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,13 +13,16 @@ from rattler import CondaLockedPackage, Version
 from rattler.explicit_environment import ExplicitEnvironmentSpec
 from rattler.lock import LockFile
 
-from cuenv.environment import EnvironmentSpec
-from cuenv.formats import conda_lock_v1, explicit_txt, lock_diff_v1, profile_yml
-from cuenv.formats.yaml_read import load
-from cuenv.lock_diff import LockDiff, diff
-from cuenv.lockfile import Lock, LockedPackage
-from cuenv.profile import Profile, parse
-from cuenv.versions import Wish, parse_wish
+from cuenv.config import profiles as profile_yml
+from cuenv.core.versions import Wish, parse_wish
+from cuenv.core.yaml_read import load
+from cuenv.host.request import Request, parse
+from cuenv.lockfile import diff_report as lock_diff_v1
+from cuenv.lockfile.diff import LockDiff, diff
+from cuenv.lockfile.formats import conda_lock as conda_lock_v1
+from cuenv.lockfile.formats import explicit_txt
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.model import Lock, LockedPackage
 from given import base, package, shipped, solution
 from thorough import examples
 
@@ -97,7 +100,7 @@ wishes = st.none() | st.sampled_from(["2.5", "3.10", "==2.5.1", ">=2.4,<2.6", "1
     lambda text: parse_wish(text, what="x")
 )
 profiles = st.builds(
-    Profile,
+    Request,
     name=words.filter(bool),
     story=words,
     stack=st.none() | st.sampled_from(["conda-forge", "pytorch"]),
@@ -116,7 +119,7 @@ profiles = st.builds(
 )
 
 
-def plain(profile: Profile) -> dict[str, Any]:
+def plain(profile: Request) -> dict[str, Any]:
     keys = {"packages": "with"}
     return {
         keys.get(key, key): str(value)
@@ -124,13 +127,13 @@ def plain(profile: Profile) -> dict[str, Any]:
         else list(value)
         if isinstance(value, tuple)
         else value
-        for key in Profile.__slots__
+        for key in Request.__slots__
         if key != "cpu" and ((value := getattr(profile, key)) not in ("", None))
     } | {"name": profile.name, "story": profile.story}
 
 
 @given(profiles)
-def test_a_profile_comes_back(profile: Profile) -> None:
+def test_a_profile_comes_back(profile: Request) -> None:
     text = profile_yml.render(plain(profile))
     again = parse({"story": "", **load(text, "p.yml")}, "p.yml")
     assert again == profile

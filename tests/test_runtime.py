@@ -207,5 +207,9 @@ def test_what_can_hold_no_tensor_is_refused(thing: Any) -> None:
 
 def test_importing_it_loads_nothing_heavy(tmp_path: Any) -> None:
     done = run(folder=tmp_path, python=("-c", "import sys, cuenv.runtime; print(*sorted(sys.modules))"))
-    assert {name for name in done.stdout.split() if name.startswith("cuenv")} == {"cuenv", "cuenv.runtime"}
+    assert {name for name in done.stdout.split() if name.startswith("cuenv")} == {
+        "cuenv",
+        "cuenv.core",
+        "cuenv.runtime",
+    }
     assert "torch" not in done.stdout.split()

@@ -21,7 +21,7 @@ _MODULES = {"pickle", "marshal", "shelve", "dbm", "xml", "telnetlib", "ftplib", 
 _SPAWNERS = {"subprocess", "multiprocessing", "pty"}
 _SPAWN = ("os.exec", "os.spawn", "os.fork", "os.posix_spawn", "asyncio.create_subprocess")
 _SAFE_LOADERS = {"LOADER"}
-"""Of `cuenv.formats.yaml_read`: a safe loader, used on one scalar or on a stream of events."""
+"""Of `cuenv.core.yaml_read`: a safe loader, used on one scalar or on a stream of events."""
 
 
 def faults(text: str, *, spawns: bool = False) -> Iterator[str]:
@@ -87,7 +87,7 @@ def test_nothing_of_it_stands_in_the_source() -> None:
         f"{path.relative_to(SOURCE)}: {what}"
         for path in files
         for what in faults(
-            path.read_text(encoding="utf-8"), spawns=path.relative_to(SOURCE).as_posix() == "world/process.py"
+            path.read_text(encoding="utf-8"), spawns=path.relative_to(SOURCE).as_posix() == "core/io/process.py"
         )
     }
     assert not found
@@ -96,13 +96,13 @@ def test_nothing_of_it_stands_in_the_source() -> None:
 def test_the_loader_of_yaml_is_a_safe_one() -> None:
     import yaml
 
-    from cuenv.formats.yaml_read import LOADER
+    from cuenv.core.yaml_read import LOADER
 
     assert issubclass(LOADER, (yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def test_a_program_that_is_started_sees_nothing_of_the_environment_but_what_it_needs() -> None:
-    from cuenv.world.process import run
+    from cuenv.core.io.process import run
 
     environ = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "AWS_SECRET_ACCESS_KEY": "canary", "LD_PRELOAD": "canary"}
     done = run(["env"], 10, environ, more={"MINE": "1"})

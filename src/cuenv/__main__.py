@@ -81,7 +81,7 @@ def _code_of(error: BaseException) -> int:
         return 0
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    from cuenv.errors import CuenvError  # noqa: PLC0415 - see the module docstring
+    from cuenv.core.errors import CuenvError  # noqa: PLC0415 - see the module docstring
 
     if isinstance(error, CuenvError):
         _say(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
@@ -125,7 +125,7 @@ def _words(error: Exception) -> str:
 
 
 def _say(text: str) -> None:
-    from cuenv.urls import printable, redact  # noqa: PLC0415 - see the module docstring
+    from cuenv.core.urls import printable, redact  # noqa: PLC0415 - see the module docstring
 
     try:
         sys.stderr.write(printable(redact(text)) + "\n")

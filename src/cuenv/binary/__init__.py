@@ -1,1 +1,1 @@
-"""What a compiled file says of itself: ELF headers, linkage, device code. Pure: bytes come in, values go out."""
+"""What a compiled file says: ELF headers, dynamic symbols, device code, and what the loader makes of them."""

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
-from cuenv.binary.elf import read_elf
-from cuenv.binary.elf_values import NOBITS, Elf, Section
+from cuenv.binary.elf import NOBITS, Elf, Section, read_elf
 from cuenv.binary.fatbin import HEADER, MAGIC, Entry, FatbinReader
-from cuenv.versions import Capability, Target
+from cuenv.core.versions import Capability, Target
 
 LOADABLE = ".nv_fatbin"
 """Section of what the runtime loads."""

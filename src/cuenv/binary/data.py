@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Literal, Protocol
 
-from cuenv.errors import InputError
-from cuenv.urls import printable
+from cuenv.core.errors import InputError
+from cuenv.core.urls import printable
 
 LONGEST = 1 << 16
 """Bytes that one string (a name, a search path) may have."""

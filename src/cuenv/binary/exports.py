@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import mul
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
-from cuenv.binary.elf_dynamic import Layout, defined_versions, strings_of
-from cuenv.binary.elf_symbols import HASH_HEADER, SYMBOL, gnu_count, symbols
-from cuenv.binary.elf_values import Elf, Symbol
+from cuenv.binary.elf import HASH_HEADER, SYMBOL, Elf, Layout, Symbol, defined_versions, gnu_count, strings_of, symbols
 
 _HIDDEN = 0x8000
 _BUDGET = 4 << 20

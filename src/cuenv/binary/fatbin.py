@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
-from cuenv.versions import Capability, Target
+from cuenv.core.versions import Capability, Target
 
 EntryKind = Literal["sass", "ptx", "lto", "tile", "other"]
 

@@ -1,4 +1,4 @@
-"""What a GPU gets of the device code in a file: it runs as it is, the driver compiles it, or nothing is there."""
+"""What each GPU gets of the device code in a file, and what scanning many files yields."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Literal
 
 from packaging.version import Version
 
-from cuenv.binary.code import CodeObject
+from cuenv.binary.code import CodeObject, FileCode
+from cuenv.binary.data import BinaryFault
 from cuenv.binary.fatbin import Entry
-from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge
-from cuenv.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
+from cuenv.core.errors import ExitCode
+from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
 
 Outcome = Literal["native", "jit", "partly", "nothing"]
 
@@ -145,3 +147,54 @@ def _answer(entries: Iterable[Entry], device: Capability, knowledge: Knowledge) 
     isa = min(entry.isa for entry in useful if entry.isa and entry.target == service.target)
     needs = release_of(isa, knowledge)
     return _Answer("jit", service.target, needs, None if needs else f"{isa[0]}.{isa[1]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedFile:
+    """A file with device code (or one that was named and has none), and what each GPU of the host gets of it."""
+
+    path: str
+    code: FileCode
+    gpus: tuple[GpuCode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A file or folder that could not be read.
+
+    Attributes:
+        named: it was asked for by name, and not only found below a folder.
+    """
+
+    path: str
+    reason: str
+    fault: BinaryFault
+    named: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned:
+    """What was scanned.
+
+    Attributes:
+        facts: the host.
+        files: those with device code, by path.
+        skipped: those that could not be read.
+        plain: how many ELF files below the folders have no device code.
+        others: how many further files there are.
+    """
+
+    facts: HostFacts
+    files: tuple[ScannedFile, ...]
+    skipped: tuple[Skipped, ...]
+    plain: int
+    others: int
+
+    @property
+    def exit(self) -> ExitCode:
+        """Input when a named path could not be read; negative when a GPU gets nothing, or a file is damaged."""
+        if any(item.named for item in self.skipped):
+            return ExitCode.INPUT
+        nothing = any(gpu.outcome == "nothing" for item in self.files for gpu in item.gpus)
+        broken = any(item.fault in ("damaged", "unreadable") for item in self.skipped)
+        return ExitCode.NEGATIVE if nothing or broken else ExitCode.OK

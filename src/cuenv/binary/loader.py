@@ -102,14 +102,14 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class LibraryCandidate:
     """A path that the loader tries, and the part of its search that names it."""
 
     path: str
     via: str
 
 
-def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[Candidate]:
+def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[LibraryCandidate]:
     """The paths that are tried for a name of NEEDED or dlopen, in order.
 
     Args:
@@ -119,19 +119,19 @@ def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: Sys
         system: the rest.
     """
     if "/" in name:
-        yield Candidate(_absolute(_expand(name, asker, system), system), "path")
+        yield LibraryCandidate(_absolute(_expand(name, asker, system), system), "path")
         return
     for folder, via in _folders(asker, main, system):
         for sub in (*(f"glibc-hwcaps/{hwcap}/" for hwcap in system.hwcaps), ""):
-            yield Candidate(_join(folder, sub + name), via)
+            yield LibraryCandidate(_join(folder, sub + name), via)
     no_default = asker is not None and asker.elf.dynamic is not None and asker.elf.dynamic.flags_1 & _NO_DEFAULT
     cached = system.cache.get(name)
     if cached and not (no_default and cached.startswith(tuple(f"{folder}/" for folder in system.defaults))):
-        yield Candidate(cached, "ld.so.cache")
+        yield LibraryCandidate(cached, "ld.so.cache")
     if not no_default:
         for folder in system.defaults:
             for sub in (*(f"glibc-hwcaps/{hwcap}/" for hwcap in system.hwcaps), ""):
-                yield Candidate(_join(folder, sub + name), "default folder")
+                yield LibraryCandidate(_join(folder, sub + name), "default folder")
 
 
 def _folders(asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ _MOST_OBJECTS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingLibrary:
     """A needed library that the search does not find, or that stops it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Opened:
     seen: Seen
     new: tuple[Loaded, ...] = ()
     closure: tuple[Loaded, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingLibrary, ...] = ()
 
 
 class Process:
@@ -123,9 +123,9 @@ class Process:
             self.shared = tuple(dict.fromkeys((*self.shared, *queue)))
         return Opened(root=root, seen=seen, new=new, closure=tuple(queue), missing=missing)
 
-    def _map(self, queue: list[Loaded]) -> tuple[Missing, ...]:
+    def _map(self, queue: list[Loaded]) -> tuple[MissingLibrary, ...]:
         """Load what the objects of a list need; the list grows to the whole closure."""
-        missing: list[Missing] = []
+        missing: list[MissingLibrary] = []
         listed = set(map(id, queue))
         for asker in queue:
             if asker.needed or asker.elf.dynamic is None:
@@ -138,7 +138,7 @@ class Process:
                     queue.append(item)
         return tuple(missing)
 
-    def _needs(self, asker: Loaded, missing: list[Missing]) -> list[Loaded]:
+    def _needs(self, asker: Loaded, missing: list[MissingLibrary]) -> list[Loaded]:
         needed: list[tuple[str, Loaded | None]] = []
         for name in asker.elf.dynamic.needed if asker.elf.dynamic else ():
             found = self._bring(name, asker)
@@ -146,7 +146,7 @@ class Process:
                 needed.append((name, found))
             else:
                 needed.append((name, None))
-                missing.append(Missing(name=name, asker=asker, broken=found))
+                missing.append(MissingLibrary(name=name, asker=asker, broken=found))
         asker.needed = tuple(needed)
         return [item for _, item in needed if item is not None]
 

@@ -12,10 +12,10 @@ import click
 from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
-from cuenv.errors import ExitCode, UsageError
+from cuenv.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from cuenv.flows.bundling import Bundled
+    from cuenv.install.make_bundle import Bundled
 
 
 @click.command("bundle", cls=Grouped)
@@ -45,7 +45,7 @@ def command(path: Path, **values: Any) -> int:
       cuenv bundle conda-linux-64.lock -o /media/usb/train --mirror conda-forge=/srv/conda-forge
       sh /media/usb/train/install.sh /opt/train      on the other side
     """
-    from cuenv.flows.bundling import BundleRequest, bundle  # noqa: PLC0415 - not needed for --help
+    from cuenv.install.make_bundle import BundleRequest, bundle  # noqa: PLC0415 - not needed for --help
 
     out = values["output"]
     if out.suffix in (".gz", ".zst", ".bz2", ".xz", ".tgz", ".zip"):

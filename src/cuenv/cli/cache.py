@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from cuenv.world.cache import Stored
+    from cuenv.solve.io.cache import Stored
 
 
 @click.group("cache", cls=GroupedGroup, invoke_without_command=True)
@@ -44,14 +44,14 @@ def _info(**values: Any) -> None:
       cuenv cache info
       cuenv cache info --json
     """
-    from cuenv.world.cache import stored  # noqa: PLC0415 - not needed for --help
+    from cuenv.solve.io.cache import stored  # noqa: PLC0415 - not needed for --help
 
     folder = _folder()
     found = stored(folder)
     if values["as_json"]:
         emit_json(_plain(folder, found))
         return
-    from cuenv.world.files import is_folder, shown  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import is_folder, shown  # noqa: PLC0415 - as above
 
     emit_lines([f"cache     {shown(folder)}{'' if is_folder(folder) else ': not made yet'}", *_lines(found)])
     if any(item.files for item in found):
@@ -74,9 +74,9 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
       cuenv cache clean repodata
       cuenv cache clean --dry-run
     """
-    from cuenv.errors import UsageError  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.cache import KINDS, clean, refuse_odd, stored  # noqa: PLC0415 - as above
-    from cuenv.world.files import is_folder, shown  # noqa: PLC0415 - as above
+    from cuenv.core.errors import UsageError  # noqa: PLC0415 - not needed for --help
+    from cuenv.core.io.files import is_folder, shown  # noqa: PLC0415 - as above
+    from cuenv.solve.io.cache import KINDS, clean, refuse_odd, stored  # noqa: PLC0415 - as above
 
     wrong = next((kind for kind in kinds if kind not in KINDS), None)
     if wrong is not None:
@@ -101,14 +101,14 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
 def _folder() -> Path:
     from dataclasses import replace  # noqa: PLC0415 - not needed for --help
 
-    from cuenv.world.sources import Sources  # noqa: PLC0415 - as above
+    from cuenv.solve.io.sources import Sources  # noqa: PLC0415 - as above
 
     return replace(Sources(), cache=set_value("cache-dir") or "").cache_folder()
 
 
 def _lines(found: Iterable[Stored]) -> list[str]:
-    from cuenv.world.cache import KINDS  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.unpacking import human  # noqa: PLC0415 - as above
+    from cuenv.core.io.unpacking import human  # noqa: PLC0415 - as above
+    from cuenv.solve.io.cache import KINDS  # noqa: PLC0415 - not needed for --help
 
     rows = [(item.kind, human(item.size), f"{item.files} files: {KINDS[item.kind]}") for item in found]
     return [f"{kind:<8}  {size:>8}  {what}" for kind, size, what in rows]

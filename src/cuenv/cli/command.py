@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from cuenv.cli.configured import no_files
-from cuenv.errors import UsageError
+from cuenv.core.errors import UsageError
 
 PATH = click.Path(path_type=Path, readable=False)
 """A path of the command line; whoever reads it says what is wrong with it, for click calls that a wrong option."""

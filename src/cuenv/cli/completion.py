@@ -11,7 +11,7 @@ import click
 from cuenv.cli.command import Grouped
 from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit, emit_json, say
-from cuenv.errors import UsageError
+from cuenv.core.errors import UsageError
 
 PLACES = {
     "bash": "~/.local/share/bash-completion/completions/cuenv",

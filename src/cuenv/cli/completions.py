@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from cuenv.errors import CuenvError
+from cuenv.core.errors import CuenvError
 
 if TYPE_CHECKING:  # only when a shell asks
     from click.shell_completion import CompletionItem
@@ -59,20 +59,20 @@ def _short(text: str) -> str | None:
 
 
 def _gpus(context: click.Context) -> Names:
-    from cuenv.world.completion_names import gpus  # noqa: PLC0415 - only when a shell asks
+    from cuenv.config.io.completion_names import gpus  # noqa: PLC0415 - only when a shell asks
 
     return gpus(context.params.get("tables"))
 
 
 def _hosts(_: click.Context) -> Names:
-    from cuenv.world.completion_names import hosts  # noqa: PLC0415 - as above
+    from cuenv.config.io.completion_names import hosts  # noqa: PLC0415 - as above
 
     return {**hosts(), "-": "standard input", _FILE: ""}
 
 
 def _profiles(context: click.Context) -> Names:
     from cuenv.cli.configured import configuration  # noqa: PLC0415 - as above
-    from cuenv.world.profiles import places  # noqa: PLC0415 - as above
+    from cuenv.config.io.profiles import places  # noqa: PLC0415 - as above
 
     try:
         known = places(configuration(context))
@@ -85,14 +85,14 @@ def _profiles(context: click.Context) -> Names:
 
 
 def _platforms(_: click.Context) -> Names:
-    from cuenv.facts import PLATFORMS  # noqa: PLC0415 - as above
+    from cuenv.knowledge.rows import PLATFORMS  # noqa: PLC0415 - as above
 
     return dict.fromkeys(PLATFORMS, "")
 
 
 def _releases(table: str) -> Callable[[click.Context], Names]:
     def releases(context: click.Context) -> Names:
-        from cuenv.world.completion_names import TABLES  # noqa: PLC0415 - as above
+        from cuenv.config.io.completion_names import TABLES  # noqa: PLC0415 - as above
 
         return TABLES[table](context.params.get("tables"))
 
@@ -100,7 +100,7 @@ def _releases(table: str) -> Callable[[click.Context], Names]:
 
 
 def _explained(_: click.Context) -> Names:
-    from cuenv.world.completion_names import topics  # noqa: PLC0415 - as above
+    from cuenv.config.io.completion_names import topics  # noqa: PLC0415 - as above
 
     return {**topics(), "gpu": "what to know when training on a card"}
 
@@ -111,27 +111,27 @@ def _explained_gpu(context: click.Context) -> Names:
 
 def _topics(_: click.Context) -> Names:
     from cuenv.cli.knowledge import SUBCOMMANDS  # noqa: PLC0415 - as above
-    from cuenv.lookup import TOPICS  # noqa: PLC0415 - as above
+    from cuenv.resolver.lookup import TOPICS  # noqa: PLC0415 - as above
 
     return dict.fromkeys((*TOPICS, *SUBCOMMANDS), "")
 
 
 def _topic_subjects(context: click.Context) -> Names:
-    from cuenv.world.completion_names import TABLES  # noqa: PLC0415 - as above
+    from cuenv.config.io.completion_names import TABLES  # noqa: PLC0415 - as above
 
     names = TABLES.get(str(context.params.get("topic")))
     return names(context.params.get("tables")) if names else {}
 
 
 def _subjects(_: click.Context) -> Names:
-    from cuenv.questions import SUBJECTS  # noqa: PLC0415 - as above
-    from cuenv.world.completion_names import codes  # noqa: PLC0415 - as above
+    from cuenv.config.io.completion_names import codes  # noqa: PLC0415 - as above
+    from cuenv.resolver.why import SUBJECTS  # noqa: PLC0415 - as above
 
     return {**dict.fromkeys(SUBJECTS, ""), **codes()}
 
 
 def _questions(context: click.Context) -> Names:
-    from cuenv.questions import KEYS  # noqa: PLC0415 - as above
+    from cuenv.resolver.why import KEYS  # noqa: PLC0415 - as above
 
     wishes = {f"{key}={name}": "" for key in ("pytorch", "cuda") for name in _releases(key)(context)}
     return {**dict.fromkeys((f"{key}=" for key in KEYS), ""), **wishes}

@@ -29,9 +29,9 @@ def command(**values: Any) -> None:
     """
     from dataclasses import replace  # noqa: PLC0415 - not needed for --help
 
-    from cuenv.flows.configuring import all_settings, slips  # noqa: PLC0415 - as above
-    from cuenv.settings import merge  # noqa: PLC0415 - as above
-    from cuenv.world.configuration import Configuration  # noqa: PLC0415 - as above
+    from cuenv.config.effective import all_settings, slips  # noqa: PLC0415 - as above
+    from cuenv.config.io.configuration import Configuration  # noqa: PLC0415 - as above
+    from cuenv.config.settings import merge  # noqa: PLC0415 - as above
 
     found = configuration() or Configuration(settings=merge())
     settings = all_settings(found, os.environ)

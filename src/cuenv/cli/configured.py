@@ -15,12 +15,12 @@ import click
 from click.core import ParameterSource
 
 from cuenv.cli.output import say
-from cuenv.errors import UsageError
-from cuenv.world.config_files import anything
+from cuenv.config.io.config_files import anything
+from cuenv.core.errors import UsageError
 
 if TYPE_CHECKING:  # only where something is set
-    from cuenv.settings import Setting
-    from cuenv.world.configuration import Configuration
+    from cuenv.config.io.configuration import Configuration
+    from cuenv.config.settings import Setting
 
 _FOUND = "cuenv.configuration"
 _NO_FILES = "cuenv.no_config"
@@ -63,8 +63,8 @@ def _read(context: click.Context) -> Configuration | None:
     files = not context.meta.get(_NO_FILES)
     if not anything(os.environ, files=files):
         return None
-    from cuenv.settings import NO_CONFIG, switched_off  # noqa: PLC0415 - only where something is set
-    from cuenv.world.configuration import read_configuration  # noqa: PLC0415 - as above
+    from cuenv.config.io.configuration import read_configuration  # noqa: PLC0415 - as above
+    from cuenv.config.settings import NO_CONFIG, switched_off  # noqa: PLC0415 - only where something is set
 
     found = read_configuration(os.environ, files=files and not switched_off(os.environ.get(NO_CONFIG, "")))
     if found.warnings:
@@ -159,7 +159,7 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
     found = configuration(context)
     if found is None:
         return None
-    from cuenv.settings import KINDS, MACHINE, REQUEST  # noqa: PLC0415 - only where something is set
+    from cuenv.config.settings import KINDS, MACHINE, REQUEST  # noqa: PLC0415 - only where something is set
 
     by_flag = next((name for name, kind in KINDS.items() if kind.flag in option.opts), "")
     name = _OTHERWISE.get((context.info_name, option.name), by_flag)
@@ -194,7 +194,7 @@ def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
     context = click.get_current_context(silent=True)
     if context is None or not context.meta.get(_FOUND):
         return values
-    from cuenv.settings import replaced_by  # noqa: PLC0415 - as above
+    from cuenv.config.settings import replaced_by  # noqa: PLC0415 - as above
 
     given = {name for name in ("hosts", "gpus") if typed(name)}
     gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())

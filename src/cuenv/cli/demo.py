@@ -12,7 +12,7 @@ import click
 from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import knowledge_from, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
-from cuenv.errors import ExitCode, UsageError
+from cuenv.core.errors import ExitCode, UsageError
 
 
 @click.command("demo", cls=Grouped)
@@ -39,7 +39,7 @@ def command(folder: Path | None, **values: Any) -> int:
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="cuenv-demo-") as scratch:
             return _demo(Path(scratch), values)
-    from cuenv.world.files import is_folder, make_folder, names_in  # noqa: PLC0415 - not needed for --help
+    from cuenv.core.io.files import is_folder, make_folder, names_in  # noqa: PLC0415 - not needed for --help
 
     if os.path.lexists(folder) and (not is_folder(folder) or names_in(folder)):
         raise UsageError(f"--dir {folder} is not an empty folder", hint="cuenv demo --dir cuenv-demo")
@@ -48,10 +48,10 @@ def command(folder: Path | None, **values: Any) -> int:
 
 
 def _demo(folder: Path, values: dict[str, Any]) -> int:
-    from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
-    from cuenv.flows.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
-    from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
-    from cuenv.world.program import before_commands  # noqa: PLC0415 - as above
+    from cuenv.core.io.program import before_commands  # noqa: PLC0415 - as above
+    from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
+    from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
+    from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"])
     shown = demonstrate(folder, os.environ, knowledge_from(values), show or (lambda _: None))

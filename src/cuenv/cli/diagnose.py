@@ -11,7 +11,7 @@ from cuenv.cli.command import PATH, Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, finding_json, progress, progress_done, report_lines
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
 
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 
@@ -43,8 +43,8 @@ def command(log: str | None, prefix: Path | None, **values: Any) -> int:
       cuenv diagnose train.log --host a800-470
       cuenv diagnose
     """
-    from cuenv.flows.diagnosing import STDIN  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.streams import stdin_is_terminal  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import stdin_is_terminal  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.diagnose import STDIN  # noqa: PLC0415 - not needed for --help
 
     if log is None and stdin_is_terminal():
         return _look(prefix, values)
@@ -52,8 +52,8 @@ def command(log: str | None, prefix: Path | None, **values: Any) -> int:
 
 
 def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
-    from cuenv.flows.diagnosing import diagnose_log  # noqa: PLC0415 - not needed for --help
-    from cuenv.formats import diagnosis_v1  # noqa: PLC0415 - as above
+    from cuenv.diagnosis import report as diagnosis_v1  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.diagnose import diagnose_log  # noqa: PLC0415 - not needed for --help
 
     knowledge = knowledge_from(values)
     show = progress(quiet=values["quiet"] or values["as_json"])
@@ -70,8 +70,8 @@ def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
 
 
 def _look(prefix: Path | None, values: dict[str, Any]) -> int:
-    from cuenv.flows.diagnosing import look  # noqa: PLC0415 - not needed for --help
-    from cuenv.host_text import host_line  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.diagnose import look  # noqa: PLC0415 - not needed for --help
+    from cuenv.host.describe import host_line  # noqa: PLC0415 - as above
 
     found = look(host_from(values), knowledge_from(values), prefix)
     if values["as_json"]:

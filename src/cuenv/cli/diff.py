@@ -10,7 +10,7 @@ import click
 from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
 
 
 @click.command("diff", cls=Grouped)
@@ -32,9 +32,9 @@ def command(old: Path, new: Path, **values: Any) -> int:
       cuenv diff old/conda-lock.yml conda-lock.yml --format markdown
       cuenv diff old/ . --gpu V100 --driver 535.129.03
     """
-    from cuenv.flows.comparing import compare  # noqa: PLC0415 - not needed for --help
-    from cuenv.formats import lock_diff_v1  # noqa: PLC0415 - as above
-    from cuenv.urls import one_line  # noqa: PLC0415 - as above
+    from cuenv.core.urls import one_line  # noqa: PLC0415 - as above
+    from cuenv.lockfile import diff_report as lock_diff_v1  # noqa: PLC0415 - as above
+    from cuenv.lockfile.diff import compare  # noqa: PLC0415 - not needed for --help
 
     found = compare(old, new, host_from(values), knowledge_from(values))
     if values["as_json"] or values["form"] == "json":

@@ -10,9 +10,9 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
-from cuenv.errors import UsageError
-from cuenv.guidance import Guidance
-from cuenv.knowledge import Knowledge
+from cuenv.core.errors import UsageError
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import Guidance
 
 
 @click.command("explain", cls=Grouped)
@@ -34,8 +34,8 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
       cuenv explain 'libcudart.so.11.0'
       cuenv explain gpu 'RTX 4090'
     """
-    from cuenv.formats.errata_text import line, lines, plain  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain import errata_lines, errata_plain, line  # noqa: PLC0415 - not needed for --help
+    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     guidance = load_guidance(knowledge)
@@ -57,23 +57,23 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
                 f"explain {topic!r}: no such topic" + (f"; the nearest are {', '.join(near)}" if near else ""),
                 hint=f"cuenv explain {near[0]}" if near else "cuenv explain",
             )
-        text = [item for row in found for item in lines(row, guidance, knowledge, brief=not values["verbose"])]
+        text = [item for row in found for item in errata_lines(row, guidance, knowledge, brief=not values["verbose"])]
     if values["as_json"]:
-        emit_json(plain(found, guidance, knowledge))
+        emit_json(errata_plain(found, guidance, knowledge))
     else:
         emit_lines([*text, *_more(values, about=topic is not None)])
 
 
 def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dict[str, Any]) -> None:
-    from cuenv.formats import gpu_advice  # noqa: PLC0415 - only for a GPU
+    from cuenv.diagnosis import explain as gpu_advice  # noqa: PLC0415 - only for a GPU
 
     if name is None:
         raise UsageError("explain gpu: which one?", hint="cuenv explain gpu 'RTX 4090'")
     page = gpu_advice.page(name, guidance, knowledge)
     if values["as_json"]:
-        emit_json(gpu_advice.plain(page, guidance, knowledge))
+        emit_json(gpu_advice.advice_plain(page, guidance, knowledge))
     else:
-        lines = gpu_advice.lines(page, guidance, knowledge, brief=not values["verbose"])
+        lines = gpu_advice.advice_lines(page, guidance, knowledge, brief=not values["verbose"])
         emit_lines([*lines, *_more(values, about=True)])
 
 

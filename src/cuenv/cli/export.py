@@ -22,12 +22,12 @@ from cuenv.cli.options import (
     wish_options,
 )
 from cuenv.cli.output import emit, emit_json, say
-from cuenv.delivery.container import BASES
-from cuenv.environment import WRITTEN_BY
-from cuenv.errors import ExitCode, UsageError
+from cuenv.core.errors import ExitCode, UsageError
+from cuenv.export.container import BASES
+from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help
-    from cuenv.flows.exporting import Exported
+    from cuenv.export.export import Exported
 
 _LOCK = Path("conda-lock.yml")
 _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "cpu", "prefer")
@@ -83,14 +83,14 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
       cuenv export dockerfile locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
       cuenv export dockerfile --gpu A100 --driver 535.129.03 --stack pytorch --cuda 12.1
     """
-    from cuenv.flows.exporting import Asked, export_dockerfile  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.export import ExportRequest, export_dockerfile  # noqa: PLC0415 - not needed for --help
 
     wish, folder = wish_from(values), values["output"]
     wished = any(typed(name) for name in _WISHES)
     if lock and wished:
         hint = f"cuenv export dockerfile {shlex.quote(str(lock))}"
         raise UsageError("a lock is what it is: wishes choose without one", hint=hint)
-    asked = Asked(
+    asked = ExportRequest(
         lock=lock or (None if wished or not _LOCK.exists() else _LOCK),
         host=host_from(values),
         wish=wish,
@@ -125,7 +125,7 @@ def _github_action(lock: Path, **values: Any) -> int:
       cuenv export github-action -o .github/workflows/environment.yml
       cuenv export github-action locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
     """
-    from cuenv.flows.exporting_workflow import export_workflow  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.export import export_workflow  # noqa: PLC0415 - not needed for --help
 
     output = values["output"]
     made = export_workflow(lock, host_from(values), knowledge_from(values), output, _named(values))
@@ -154,7 +154,7 @@ def _shell(lock: Path | None, **values: Any) -> int:
       eval "$(cuenv export shell --release 12.6)"
       eval "$(cuenv export shell --off)"
     """
-    from cuenv.flows.exporting_shell import export_off, export_shell  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.export import export_off, export_shell  # noqa: PLC0415 - not needed for --help
 
     if values["off"]:
         made = export_off()
@@ -180,7 +180,7 @@ def _named(values: dict[str, Any]) -> str | None:
 
 
 def _release(text: str | None) -> Any:
-    from cuenv.versions import minor, version  # noqa: PLC0415 - only with --release
+    from cuenv.core.versions import minor, version  # noqa: PLC0415 - only with --release
 
     if text is None:
         return None
@@ -200,13 +200,13 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str], 
         say([f"hint    {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
         return _ended(made, values, written)
     if wheel is not None and made.wheel:
-        from cuenv.world.files import make_folder, write_atomically  # noqa: PLC0415 - only then
+        from cuenv.core.io.files import make_folder, write_atomically  # noqa: PLC0415 - only then
 
         make_folder(wheel)
         write_atomically(wheel / made.wheel[0], made.wheel[1])
         say([f"wrote   {wheel / made.wheel[0]}"], quiet=quiet)
     if files:
-        from cuenv.flows.exporting import save  # noqa: PLC0415 - only with -o
+        from cuenv.export.export import save  # noqa: PLC0415 - only with -o
 
         written, kept = save(files, WRITTEN_BY)
         say([f"kept    what was in {path} as {aside}" for path, aside in kept], quiet=quiet)

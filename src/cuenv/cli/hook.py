@@ -19,7 +19,7 @@ from cuenv.cli.options import (
     talk_options,
 )
 from cuenv.cli.output import emit, emit_json, say
-from cuenv.errors import ExitCode, UsageError
+from cuenv.core.errors import ExitCode, UsageError
 
 
 @click.command("hook", cls=Grouped)
@@ -46,7 +46,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
       eval "$(cuenv hook --prefix .venv --print)"
       cuenv hook --prefix .venv --print --shell fish | source
     """
-    from cuenv.flows.hooking import install_hook, make_hook, take_away  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.toolchain.install_hook import install_hook, make_hook, take_away  # noqa: PLC0415 - not needed for --help
 
     path = _environment(prefix, name)
     quiet = values["quiet"] or values["as_json"]
@@ -79,7 +79,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
 def _environment(prefix: Path | None, name: str | None) -> Path:
     if prefix and name:
         raise UsageError("--prefix and --name exclude each other", hint="cuenv hook --prefix DIR")
-    from cuenv.world.environments import active_environment, named_environment  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.environments import active_environment, named_environment  # noqa: PLC0415 - not needed for --help
 
     if name is not None:
         return named_environment(name, os.environ)

@@ -11,9 +11,9 @@ import click
 from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_lines, say
-from cuenv.errors import UsageError
-from cuenv.facts import HostFacts
-from cuenv.knowledge import Knowledge
+from cuenv.core.errors import UsageError
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
 
 
 @click.command("inspect", cls=Grouped)
@@ -45,35 +45,35 @@ def command(record: Path | None, **values: Any) -> None:
         )
     knowledge = knowledge_from(values)
     if options.given:
-        from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - what --help does not need
+        from cuenv.host.select import host_facts  # noqa: PLC0415 - what --help does not need
 
         facts = host_facts(options, knowledge)
     else:
         facts = _this_machine(record, knowledge, quiet=values["quiet"])
-    from cuenv.features import features_of, features_plain, sentence, title  # noqa: PLC0415 - as above
+    from cuenv.host.features import features_of, features_plain, sentence, title  # noqa: PLC0415 - as above
 
     rows = features_of(facts.gpus, knowledge)
     if values["as_json"]:
-        from cuenv.formats.host_json import dump  # noqa: PLC0415 - only for JSON
+        from cuenv.host.host_json import dump  # noqa: PLC0415 - only for JSON
 
         emit(dump(facts, features_plain(rows, knowledge)))
         return
-    from cuenv.explain_host import evidence_lines, lines  # noqa: PLC0415 - only for people
+    from cuenv.host.describe_long import evidence_lines, lines  # noqa: PLC0415 - only for people
 
     abilities = [f"{title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows]
     emit_lines([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())])
 
 
 def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:
-    from cuenv.flows.hosts import this_machine  # noqa: PLC0415 - what --help does not need
-    from cuenv.overrides import apply_overrides  # noqa: PLC0415 - as above
+    from cuenv.host.overrides import apply_overrides  # noqa: PLC0415 - as above
+    from cuenv.host.select import this_machine  # noqa: PLC0415 - what --help does not need
 
     # A record holds the machine itself, not what CONDA_OVERRIDE_* pretends.
     own = {name: value for name, value in os.environ.items() if not name.startswith("CONDA_OVERRIDE_")}
     facts = this_machine(own, knowledge, deep=True)
     shown = apply_overrides(facts, os.environ)
     if folder is not None:
-        from cuenv.world.recording import record  # noqa: PLC0415 - only with --record
+        from cuenv.host.io.recording import record  # noqa: PLC0415 - only with --record
 
         written = record(folder, facts, own)
         say([f"recorded in {folder}: {', '.join(path.name for path in written)}"], quiet=quiet)

@@ -13,10 +13,10 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
-from cuenv.errors import ExitCode, UsageError
+from cuenv.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from cuenv.flows.installing import Installed
+    from cuenv.install.install import Installed
 
 
 @click.command("install", cls=Grouped)
@@ -43,7 +43,7 @@ def command(path: Path, **values: Any) -> int:
       cuenv install conda-linux-64.lock --prefix /opt/train --mirror conda-forge=/srv/conda-forge
       cuenv install bundle.tar --prefix /opt/train --offline
     """
-    from cuenv.flows.installing import InstallRequest, install  # noqa: PLC0415 - not needed for --help
+    from cuenv.install.install import InstallRequest, install  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"])
     request = InstallRequest(
@@ -70,7 +70,7 @@ def _prefix(prefix: Path | None, name: str | None) -> Path:
     if prefix and name is not None:
         raise UsageError("--prefix and --name exclude each other", hint="cuenv install --prefix DIR")
     if name is not None:
-        from cuenv.world.environments import new_environment  # noqa: PLC0415 - only for a name
+        from cuenv.prefix.io.environments import new_environment  # noqa: PLC0415 - only for a name
 
         return new_environment(name, os.environ)
     if prefix is None:

@@ -12,8 +12,8 @@ from cuenv.cli.configured import Defaults
 from cuenv.cli.knowledge import SUBCOMMANDS
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
-from cuenv.errors import UsageError
-from cuenv.knowledge import Knowledge
+from cuenv.core.errors import UsageError
+from cuenv.knowledge.base import Knowledge
 
 _EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
@@ -56,7 +56,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
       cuenv kb audit --channel conda-forge
       cuenv kb learn --save tables
     """
-    from cuenv.lookup import TOPICS, overview  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.lookup import TOPICS, overview  # noqa: PLC0415 - not needed for --help
 
     knowledge = knowledge_from(values)
     if topic is None:
@@ -99,7 +99,7 @@ def _source(identifier: str, knowledge: Knowledge) -> str:
 
 
 def _emit_page_json(page: Any, knowledge: Knowledge) -> None:
-    from cuenv.formats.decision_json import source_plain  # noqa: PLC0415 - only for JSON
+    from cuenv.resolver.decision_json import source_plain  # noqa: PLC0415 - only for JSON
 
     entries = [
         {

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv import __version__
 from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say
-from cuenv.errors import ExitCode, UsageError
-from cuenv.knowledge import Knowledge
+from cuenv.core import __version__
+from cuenv.core.errors import ExitCode, UsageError
+from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Machine
 
 if TYPE_CHECKING:  # not needed for --help
-    from cuenv.flows.linting import Linted
-    from cuenv.formats.lint_report import Result
+    from cuenv.lint.files import Linted
+    from cuenv.lint.report import Result
 
 FORMATS = ("text", "json", "github", "sarif")
 
@@ -47,8 +47,8 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
       cuenv lint --fix environment.yml
       cuenv lint --format sarif > cuenv.sarif
     """
-    from cuenv.flows.linting import found_here, lint, save  # noqa: PLC0415 - not needed for --help
-    from cuenv.formats.lint_report import Result  # noqa: PLC0415 - as above
+    from cuenv.lint.files import found_here, lint, save  # noqa: PLC0415 - not needed for --help
+    from cuenv.lint.report import Result  # noqa: PLC0415 - as above
 
     form = "json" if values["as_json"] else values["form"]
     if values["diff"] and form != "text":
@@ -73,7 +73,7 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
 
 def _machine(values: dict[str, Any], knowledge: Knowledge) -> Machine:
     """What the host options say of the machine that the files are for; nothing without them."""
-    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - not needed for --help
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help
 
     host = host_from(values)
     if not host.given:
@@ -84,7 +84,7 @@ def _machine(values: dict[str, Any], knowledge: Knowledge) -> Machine:
 
 
 def _show_patch(linted: Iterable[Linted]) -> int:
-    from cuenv.formats.lint_report import diff  # noqa: PLC0415 - only with --diff
+    from cuenv.lint.report import diff  # noqa: PLC0415 - only with --diff
 
     patch = "".join(diff(str(item.path), item.text, item.mended) for item in linted)
     if patch:
@@ -93,7 +93,7 @@ def _show_patch(linted: Iterable[Linted]) -> int:
 
 
 def _show(found: Sequence[Result], form: str, *, verbose: bool) -> None:
-    from cuenv.formats import lint_report  # noqa: PLC0415 - not needed for --help
+    from cuenv.lint import report as lint_report  # noqa: PLC0415 - not needed for --help
 
     if form == "json":
         emit_json(lint_report.plain(found))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.engines import engine_from, engine_options
+from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -21,16 +22,158 @@ from cuenv.cli.options import (
     talk_options,
     wish_options,
 )
-from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines, say
-from cuenv.errors import ExitCode, UsageError
+from cuenv.cli.output import (
+    emit,
+    emit_json,
+    emit_lines,
+    layer_plain,
+    progress,
+    progress_done,
+    report_json,
+    report_lines,
+    say,
+)
+from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.findings import PIP
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
+from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
+from cuenv.solve.model import ENGINES
+
+if TYPE_CHECKING:  # not needed for --help
+    from cuenv.lockfile.engines import Engine
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def engine_options(function: _F) -> _F:
+    """Add the options to a command."""
+    conda = click.option("--conda", metavar="PATH", help="The conda, mamba or micromamba that conda-lock drives.")
+    engine = click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], help="The solver to ask.")
+    return engine(conda(function))
+
+
+def engine_from(values: dict[str, Any]) -> Engine:
+    """The solver of a command.
+
+    Raises:
+        UsageError: a client is named, and nothing would drive it.
+    """
+    from cuenv.lockfile.engines import Engine  # noqa: PLC0415 - not needed for --help
+
+    engine = Engine(name=values["engine"], conda=values["conda"])
+    if engine.conda and not engine.foreign and typed("conda"):
+        raise UsageError("--conda names the client of conda-lock", hint="cuenv lock --engine conda-lock --conda PATH")
+    return engine
+
+
+if TYPE_CHECKING:
+    from cuenv.lockfile.repair import Repaired
+
+_SKIPPED = 6
+"""Nearer environments that are named without -v."""
+
+
+def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int:
+    """Repair an environment file, and write the new one to ``-o`` or stdout; the old one stays as it is.
+
+    Raises:
+        UsageError: the output is the input, ``-o`` stands without ``--repair``, or several platforms are named.
+    """
+    from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - not needed for --help
+    from cuenv.lockfile.repair import repair  # noqa: PLC0415 - as above
+
+    output: Path | None = values["output"]
+    if not values["repair"]:
+        raise UsageError(
+            "-o names the file that --repair writes; locks stand beside their environment file",
+            hint="cuenv lock --repair -o mended.yml",
+        )
+    if output and output.exists() and path.exists() and output.samefile(path):
+        raise UsageError(
+            f"--repair never replaces the file that it repairs: {path}",
+            hint=shlex.join(["cuenv", "lock", str(path), "--repair", "-o", str(path.with_suffix(".new.yml"))]),
+        )
+    if several_platforms(values):
+        raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
+    show = progress(quiet=values["quiet"])
+    request = LockRequest(path=path, host=host_from(values), sources=channel_sources(values))
+    answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show)
+    progress_done(show)
+    quiet = values["quiet"] or values["as_json"]
+    say(_lines(answer, verbose=values["verbose"]), quiet=quiet and (values["as_json"] or answer.spec is not None))
+    if answer.spec is not None and answer.needed:
+        _deliver(answer, path, values)
+    if values["as_json"]:
+        emit_json(_plain_repair(answer, output))
+    return ExitCode.OK if answer.spec is not None else ExitCode.NEGATIVE
+
+
+def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
+    lines = report_lines(answer.report, verbose=verbose)[1:-1]
+    if answer.open:
+        lines.append(f"error   the channels cannot close it: {answer.open}")
+    if not answer.needed:
+        return [*lines, "ok      nothing to repair"]
+    lines += [f"layer   {layer}" for layer in answer.layers]
+    shown = answer.skipped if verbose else answer.skipped[:_SKIPPED]
+    lines += [f"skipped {what}: {why}" for what, why in shown]
+    if len(shown) < len(answer.skipped):
+        lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
+    if answer.spec is None and all(item.code.startswith(PIP) for item in answer.report.errors):
+        return [*lines, "error   what is asked of pip stays as it is: mend it in the file"]
+    if answer.spec is None:
+        return [*lines, "error   nothing near to it fits the host and closes on the channels: cuenv resolve --prove"]
+    lines += [str(change) for change in answer.changes]
+    if answer.pins:
+        pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)
+        lines.append(f"repair  {pins}: the smallest that mends it, {answer.tried} other sets of pins do not")
+    return lines
+
+
+def _deliver(answer: Repaired, path: Path, values: dict[str, Any]) -> None:
+    from cuenv.core.io.products import write_product  # noqa: PLC0415 - as above
+    from cuenv.host.describe import host_options  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
+
+    output: Path | None = values["output"]
+    if answer.spec is None:
+        return
+    if output is None:
+        if not values["as_json"]:
+            emit(render(answer.spec))
+        return
+    quiet = values["quiet"] or values["as_json"]
+    aside = write_product(output, render(answer.spec), WRITTEN_BY, ADVICE)
+    if aside:
+        say([f"kept    what was in {output} as {aside}"], quiet=quiet)
+    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts)])
+    say([f"wrote   {output}, and left {path} as it is; next: {lock}"], quiet=quiet)
+
+
+def _plain_repair(answer: Repaired, output: Path | None) -> dict[str, Any]:
+    written = answer.spec is not None and answer.needed and output is not None
+    return report_json(
+        answer.report,
+        repaired=answer.spec is not None,
+        written=[str(output)] if written else [],
+        changes=[
+            {"entry": item.entry, "fate": item.fate, "became": item.became or None, "why": item.why or None}
+            for item in answer.changes
+        ],
+        pins=[pin.yaml_text() for pin in answer.pins],
+        layers=[layer_plain(layer) for layer in answer.layers],
+        skipped=[{"candidate": what, "why": why} for what, why in answer.skipped],
+    )
+
 
 _TREE = 20
 """Lines of the solver's own words that are shown without -v."""
 
 if TYPE_CHECKING:
-    from cuenv.flows.locking import Locked
-    from cuenv.knowledge import Knowledge
-    from cuenv.lockfile import Lock, Solution
+    from cuenv.knowledge.base import Knowledge
+    from cuenv.lockfile.lock import Locked
+    from cuenv.solve.model import Lock, Solution
 
 
 @click.command("lock", cls=Grouped)
@@ -92,13 +235,8 @@ def command(path: Path | None, **values: Any) -> int:
       requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
     from cuenv.cli.resolving import refuse_wishes, resolve_first  # noqa: PLC0415 - as above
-    from cuenv.flows.lock_files import (  # noqa: PLC0415 - not needed for --help
-        ENVIRONMENT,
-        LOCK_NAME,
-        existing_lock,
-        locked_from,
-    )
-    from cuenv.flows.locking import LockRequest, lock  # noqa: PLC0415 - as above
+    from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
+    from cuenv.lockfile.lock import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     engine = engine_from(values)
@@ -114,8 +252,6 @@ def command(path: Path | None, **values: Any) -> int:
             raise UsageError(f"--check changes nothing, and --{other} does", hint="cuenv lock --check")
         return _check(path, values, knowledge)
     if values["repair"] or values["output"]:
-        from cuenv.cli.repairing import repair_file  # noqa: PLC0415 - only then
-
         engine.refuse("--repair", "-o NEW.yml")
         return repair_file(path, values, knowledge)
     show = progress(quiet=values["quiet"])
@@ -151,7 +287,7 @@ def command(path: Path | None, **values: Any) -> int:
 
 def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
     """What was locked, and what makes the environment of it."""
-    from cuenv.flows.lock_products import hook_command  # noqa: PLC0415 - not needed for --help
+    from cuenv.lockfile.products import hook_command  # noqa: PLC0415 - not needed for --help
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if before:
@@ -166,7 +302,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
 
 def _making(answer: Locked) -> list[str]:
     """The commands that make the environment, under the platform that they are for where that is not this one alone."""
-    from cuenv.flows.delivering import platform_here  # noqa: PLC0415 - not needed for --help
+    from cuenv.install.make_bundle import platform_here  # noqa: PLC0415 - not needed for --help
 
     try:
         here = platform_here()
@@ -182,8 +318,8 @@ def _making(answer: Locked) -> list[str]:
 
 def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
     """What an update changed, one line for each package."""
-    from cuenv.formats.lock_diff_v1 import change_line, pip_lines  # noqa: PLC0415 - only an update shows it
-    from cuenv.lock_diff import diff  # noqa: PLC0415 - as above
+    from cuenv.lockfile.diff import diff  # noqa: PLC0415 - as above
+    from cuenv.lockfile.diff_report import change_line, pip_lines  # noqa: PLC0415 - only an update shows it
 
     found = diff(before, after, (), knowledge)
     lines = [f"updated {change_line(change)}" for change in found.changes]
@@ -204,7 +340,7 @@ def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
-    from cuenv.flows.freshness import out_of_date  # noqa: PLC0415 - not needed for --help
+    from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - not needed for --help
 
     report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
     if values["as_json"]:
@@ -215,9 +351,9 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
-    from cuenv.flows.proving import unsatisfiable_text  # noqa: PLC0415 - only then
-    from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - as above
-    from cuenv.report import NEVER_ALLOWED, PIP  # noqa: PLC0415 - as above
+    from cuenv.core.findings import NEVER_ALLOWED, PIP  # noqa: PLC0415 - as above
+    from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
+    from cuenv.resolver.prove import unsatisfiable_text  # noqa: PLC0415 - only then
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
@@ -241,9 +377,9 @@ def _instead(
     answer: Locked, path: Path, platforms: tuple[str, ...], values: dict[str, Any], knowledge: Knowledge
 ) -> list[str]:
     """The best torch that the channels have beside all else of the file, and the command that takes it."""
-    from cuenv.explain import chosen_line  # noqa: PLC0415 - only where the channels close nothing
-    from cuenv.flows.instead import instead  # noqa: PLC0415 - as above
-    from cuenv.host_text import host_options as host_options_of  # noqa: PLC0415 - as above
+    from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
+    from cuenv.lockfile.substitute import instead  # noqa: PLC0415 - as above
+    from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where the channels close nothing
 
     host, channels = host_options_of(answer.facts), channel_words(values)
     several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv import __version__
 from cuenv.cli.command import before_options
 from cuenv.cli.configured import Defaults, with_origin
 from cuenv.cli.output import colour_as, error_json, say
-from cuenv.errors import CuenvError, ExitCode
-from cuenv.errors import UsageError as CuenvUsageError
+from cuenv.core import __version__
+from cuenv.core.errors import CuenvError, ExitCode
+from cuenv.core.errors import UsageError as CuenvUsageError
 
 COMMANDS = {
     "demo": "the whole line on a small sample channel: try this first",
@@ -170,8 +170,8 @@ def _show_next_step(*, as_json: bool) -> None:
     from pathlib import Path  # noqa: PLC0415 - only then
 
     from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - as above
-    from cuenv.flows.next_step import next_step  # noqa: PLC0415 - as above
-    from cuenv.world.program import before_commands  # noqa: PLC0415 - as above
+    from cuenv.core.io.program import before_commands  # noqa: PLC0415 - as above
+    from cuenv.demo.next_step import next_step  # noqa: PLC0415 - as above
 
     step = next_step(Path(), os.environ)
     if as_json:
@@ -214,7 +214,7 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         if not isinstance(error.filename, str):
             raise  # a stream of this process: whoever ends it knows what that means
-        from cuenv.world.files import look, shown, why  # noqa: PLC0415 - only when something is wrong
+        from cuenv.core.io.files import look, shown, why  # noqa: PLC0415 - only when something is wrong
 
         _fail("outside", f"{shown(error.filename)}: {why(error)}", look(error.filename, error), wants_json=wants_json)
         return ExitCode.OUTSIDE

@@ -12,16 +12,16 @@ from cuenv.cli.command import PATH, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration, set_value, without_replaced
-from cuenv.errors import UsageError
-from cuenv.facts import PLATFORMS
-from cuenv.flows.hosts import HostOptions
-from cuenv.knowledge import Knowledge
-from cuenv.profile import PREFER, STACKS, Profile
-from cuenv.versions import parse_wish
+from cuenv.core.errors import UsageError
+from cuenv.core.versions import parse_wish
+from cuenv.host.request import PREFER, Request
+from cuenv.host.select import HostOptions
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS, STACKS
 
 if TYPE_CHECKING:  # commands that read no channel do not pay for it
-    from cuenv.world.records_at_hand import AtHand
-    from cuenv.world.sources import Sources
+    from cuenv.solve.io.records_at_hand import AtHand
+    from cuenv.solve.io.sources import Sources
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -220,25 +220,25 @@ def several_platforms(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _stdin() -> str:
-    from cuenv.world.files import read_stdin  # noqa: PLC0415 - only with --host -
+    from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - only with --host -
 
     return read_stdin()
 
 
 def knowledge_from(values: dict[str, Any]) -> Knowledge:
     """The tables, with those of ``--knowledge``."""
-    from cuenv.world.knowledge import load  # noqa: PLC0415 - commands that need no tables do not pay for them
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - commands that need no tables do not pay for them
 
     return load(values.get("tables"))
 
 
-def wish_from(values: dict[str, Any]) -> Profile:
+def wish_from(values: dict[str, Any]) -> Request:
     """The profile of a command with its options laid over it."""
     from dataclasses import replace  # noqa: PLC0415 - as above
 
-    values, wish = without_replaced(values), Profile()
+    values, wish = without_replaced(values), Request()
     if values["profile"]:
-        from cuenv.world.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
+        from cuenv.config.io.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
 
         wish = read_profile(values["profile"], configuration())
         wish = replace(wish, origin=(values["profile"], wish))
@@ -259,7 +259,7 @@ def wish_from(values: dict[str, Any]) -> Profile:
 
 def at_hand(values: dict[str, Any], platform: str) -> AtHand | None:
     """Channel records that lie on this machine already; nothing is read or loaded where there are none."""
-    from cuenv.world.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
+    from cuenv.solve.io.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
 
     if not values["mirrors"] and not set_value("cache-dir") and cache_is_empty():
         return None
@@ -268,7 +268,7 @@ def at_hand(values: dict[str, Any], platform: str) -> AtHand | None:
 
 def channel_words(values: dict[str, Any]) -> tuple[str, ...]:
     """The options of channels and tables as they were typed, for a command that is to see the same; no passwords."""
-    from cuenv.urls import redact  # noqa: PLC0415 - only for a hint
+    from cuenv.core.urls import redact  # noqa: PLC0415 - only for a hint
 
     words: list[str] = []
     for text in values["mirrors"] if typed("mirrors") else ():
@@ -290,8 +290,8 @@ def channel_sources(values: dict[str, Any]) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``."""
     from dataclasses import replace  # noqa: PLC0415 - as above
 
-    from cuenv.world.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
-    from cuenv.world.sources import parse_mirrors  # noqa: PLC0415 - as above
+    from cuenv.solve.io.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
+    from cuenv.solve.io.sources import parse_mirrors  # noqa: PLC0415 - as above
 
     condarc = read_condarc(condarc_files(os.environ), os.environ)
     sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"], environment=os.environ)

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import click
 
-from cuenv.errors import OutsideError
-from cuenv.report import Finding, Report
-from cuenv.urls import one_line
+from cuenv.core.errors import OutsideError
+from cuenv.core.findings import Finding, Report
+from cuenv.core.urls import one_line
 
 _COLOURS: Mapping[str, str] = {
     word: colour
@@ -232,7 +232,7 @@ def progress(*, quiet: bool) -> Callable[[str], None] | None:
     context = click.get_current_context(silent=True)
     if quiet or (context and context.params.get("no_progress")):
         return None
-    from cuenv.world.telling import listen  # noqa: PLC0415 - only where a command tells how far it is
+    from cuenv.core.io.progress import listen  # noqa: PLC0415 - only where a command tells how far it is
 
     def show(text: str) -> None:
         sys.stderr.write(f"\r\x1b[K{one_line(text)[: _columns(sys.stderr) - 1]}")

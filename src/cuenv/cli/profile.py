@@ -15,8 +15,8 @@ from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say
-from cuenv.errors import ExitCode, UsageError
-from cuenv.urls import printable
+from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.urls import printable
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -48,7 +48,7 @@ def _list(**values: Any) -> None:
       cuenv profile list
       cuenv profile list --json
     """
-    from cuenv.flows.profiles import SHIPPED, listed  # noqa: PLC0415 - not needed for --help
+    from cuenv.config.profiles import SHIPPED, listed  # noqa: PLC0415 - not needed for --help
 
     found = listed(configuration())
     if values["as_json"]:
@@ -81,8 +81,8 @@ def _show(name: str, **values: Any) -> None:
       cuenv profile show zero3-offload
       cuenv profile show lab.yml
     """
-    from cuenv.formats.profile_yml import render  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.profiles import find_profile  # noqa: PLC0415 - as above
+    from cuenv.config.io.profiles import find_profile  # noqa: PLC0415 - as above
+    from cuenv.config.profiles import render  # noqa: PLC0415 - not needed for --help
 
     place = find_profile(name, configuration())
     place.read()  # what is not valid is refused, with all its faults
@@ -105,8 +105,8 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
       cuenv profile new lab -o lab.yml
       cuenv profile new lab
     """
-    from cuenv.formats.profile_yml import template  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.files import make_folder, write_atomically  # noqa: PLC0415 - as above
+    from cuenv.config.profiles import template  # noqa: PLC0415 - not needed for --help
+    from cuenv.core.io.files import make_folder, write_atomically  # noqa: PLC0415 - as above
 
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a profile", hint="cuenv profile new lab -o lab.yml")
@@ -141,7 +141,7 @@ def _validate(asked: tuple[str, ...], **values: Any) -> int:
       cuenv profile validate lab.yml
       cuenv profile validate zero3-offload --gpu A100 --driver 535.129.03
     """
-    from cuenv.flows.profiles import own_names, validated  # noqa: PLC0415 - not needed for --help
+    from cuenv.config.profiles import own_names, validated  # noqa: PLC0415 - not needed for --help
 
     project, host = configuration(), host_from(values)
     asked = asked or own_names(project)

@@ -7,13 +7,13 @@ from typing import Any
 
 from cuenv.cli.options import channel_sources, host_from, knowledge_from, wish_from
 from cuenv.cli.output import emit_json, emit_lines
-from cuenv.decision import Decision
-from cuenv.explain import source_lines, verdict_lines
-from cuenv.flows.hosts import host_facts
-from cuenv.flows.resolving import resolve
-from cuenv.host_text import host_line
-from cuenv.knowledge import Knowledge
-from cuenv.questions import Answer
+from cuenv.host.describe import host_line
+from cuenv.host.select import host_facts
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.decision import Decision
+from cuenv.resolver.explain import source_lines, verdict_lines
+from cuenv.resolver.resolve import resolve
+from cuenv.resolver.why import Answer
 
 
 def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decision:
@@ -24,7 +24,7 @@ def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decisio
     decision = resolve(facts, wish, knowledge, prove=sources).decision
     given = answer(decision)
     if values["as_json"]:
-        from cuenv.formats.decision_json import answer_plain  # noqa: PLC0415 - only for JSON
+        from cuenv.resolver.decision_json import answer_plain  # noqa: PLC0415 - only for JSON
 
         emit_json(answer_plain(given, knowledge))
     else:

@@ -25,14 +25,14 @@ from cuenv.cli.options import (
     wish_options,
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
-from cuenv.environment import ADVICE, WRITTEN_BY
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
+from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cuenv.environment import EnvironmentSpec
-    from cuenv.flows.resolving import Resolution
+    from cuenv.resolver.resolve import Resolution
+    from cuenv.solve.environment_spec import EnvironmentSpec
 
 
 @click.command("resolve", cls=Grouped)
@@ -59,8 +59,8 @@ def command(**values: Any) -> int:
       cuenv resolve --host node1.json --host node2.json --prove -o environment.yml
       cuenv resolve --gpu H200 --driver 570.26 --platform linux-64 --platform linux-aarch64
     """
-    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - not needed for --help
-    from cuenv.flows.resolving import resolve  # noqa: PLC0415 - as above
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
     knowledge, wish = knowledge_from(values), wish_from(values)
     facts = host_facts(host_from(values), knowledge, wish)
@@ -68,7 +68,7 @@ def command(**values: Any) -> int:
     show = progress(quiet=values["quiet"]) if sources else None
     name, platforms = values["name"] or wish.name, several_platforms(values)
     if platforms:
-        from cuenv.flows.platforms import resolve_together  # noqa: PLC0415 - only for several
+        from cuenv.resolver.platforms import resolve_together  # noqa: PLC0415 - only for several
 
         answer = resolve_together(facts, platforms, wish, knowledge, name=name, prove=sources, progress=show)
     else:
@@ -79,7 +79,7 @@ def command(**values: Any) -> int:
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
-        from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - as above
+        from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
 
         plain = {**decision_plain(answer.decision, answer.findings), "records": answer.records or None}
         again = _again(platforms, values)
@@ -96,7 +96,7 @@ def talk(answer: Resolution, platforms: tuple[str, ...], values: dict[str, Any])
 
 
 def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
-    from cuenv.explain import summary  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help
 
     lines = summary(answer.decision, answer.findings)
     if platforms and answer.fits:
@@ -127,11 +127,11 @@ def _again(platforms: tuple[str, ...], values: dict[str, Any]) -> str:
 
 
 def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
-    from cuenv.formats.environment_yml import render  # noqa: PLC0415 - not needed for --help
+    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
 
     path = values["output"]
     if path:
-        from cuenv.explain import lock_command  # noqa: PLC0415 - not needed for stdout
+        from cuenv.resolver.explain import lock_command  # noqa: PLC0415 - not needed for stdout
 
         then = " ".join([lock_command(decision, str(path)), *map(shlex.quote, channel_words(values))])
         write_file(spec, path, f"; next: {then}", quiet=values["quiet"] or values["as_json"])
@@ -145,8 +145,8 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", *, quiet: bool
     Raises:
         OutsideError: it cannot be written.
     """
-    from cuenv.formats.environment_yml import render  # noqa: PLC0415 - not needed for --help
-    from cuenv.world.products import write_product  # noqa: PLC0415 - as above
+    from cuenv.core.io.products import write_product  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
 
     aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
     if aside:

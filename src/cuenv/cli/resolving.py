@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from cuenv.cli.configured import typed
 from cuenv.cli.options import channel_sources, host_from, several_platforms, wish_from
 from cuenv.cli.output import emit_json, progress, progress_done, say
-from cuenv.errors import UsageError
-from cuenv.facts import Driver
+from cuenv.core.errors import UsageError
+from cuenv.host.facts import Driver
 
 if TYPE_CHECKING:
-    from cuenv.flows.locking import LockRequest
-    from cuenv.flows.resolving import Resolution
-    from cuenv.knowledge import Knowledge
+    from cuenv.knowledge.base import Knowledge
+    from cuenv.lockfile.lock import LockRequest
+    from cuenv.resolver.resolve import Resolution
 
 WISHES = {
     "profile": "--profile",
@@ -64,12 +64,12 @@ def resolve_first(path: Path, values: dict[str, Any], knowledge: Knowledge, requ
         OutsideError: the file cannot be written.
     """
     from cuenv.cli.resolve import write_file  # noqa: PLC0415 - most locks resolve nothing
-    from cuenv.flows.file_host import host_for  # noqa: PLC0415 - as above
+    from cuenv.lockfile.file_host import host_for  # noqa: PLC0415 - as above
 
     answer = _resolution(values, knowledge)
     if answer.spec is None or not answer.fits:
         if values["as_json"]:
-            from cuenv.formats.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
+            from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
 
             emit_json(decision_plain(answer.decision, answer.findings))
         return None
@@ -86,7 +86,7 @@ def resolve_first(path: Path, values: dict[str, Any], knowledge: Knowledge, requ
 
 def _resolution(values: dict[str, Any], knowledge: Knowledge) -> Resolution:
     from cuenv.cli.resolve import talk  # noqa: PLC0415 - as above
-    from cuenv.flows.hosts import host_facts  # noqa: PLC0415 - as above
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
     wish = wish_from(values)
     facts = host_facts(host_from(values), knowledge, wish)
@@ -94,11 +94,11 @@ def _resolution(values: dict[str, Any], knowledge: Knowledge) -> Resolution:
     show = progress(quiet=values["quiet"])
     name, platforms = values["name"] or wish.name, several_platforms(values)
     if platforms:
-        from cuenv.flows.platforms import resolve_together  # noqa: PLC0415 - only for several
+        from cuenv.resolver.platforms import resolve_together  # noqa: PLC0415 - only for several
 
         answer = resolve_together(facts, platforms, wish, knowledge, name=name, prove=sources, progress=show)
     else:
-        from cuenv.flows.resolving import resolve  # noqa: PLC0415 - as above
+        from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
         answer = resolve(facts, wish, knowledge, name=name, prove=sources, progress=show)
     progress_done(show)

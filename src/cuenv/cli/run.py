@@ -11,7 +11,7 @@ import click
 from cuenv.cli.command import Grouped
 from cuenv.cli.entering import environment, place_options
 from cuenv.cli.options import talk_options
-from cuenv.errors import UsageError
+from cuenv.core.errors import UsageError
 
 
 @click.command("run", cls=Grouped, context_settings={"allow_interspersed_args": False})
@@ -30,7 +30,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
       cuenv run --prefix ~/envs/train -- python train.py --epochs 3
       cuenv run -n cuenv -- torchrun --nproc-per-node 4 train.py
     """
-    from cuenv.flows.entering import run_inside  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.enter import run_inside  # noqa: PLC0415 - not needed for --help
 
     path = environment(prefix, name, "cuenv run")
     if not words:

@@ -32,8 +32,9 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
       cuenv scan $CONDA_PREFIX --gpu V100 --gpu 'RTX 5090' --driver 575.57.08
       cuenv scan libcudnn_engines_precompiled.so.9 --deep --json
     """
-    from cuenv.flows.scanning import scan_paths  # noqa: PLC0415 - not needed for --help
-    from cuenv.formats import scan_text, scan_v1  # noqa: PLC0415 - as above
+    from cuenv.binary import scan_report as scan_text  # noqa: PLC0415 - as above
+    from cuenv.binary import scan_report as scan_v1  # noqa: PLC0415 - as above
+    from cuenv.binary.scan import scan_paths  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"] or values["as_json"])
     scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)

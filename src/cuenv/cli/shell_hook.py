@@ -12,8 +12,8 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.entering import environment, place_options
 from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit, emit_json
-from cuenv.errors import ExitCode
-from cuenv.formats.shell_hook import SHELLS, render
+from cuenv.core.errors import ExitCode
+from cuenv.prefix.shell_hook import SHELLS, render
 
 
 @click.command("shell-hook", cls=Grouped)
@@ -33,7 +33,7 @@ def command(prefix: Path | None, name: str | None, shell: str, **values: Any) ->
       eval "$(cuenv shell-hook -n cuenv)"
       cuenv shell-hook --prefix ~/envs/train --shell fish | source
     """
-    from cuenv.flows.entering import entering  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.enter import entering  # noqa: PLC0415 - not needed for --help
 
     found = entering(environment(prefix, name, "cuenv shell-hook"), os.environ)
     if values["as_json"]:

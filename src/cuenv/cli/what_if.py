@@ -11,7 +11,7 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.configured import without_replaced
 from cuenv.cli.options import host_from, knowledge_from, talk_options, wish_from, wish_options, would_be_options
 from cuenv.cli.output import emit_json, emit_lines
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
 
 
 @click.command("what-if", cls=Grouped)
@@ -34,8 +34,8 @@ def command(**values: Any) -> int:
       cuenv what-if --host a800-470 --driver 535.129.03
       cuenv what-if --gpu V100 --driver-now 535.129.03 --add-gpu 'RTX 5090' --driver 575.57.08
     """
-    from cuenv.flows.what_if import ChangeOptions, what_if  # noqa: PLC0415 - not needed for --help
-    from cuenv.formats import what_if_v1  # noqa: PLC0415 - as above
+    from cuenv.resolver import what_if as what_if_v1  # noqa: PLC0415 - as above
+    from cuenv.resolver.what_if import ChangeOptions, what_if  # noqa: PLC0415 - not needed for --help
 
     host = replace(host_from(values), driver=without_replaced(values)["driver_now"])
     options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])

@@ -10,7 +10,7 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import channel_options, host_options, knowledge_from, prove_option, talk_options, wish_options
 from cuenv.cli.questioning import ask
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
 
 
 @click.command("why", cls=Grouped)
@@ -34,7 +34,7 @@ def command(subject: str, **values: Any) -> int:
     """
     if subject[:2].upper() == "CU" and subject[2:].isdigit():
         return _code(subject, values)
-    from cuenv.questions import why  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.why import why  # noqa: PLC0415 - not needed for --help
 
     decision = ask(values, lambda decision: why(decision, subject))
     return ExitCode.OK if decision.chosen else ExitCode.NEGATIVE
@@ -42,9 +42,9 @@ def command(subject: str, **values: Any) -> int:
 
 def _code(subject: str, values: dict[str, Any]) -> int:
     from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - not needed for --help
-    from cuenv.finding_codes import code_page  # noqa: PLC0415 - as above
-    from cuenv.formats import code_v1  # noqa: PLC0415 - as above
-    from cuenv.world.guidance import load_guidance  # noqa: PLC0415 - as above
+    from cuenv.diagnosis import codes as code_v1  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.codes import code_page  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
 
     page = code_page(subject, load_guidance(knowledge_from(values)))
     if values["as_json"]:

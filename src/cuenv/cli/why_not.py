@@ -10,7 +10,7 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import channel_options, host_options, prove_option, talk_options, wish_options
 from cuenv.cli.questioning import ask
-from cuenv.errors import ExitCode
+from cuenv.core.errors import ExitCode
 
 
 @click.command("why-not", cls=Grouped)
@@ -29,7 +29,7 @@ def command(question: str, **values: Any) -> int:
       cuenv why-not pytorch=2.12 --host a800-470
       cuenv why-not stack=pytorch
     """
-    from cuenv.questions import why_not  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.why import why_not  # noqa: PLC0415 - not needed for --help
 
     ask(values, lambda decision: why_not(decision, question))
     return ExitCode.OK

@@ -1,1 +1,1 @@
-"""What an error in a log means: the symptom, its cause on this host, and the command that cures it."""
+"""What an error in a log means, why it happens on a host, and the command that cures it."""

@@ -1,188 +1,207 @@
-"""What a log means: the causes in it, what merely follows from them, why on this host, and the one command each.
-
-The first *cause* leads; what it explains is folded under it. What no row knows is *unknown*, and said to be.
-"""
+"""Diagnose a log on a host and in an environment; without a log, say what will fail here and what is fine."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from shlex import quote
-from typing import Literal
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cuenv.diagnosis import on_host, on_host_build, on_host_run
-from cuenv.diagnosis.log_scan import Scan, Sighting, scan
-from cuenv.diagnosis.on_host import Case, Joined, host_words
-from cuenv.diagnosis.symptoms import Symptom
-from cuenv.facts import HostFacts
-from cuenv.installed.prefix import Prefix
-from cuenv.knowledge import Knowledge
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.findings import Finding, Report, report
+from cuenv.core.io.files import file_blocks, is_file, size_of, stdin_blocks
+from cuenv.core.urls import printable
+from cuenv.diagnosis.causes import Diagnosis, diagnose
+from cuenv.host.facts import HostFacts
+from cuenv.host.select import HostOptions, host_facts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import Guidance
+from cuenv.knowledge.io.guidance import load_guidance
+from cuenv.lockfile.files import ENVIRONMENT
+from cuenv.prefix.io.prefix import find_prefix
 
-JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS}
-"""Every join, by the name that rows give."""
+if TYPE_CHECKING:  # a log needs none of it
+    from cuenv.prefix.check_request import CheckRequest
 
-Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
-_RANK = {"cause": 0, "effect": 1, "remark": 2}
-_SLOT = re.compile(r"\{([a-z]+)\}")
-_UNTOLD = {"cuda": "X.Y", "header": "a header", "op": "an extension", "gcc": "the highest", "asked": "some memory"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """A symptom that nothing else in the log explains.
-
-    Attributes:
-        why: what it is caused by, in general.
-        because: what the host, the environment and the line say, one sentence each.
-        command: what cures it.
-        followers: what it explains, in the order of the log.
-    """
-
-    sighting: Sighting
-    why: str
-    because: tuple[str, ...]
-    remedy: str
-    command: str
-    followers: tuple[Sighting, ...] = ()
-
-    @property
-    def symptom(self) -> Symptom:
-        """The row."""
-        return self.sighting.symptom
+STDIN = "-"
+NEW = "environment.new.yml"
+_HOST = ("--host", "--gpu", "--driver", "--glibc", "--platform")
+_MEGA = 1_000_000
+_PIPE = "python train.py 2>&1 | cuenv diagnose -"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """What a log means.
+@dataclass(frozen=True, kw_only=True)
+class Diagnosed:
+    """A diagnosis, and the tables that it rests on."""
+
+    diagnosis: Diagnosis
+    guidance: Guidance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What a host and its active environment promise, without a log.
 
     Attributes:
-        verdict: ``known``: a cause stands in it; ``effect``: only what follows from a cause that is not in it;
-            ``harmless``: only what harms nothing; ``unknown``: it fails, and no row knows why; ``clean``: nothing in
-            it looks like a failure.
-        causes: what nothing else explains, the one that leads first.
-        strange: the last lines that look like a failure and belong to no symptom; only when it is unknown.
+        report: what will fail or may; each finding has a code.
+        fine: what is, one line each.
+        shows: for each code the symptoms by which it would show.
     """
 
-    verdict: Verdict
-    causes: tuple[Cause, ...]
-    strange: tuple[tuple[int, str], ...]
-    lines: int
-    size: int
-    mentions: Mapping[str, str] = field(default_factory=dict)
-    facts: HostFacts | None = None
-
-    @property
-    def fine(self) -> bool:
-        """Whether nothing has to be done."""
-        return self.verdict in ("clean", "harmless")
+    report: Report
+    fine: tuple[str, ...]
+    shows: dict[str, tuple[str, ...]]
+    facts: HostFacts
+    guidance: Guidance
 
 
-def diagnose(
-    blocks: Iterable[bytes],
-    symptoms: Iterable[Symptom],
+def diagnose_log(
+    log: str,
+    options: HostOptions,
     knowledge: Knowledge,
-    facts: HostFacts | None = None,
-    prefix: Prefix | None = None,
-) -> Diagnosis:
+    prefix: Path | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Diagnosed:
     """Read a log.
 
     Args:
-        blocks: its bytes, in pieces of any length; they are read once and not kept.
-        symptoms: the table of symptoms.
-        knowledge: the tables of facts.
-        facts: the host that it is from.
+        log: a path, or ``-`` for standard input.
+        options: the host that it is from; this machine when none is named.
+        knowledge: the tables.
         prefix: the environment that it is from.
+        say: called with how much was read.
+
+    Raises:
+        UsageError: the log and a host both want standard input.
+        InputError: the log cannot be read or is empty, or the folder is no environment.
     """
-    found = scan(blocks, symptoms)
-    return judge(found, knowledge, facts, prefix)
+    if log == STDIN and STDIN in options.hosts:
+        raise UsageError("the log and --host both ask for standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
+    guidance = load_guidance(knowledge)
+    environment = find_prefix(prefix) if prefix else None
+    facts = host_facts(options, knowledge)
+    blocks = stdin_blocks() if log == STDIN else file_blocks(Path(log))
+    if say is not None:
+        blocks = _told(blocks, 0 if log == STDIN else size_of(Path(log)), say)
+    found = diagnose(blocks, guidance.symptoms, knowledge, facts, environment)
+    if not found.size:
+        raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
+    if is_file(ENVIRONMENT):
+        found = replace(found, causes=tuple(replace(item, command=_kept(item.command)) for item in found.causes))
+    return Diagnosed(diagnosis=found, guidance=guidance)
 
 
-def judge(found: Scan, knowledge: Knowledge, facts: HostFacts | None, prefix: Prefix | None) -> Diagnosis:
-    """What a scan means; see `diagnose`."""
-    base = Case(knowledge=knowledge, facts=facts, prefix=prefix, mentions=found.mentions)
-    causes = tuple(_cause(sighting, followers, base) for sighting, followers in folded(found.sightings))
-    verdict: Verdict = "clean"
-    strange: tuple[tuple[int, str], ...] = ()
-    if causes and causes[0].symptom.kind != "remark":
-        verdict = "known" if causes[0].symptom.kind == "cause" else "effect"
-    else:
-        known = {sighting.line for sighting in found.sightings}
-        strange = tuple(item for item in found.failures if item[0] not in known)
-        verdict = "unknown" if strange else "harmless" if causes else "clean"
-    return Diagnosis(
-        verdict=verdict,
-        causes=causes,
-        strange=strange,
-        lines=found.lines,
-        size=found.size,
-        mentions=found.mentions,
-        facts=facts,
-    )
+def _kept(command: str) -> str:
+    """A command that writes environment.yml where one lies: it is repaired, or the new one stands beside it.
+
+    What is asked for besides the host is no option of a repair.
+    """
+    words = shlex.split(command)
+    if words[:2] != ["cuenv", "resolve"] or words[-2:] != ["-o", ENVIRONMENT]:
+        return command
+    host = words[2:-2]
+    if all(word in _HOST for word in host[::2]):
+        return shlex.join(["cuenv", "lock", "--repair", *host, "-o", NEW])
+    return shlex.join([*words[:-1], NEW])
 
 
-def folded(sightings: tuple[Sighting, ...]) -> tuple[tuple[Sighting, tuple[Sighting, ...]], ...]:
-    """What nothing else explains, causes first and then by place, each with what it explains."""
-    parents: dict[str, Sighting] = {}
-    for one in sightings:
-        explains = [other for other in sightings if one.symptom.follower_of(other.symptom)]
-        if explains:
-            parents[one.symptom.id] = min(explains, key=_lead)
-    roots = [one for one in sightings if one.symptom.id not in parents]
-    under: dict[str, list[Sighting]] = {}
-    for one in sightings:
-        top = one.symptom.id
-        seen = {top}
-        while top in parents and parents[top].symptom.id not in seen:
-            top = parents[top].symptom.id
-            seen.add(top)
-        if top != one.symptom.id:
-            under.setdefault(top, []).append(one)
-    return tuple((one, tuple(under.get(one.symptom.id, ()))) for one in sorted(roots, key=_lead))
+def _told(blocks: Iterator[bytes], size: int, say: Callable[[str], None]) -> Iterator[bytes]:
+    """The blocks, each said as it is read."""
+    whole = f" of {size / _MEGA:.0f}" if size else ""
+    done = 0
+    for block in blocks:
+        done += len(block)
+        say(f"reading {done / _MEGA:.0f}{whole} MB")
+        yield block
 
 
-def _lead(sighting: Sighting) -> tuple[int, int]:
-    return _RANK[sighting.symptom.kind], sighting.line
+def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> Looked:
+    """Look at a host and at an environment: the one that is named, else the active one, else the lock in this folder.
+
+    Raises:
+        InputError: the named folder is no environment.
+    """
+    from cuenv.prefix.check_request import checked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.resolver.health import machine_findings  # noqa: PLC0415 - as above
+
+    guidance = load_guidance(knowledge)
+    facts = host_facts(options, knowledge)
+    what = _at_hand(options, prefix)
+    found: list[Finding] = []
+    fine: list[str] = []
+    for one in checked(what, options, knowledge) if what else ():
+        found += one.report.findings
+        fine += [f"{check.name}: {check.says}" for check in one.checks if check.status == "ok"]
+    if what is None or what.prefix is None:
+        found += machine_findings(facts, None, knowledge)
+    codes = {finding.code for finding in found}
+    found += () if codes & {"CU409", "CU417"} else _gpus(facts)
+    found += () if "CU232" in codes else _shadows(facts)
+    shows = {item.code: tuple(row.id for row in guidance.symptoms if item.code in row.codes) for item in found}
+    looked = [str(path) for path in (what.lock, what.prefix) if path] if what else []
+    title = f"{facts.label}: {' and '.join(looked) or 'no environment is active, and no lock lies here'}"
+    fine += _fine(facts, found)
+    return Looked(report=report(title, found), fine=tuple(fine), shows=shows, facts=facts, guidance=guidance)
 
 
-def _cause(sighting: Sighting, followers: tuple[Sighting, ...], base: Case) -> Cause:
-    row = sighting.symptom
-    told = decoded(sighting.told)
-    joined = JOINS[row.join](replace(base, told=told)) if row.join else Joined()
-    where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
-    values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}
-    command = joined.command or " ".join(filled(row.command, values).split())
-    return Cause(
-        sighting=sighting,
-        why=filled(row.cause, values),
-        because=(*joined.because, *_not_here(base.facts, command)),
-        remedy=joined.remedy or filled(row.remedy, values),
-        command=command,
-        followers=followers,
-    )
+def _at_hand(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
+    """The environment that is named; else the lock in this folder, and on the machine at hand what is active."""
+    from cuenv.prefix.check_request import asked  # noqa: PLC0415 - a log needs none of it
+
+    environ = {} if options.given else options.environ
+    try:
+        what = asked(None, environ, prefix=prefix)
+        if prefix is None and what.prefix is not None:
+            find_prefix(what.prefix)
+    except InputError:
+        if prefix is not None:
+            raise
+        return None  # nothing is there, or what the variables name is gone
+    return what
 
 
-def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
-    """A machine without GPU is hardly the one that the log is from."""
-    if facts is None or facts.gpus or not command.startswith("cuenv resolve"):
-        return ()
-    return (f"{facts.label} shows no GPU: name the machine of the log with --gpu and --driver, or --host",)
+def _gpus(facts: HostFacts) -> Iterator[Finding]:
+    for machine in facts.machines:
+        if machine.detected and (machine.driver is None or not machine.gpus):
+            missing = "no NVIDIA driver" if machine.driver is None else "no GPU that the driver shows"
+            inside = f" inside {machine.environment.container}" if machine.environment.container else ""
+            yield Finding(
+                code="CU409",
+                severity="error",
+                subject=machine.label,
+                message=f"{machine.label} has {missing}{inside}: nothing that needs CUDA runs here",
+                evidence=tuple(f"{gap.fact} from {gap.source}: {gap.reason}" for gap in machine.gaps),
+                fix="docker run --gpus all IMAGE" if inside else "cuenv inspect -v",
+            )
 
 
-def decoded(told: Mapping[str, str]) -> dict[str, str]:
-    """What a line tells, in the terms of people: 11040 is the CUDA level 11.4, sm_120 is 12.0, cuda126 is 12.6."""
-    found = {}
-    for name, text in told.items():
-        if name == "level" and text.isdigit():
-            found[name] = f"{int(text) // 1000}.{int(text) % 1000 // 10}"
-        elif name in ("sm", "compute", "library"):
-            digits = text.rstrip("af")
-            found[name] = f"{digits[:-1]}.{digits[-1]}{text[len(digits) :]}" if len(digits) > 1 else text
-        else:
-            found[name] = text
-    return found
+def _shadows(facts: HostFacts) -> Iterator[Finding]:
+    for machine in facts.machines:
+        for entry in machine.environment.library_path:
+            yield Finding(
+                code="CU312",
+                severity="warning",
+                subject=entry.path,
+                message=f"LD_LIBRARY_PATH names {entry.path}, whose libraries can shadow those of torch",
+                evidence=entry.libraries,
+                fix="unset LD_LIBRARY_PATH",
+            )
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """A text of a row with what is known in its slots; a slot that nobody fills stays, and a test refuses it."""
-    return _SLOT.sub(lambda slot: values.get(slot[1], slot[0]), text)
+def _fine(facts: HostFacts, found: Iterable[Finding]) -> Iterator[str]:
+    """What is fine about the host itself: what was known and raised no finding."""
+    from cuenv.host.describe import gpu_text  # noqa: PLC0415 - as above
+
+    codes = {finding.code for finding in found}
+    for machine in facts.machines:
+        driver = machine.driver
+        if driver and driver.version and "CU411" not in codes:
+            level = f", which speaks CUDA {driver.cuda}" if driver.cuda else ""
+            yield f"driver: {driver.version}{level}"
+        if machine.gpus:
+            yield f"GPUs: {gpu_text(machine)}"
+        if machine.libc:
+            yield f"C library: {machine.libc.family} {machine.libc.version}"
+    if not any(machine.environment.library_path for machine in facts.machines):
+        yield "LD_LIBRARY_PATH: no CUDA library on it"

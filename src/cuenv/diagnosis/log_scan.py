@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from cuenv.diagnosis.symptoms import Symptom, compiled
-from cuenv.urls import printable, redact
+from cuenv.core.urls import printable, redact
+from cuenv.knowledge.symptoms import Symptom, compiled
 
 LINE = 64 * 1024
 """Bytes after which an endless line is cut."""
@@ -53,7 +53,7 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class SymptomMatch:
     """A symptom in a log.
 
     Attributes:
@@ -80,7 +80,7 @@ class Scan:
         mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
     """
 
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[SymptomMatch, ...]
     failures: tuple[tuple[int, str], ...]
     mentions: Mapping[str, str] = field(default_factory=dict)
     lines: int = 0
@@ -160,7 +160,7 @@ class _Seeker:
         self.by_key = keyed(frozenset(self.by_mark))
         self.order = {row.id: index for index, row in enumerate(rows)}
         self.besides = {mark.encode() for row in rows for mark in row.beside}
-        self.first: dict[str, Sighting] = {}
+        self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
         self.there: set[bytes] = set()
         self.mentions: dict[str, str] = {}
@@ -200,7 +200,7 @@ class _Seeker:
             if row.id not in self.first or line < self.first[row.id].line:
                 told = {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
                 shows = shown(part, found.start())
-                self.first[row.id] = Sighting(symptom=row, line=line, text=shows, told=told)
+                self.first[row.id] = SymptomMatch(symptom=row, line=line, text=shows, told=told)
             return
 
     def _last_failures(self, text: bytes, first: int) -> None:
@@ -216,7 +216,7 @@ class _Seeker:
                     places[mark] = text.rfind(mark, 0, start)
         self.failures = [*self.failures, *reversed(found)][-_FAILURES:]
 
-    def sightings(self) -> tuple[Sighting, ...]:
+    def sightings(self) -> tuple[SymptomMatch, ...]:
         """All of them in the order of the log, but those whose company is missing."""
         found = []
         for name, item in self.first.items():

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 from packaging.version import Version
 
-from cuenv.facts import HostFacts
-from cuenv.host_text import gpu_text, host_options
-from cuenv.installed.prefix import Prefix
-from cuenv.knowledge import Knowledge
-from cuenv.rules.driver import floor_of
-from cuenv.verify import build_cuda
-from cuenv.versions import Capability, Native, arch_list, reaches, serve, version
+from cuenv.core.versions import Capability, Native, arch_list, reaches, serve, version
+from cuenv.host.describe import gpu_text, host_options
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.prefix.inventory import Prefix
+from cuenv.resolver.rules.driver import floor_of
+from cuenv.solve.model import build_cuda
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class LogContext:
     """What a symptom is joined with.
 
     Attributes:
@@ -56,12 +56,12 @@ def host_words(facts: HostFacts | None) -> str:
     return join(("--host", facts.asked_as) if facts.asked_as else host_options(facts))
 
 
-def resolve_anew(case: Case, *options: str, gpus: str = "") -> str:
+def resolve_anew(case: LogContext, *options: str, gpus: str = "") -> str:
     """The command that chooses another environment for the host; for ``gpus`` when it is the machine at hand."""
     return " ".join(filter(None, ("cuenv resolve", host_words(case.facts) or gpus, *options, "-o environment.yml")))
 
 
-def torch_of(case: Case) -> tuple[Version | None, Version | None]:
+def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
     """Release and CUDA of torch: of the environment, else as the log mentions it."""
     if case.prefix:
         package = case.prefix.package("pytorch")
@@ -75,14 +75,14 @@ def torch_of(case: Case) -> tuple[Version | None, Version | None]:
     return version_in(text), _wheel_cuda(text) or cuda
 
 
-def driver_of(case: Case) -> str | None:
+def driver_of(case: LogContext) -> str | None:
     """The driver: of the host, else as the log mentions it."""
     if case.facts and case.facts.driver and case.facts.driver.version:
         return case.facts.driver.version
     return case.mentions.get("driver")
 
 
-def level_of(case: Case) -> Version | None:
+def level_of(case: LogContext) -> Version | None:
     """The CUDA release that the driver speaks: as the line tells it, else of the host."""
     if case.told.get("level"):
         return version_in(case.told["level"])
@@ -92,7 +92,7 @@ def level_of(case: Case) -> Version | None:
     return case.knowledge.cuda_of(driver) if driver else None
 
 
-def capabilities(case: Case) -> tuple[Capability, ...]:
+def capabilities(case: LogContext) -> tuple[Capability, ...]:
     """The GPUs that the line tells of, else those of the host."""
     told = case.told.get("sm")
     if told:
@@ -100,7 +100,7 @@ def capabilities(case: Case) -> tuple[Capability, ...]:
     return case.facts.capabilities if case.facts else ()
 
 
-def newest_for(case: Case, level: Version) -> Version | None:
+def newest_for(case: LogContext, level: Version) -> Version | None:
     """The newest CUDA of a torch build whose major a driver of this level runs: within its level, or by its major."""
     cudas = {row.cuda for row in case.knowledge.torch if row.cuda}
     driver = driver_of(case)
@@ -115,7 +115,7 @@ def _runs(cuda: Version, driver: str | None, level: Version, knowledge: Knowledg
     return cuda.major <= level.major if level.major >= 11 else cuda <= level
 
 
-def driver_floor(case: Case) -> Joined:
+def driver_floor(case: LogContext) -> Joined:
     """The driver against the floor of the CUDA major that the program was built with."""
     level, driver = level_of(case), driver_of(case)
     if level is None:
@@ -145,7 +145,7 @@ def driver_floor(case: Case) -> Joined:
     return Joined(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
 
 
-def no_driver(case: Case) -> Joined:
+def no_driver(case: LogContext) -> Joined:
     """Whether the host has a driver at all."""
     facts = case.facts
     if facts is None or not facts.detected:
@@ -161,7 +161,7 @@ def no_driver(case: Case) -> Joined:
     )
 
 
-def device_code(case: Case) -> Joined:
+def device_code(case: LogContext) -> Joined:
     """The code that torch holds against the GPUs."""
     release, cuda = torch_of(case)
     because = []
@@ -180,7 +180,7 @@ def device_code(case: Case) -> Joined:
     return Joined(because=tuple(because), command=resolve_anew(case, gpus=gpus))
 
 
-def driver_level(case: Case) -> Joined:
+def driver_level(case: LogContext) -> Joined:
     """The CUDA level of the driver beside the one that is asked for."""
     level, wanted = level_of(case), version_in(case.told.get("cuda", ""))
     if level is None:
@@ -203,7 +203,7 @@ def _order(level: Version, wanted: Version) -> str:
     return "below" if level < wanted else "not below"
 
 
-def cuda_available(case: Case) -> Joined:
+def cuda_available(case: LogContext) -> Joined:
     """Why torch sees no CUDA: the CPU build, no driver, or a driver below the floor."""
     release, cuda = torch_of(case)
     if release is not None and cuda is None:
@@ -219,7 +219,7 @@ def cuda_available(case: Case) -> Joined:
     return Joined(because=(*found.because, f"torch is built for CUDA {cuda}, which this driver runs"))
 
 
-def glibc(case: Case) -> Joined:
+def glibc(case: LogContext) -> Joined:
     """The C library of the host against the one that the line asks for."""
     facts = case.facts
     if facts is None or facts.libc is None or facts.libc.family != "glibc" or not case.told.get("glibc"):
@@ -229,7 +229,7 @@ def glibc(case: Case) -> Joined:
     return Joined(because=(f"{facts.label} has glibc {facts.libc.version}, {word} the {wanted} that is asked for",))
 
 
-def kernel_module(case: Case) -> Joined:
+def kernel_module(case: LogContext) -> Joined:
     """The driver's library against the loaded kernel module."""
     driver = case.facts.driver if case.facts else None
     if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
@@ -260,7 +260,7 @@ def _by_runtime(prefix: Prefix) -> Version | None:
     return None
 
 
-JOINS: dict[str, Callable[[Case], Joined]] = {
+JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "cuda_available": cuda_available,
     "device_code": device_code,
     "driver_floor": driver_floor,

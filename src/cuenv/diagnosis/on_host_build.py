@@ -7,15 +7,15 @@ from shlex import quote
 
 from packaging.version import Version
 
-from cuenv.diagnosis.on_host import Case, Joined, capabilities, resolve_anew, torch_of
-from cuenv.facts import PLATFORMS, FoundToolkit
-from cuenv.rows import Cuda
-from cuenv.versions import target_for, version
+from cuenv.core.versions import target_for, version
+from cuenv.diagnosis.on_host import Joined, LogContext, capabilities, resolve_anew, torch_of
+from cuenv.host.facts import FoundToolkit
+from cuenv.knowledge.rows import PLATFORMS, Cuda
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
 
-def install_toolchain(case: Case, cuda: Version) -> str:
+def install_toolchain(case: LogContext, cuda: Version) -> str:
     """The command that brings compiler and headers of a CUDA release into an environment; empty where none can."""
     row = case.knowledge.cuda(cuda)
     if row is not None and row.conda_nvcc:
@@ -25,11 +25,11 @@ def install_toolchain(case: Case, cuda: Version) -> str:
     return ""
 
 
-def _into(case: Case) -> str:
+def _into(case: LogContext) -> str:
     return f" -p {quote(case.prefix.path)}" if case.prefix else ""
 
 
-def toolchain(case: Case) -> Joined:
+def toolchain(case: LogContext) -> Joined:
     """Which nvcc there is, and the command for compiler and headers of torch's own CUDA."""
     _, cuda = torch_of(case)
     because = [*_toolkits(case)]
@@ -46,7 +46,7 @@ def toolchain(case: Case) -> Joined:
     return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
 
 
-def mismatch(case: Case) -> Joined:
+def mismatch(case: LogContext) -> Joined:
     """An nvcc of another CUDA than torch's."""
     have, want = case.told.get("nvcc", ""), case.told.get("torch", "")
     because = [*_toolkits(case)]
@@ -60,7 +60,7 @@ def mismatch(case: Case) -> Joined:
     return Joined(because=tuple(because), command=command or resolve_anew(case))
 
 
-def nvcc_targets(case: Case) -> Joined:
+def nvcc_targets(case: LogContext) -> Joined:
     """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
     asked = case.told.get("compute", "")
     because = [*_toolkits(case)]
@@ -86,7 +86,7 @@ def _knows(row: Cuda, asked: str) -> bool:
     return any(str(target) == asked.rstrip("af") for target in row.targets)
 
 
-def host_compiler(case: Case) -> Joined:
+def host_compiler(case: LogContext) -> Joined:
     """The host's gcc against what nvcc accepts."""
     told = case.told.get("gcc")
     compilers = case.facts.compilers if case.facts else ()
@@ -99,7 +99,7 @@ def host_compiler(case: Case) -> Joined:
     return Joined(because=tuple(because), command=command)
 
 
-def runtime(case: Case) -> Joined:
+def runtime(case: LogContext) -> Joined:
     """A runtime library of one CUDA major beside a torch of another."""
     _, cuda = torch_of(case)
     wanted = case.told.get("major", "")
@@ -116,7 +116,7 @@ def runtime(case: Case) -> Joined:
     return Joined(because=tuple(because))
 
 
-def bitsandbytes(case: Case) -> Joined:
+def bitsandbytes(case: LogContext) -> Joined:
     """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
     text = case.told.get("library", "")
     if not text:
@@ -140,13 +140,13 @@ def bitsandbytes(case: Case) -> Joined:
     return Joined(because=tuple(because), command=f"{where} install 'bitsandbytes>={first}'")
 
 
-def _toolkits(case: Case) -> Iterable[str]:
+def _toolkits(case: LogContext) -> Iterable[str]:
     for toolkit in case.facts.toolkits if case.facts else ():
         where = "on PATH" if toolkit.on_path else f"found by {toolkit.via}"
         yield f"toolkit {toolkit.release or 'of unknown release'} at {toolkit.path}, {where}"
 
 
-def _on_path(case: Case) -> Version | None:
+def _on_path(case: LogContext) -> Version | None:
     """The X.Y of the nvcc that PATH finds first."""
     found: FoundToolkit | None = next(
         (item for item in (case.facts.toolkits if case.facts else ()) if item.on_path and item.release), None
@@ -161,7 +161,7 @@ def _without(lacking: Iterable[str]) -> str:
     return f", and lacks {names}" if names else ", and every header package"
 
 
-JOINS: dict[str, Callable[[Case], Joined]] = {
+JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "bitsandbytes": bitsandbytes,
     "host_compiler": host_compiler,
     "mismatch": mismatch,

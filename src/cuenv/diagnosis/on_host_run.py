@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cuenv.diagnosis.on_host import Case, Joined, version_in
-from cuenv.host_text import gpu_text
-from cuenv.versions import version
+from cuenv.core.versions import version
+from cuenv.diagnosis.on_host import Joined, LogContext, version_in
+from cuenv.host.describe import gpu_text
 
 
-def gpus(case: Case) -> Joined:
+def gpus(case: LogContext) -> Joined:
     """The GPUs of the host."""
     return Joined(because=(f"{case.facts.label} has {gpu_text(case.facts)}",) if case.facts and case.facts.gpus else ())
 
 
-def library_path(case: Case) -> Joined:
+def library_path(case: LogContext) -> Joined:
     """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
     entries = case.facts.environment.library_path if case.facts else ()
     because = tuple(
@@ -23,7 +23,7 @@ def library_path(case: Case) -> Joined:
     return Joined(because=because)
 
 
-def regression(case: Case) -> Joined:
+def regression(case: LogContext) -> Joined:
     """The DeepSpeed that is installed, or that the log mentions, against the releases that are known to fail."""
     package = case.prefix.package("deepspeed") or case.prefix.wheel("deepspeed") if case.prefix else None
     text = package.version if package else case.mentions.get("deepspeed", "")
@@ -37,7 +37,7 @@ def regression(case: Case) -> Joined:
     return Joined()
 
 
-def devices(case: Case) -> Joined:
+def devices(case: LogContext) -> Joined:
     """Tensors on two devices: the user's own code, unless the DeepSpeed is one that fails so by itself."""
     found = regression(case)
     bad = any("is one of the releases" in text for text in found.because)
@@ -50,7 +50,7 @@ def devices(case: Case) -> Joined:
     return found
 
 
-def memory(case: Case) -> Joined:
+def memory(case: LogContext) -> Joined:
     """What the line tells of the memory, and whether fragmentation can be meant."""
     told = case.told
     parts = [f"{told[key]} {word}" for key, word in _MEMORY if told.get(key)]
@@ -71,7 +71,7 @@ def _mib(text: str | None) -> float | None:
     return float(number) * scale if scale is not None and number else None
 
 
-JOINS: dict[str, Callable[[Case], Joined]] = {
+JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "devices": devices,
     "gpus": gpus,
     "library_path": library_path,

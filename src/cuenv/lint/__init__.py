@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cuenv.report import Finding, Severity
-from cuenv.versions import Capability
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import Capability
 
 KINDS = ("environment.yml", "conda-lock.yml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""

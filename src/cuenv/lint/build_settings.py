@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from cuenv.knowledge import Knowledge
+from cuenv.core.findings import Finding
+from cuenv.core.versions import parse_arch_list, serve
+from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Lint, Machine
-from cuenv.report import Finding
-from cuenv.versions import parse_arch_list, serve
 
 _NAMED = re.compile(r"(?i)\b[a-z]{3,}")
 """torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""

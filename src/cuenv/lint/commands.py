@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from cuenv.extensions.demands import broken, pip_demand, with_condition, without_broken
-from cuenv.knowledge import Knowledge
+from cuenv.core.findings import Finding
+from cuenv.core.versions import minor, version
+from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
-from cuenv.report import Finding
-from cuenv.versions import minor, version
+from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
 
 _SET = re.compile(
     r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))"

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from cuenv.guidance import DeepSpeedKeys
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import Capability
+from cuenv.knowledge.guidance import DeepSpeedKeys
 from cuenv.lint import Edit, Lint, Machine
 from cuenv.lint.tree import Node
-from cuenv.report import Finding, Severity
-from cuenv.versions import Capability
 
 _NATIVE_BF16 = Capability(8, 0)
 _RENAMED = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Lint of ``environment.yml``: the laws of every environment file at their place, and what clients read differently."""
+"""Lint of ``environment.yml``: the policy for environment files at its place, and what clients read differently."""
 
 from __future__ import annotations
 
@@ -6,19 +6,108 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cuenv.environment import EnvironmentSpec, Pin
-from cuenv.judge import named_cuda
-from cuenv.knowledge import Knowledge
-from cuenv.laws import spec_findings
-from cuenv.lint import Edit, Lint, Machine, lines_at
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.urls import host, redact, short_channel, strip_credentials
+from cuenv.knowledge.base import Knowledge
+from cuenv.lint import Edit, Lint, Machine, lines_at, told
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
-from cuenv.lint.credentials import credential_lints
-from cuenv.lint.tree import Node
-from cuenv.lint.yaml_numbers import is_mapping, number_lints
-from cuenv.lint.yaml_writing import WRITE, written
-from cuenv.report import Finding, Severity
-from cuenv.specs import parse_spec
-from cuenv.urls import short_channel
+from cuenv.lint.tree import WRITE, Node, written
+from cuenv.lockfile.judge import named_cuda
+from cuenv.resolver.policy import spec_findings
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.match_spec import parse_spec
+
+_FLOAT = re.compile(r"[0-9]+\.[0-9]+")
+
+
+def number_lints(tree: Node) -> Iterator[Lint]:
+    """What is wrong with the numbers of an environment file."""
+    dependencies = tree.get("dependencies")
+    for item in dependencies.items if dependencies else ():
+        for key, value in item.entries:
+            if is_mapping(key, value):
+                yield _requirement(item, key, value)
+    variables = tree.get("variables")
+    for key, value in variables.entries if variables else ():
+        if _is_float(value):
+            message = f"{key.text}: {value.text} is a number to YAML, {float(value.text)}: other clients drop its zeros"
+            quoted = f'"{value.text}"'
+            edit = Edit(start=value.start, end=value.end, text=quoted)
+            yield told("CU303", "warning", value.start, key.text, message, f"{WRITE}{quoted}", edit)
+
+
+def is_mapping(key: Node, value: Node) -> bool:
+    """Whether a requirement is written ``name: version``; ``pip:`` may be empty, and a selector holds a whole one."""
+    if key.text == "pip":
+        return value.text[:1].isdigit()
+    return value.scalar and not key.text.startswith("sel(")
+
+
+def _requirement(item: Node, key: Node, value: Node) -> Lint:
+    message = f"'{key.text}: {value.text}' is a mapping and no requirement"
+    if _is_float(value):
+        message += f", and YAML reads {value.text} as {float(value.text)}"
+    entry = _meant_number(key.text, value.text)
+    fix = f"{WRITE}{entry}" if entry else f"{WRITE}{key.text}=VERSION"
+    end = item.end if key.start > item.start else value.end  # braces end with themselves, a block with its last value
+    edits = [Edit(start=item.start, end=end, text=written(entry, plain=True))] if entry else []
+    return told("CU303", "error", key.start, key.text, message, fix, *(edits if len(item.entries) == 1 else ()))
+
+
+def _meant_number(name: str, version: str) -> str:
+    """The requirement that a name and a version were meant for; empty where there is none."""
+    joint = "" if not version or version[0] in "<>=!~" else "="
+    text = f"{name}{joint}{version}"
+    try:
+        parse_spec(text)
+    except ValueError:
+        return ""
+    return "" if "#" in text else text
+
+
+def _is_float(node: Node) -> bool:
+    return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
+
+
+_LOGIN = re.compile(r"://[^/\s@]+@")
+
+
+def credential_lints(tree: Node) -> Iterator[Lint]:
+    """Users, passwords and tokens in the URLs of channels and requirements: whoever reads the file has them.
+
+    Args:
+        tree: the values of an environment file with their places.
+    """
+    channels, dependencies = tree.get("channels"), tree.get("dependencies")
+    for item in channels.items if channels else ():
+        if "://" in item.text and strip_credentials(item.text) != item.text:
+            yield _lint(item, "channels", strip_credentials(item.text))
+    for item in _texts(dependencies):
+        if _LOGIN.search(item.text):
+            yield _lint(item, "dependencies", redact(item.text))
+
+
+def _texts(dependencies: Node | None) -> Iterator[Node]:
+    for item in dependencies.items if dependencies else ():
+        yield item
+        for _, value in item.entries:
+            yield from value.items
+
+
+def _lint(item: Node, subject: str, plain: str) -> Lint:
+    place = host(plain[max(plain.find("://") - 5, 0) :].split(maxsplit=1)[0]) if "://" in plain else ""
+    return Lint(
+        finding=Finding(
+            code="CU308",
+            severity="error",
+            subject=subject,
+            message=f"a login or token stands in {plain}: whoever reads this file, or its history, has it",
+            fix=f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
+            "and change a password that was committed",
+        ),
+        at=item.start,
+    )
+
 
 _SELECTOR = re.compile(r"#[^\n\[]*(\[(?P<what>(?:not )?[a-z0-9]+)\])")
 _LINUX = ("linux", "linux64", "unix", "x86_64")

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cuenv.environment import NVCC, EnvironmentSpec, Pin
-from cuenv.extensions.demands import pip_demand
-from cuenv.knowledge import Knowledge
-from cuenv.laws import REPAIR, spec_findings
+from cuenv.core.findings import Finding
+from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint
 from cuenv.lint.commands import ON, PIP, WORD
 from cuenv.lint.environment_file import frozen_finding, post_link_finding
-from cuenv.lint.yaml_writing import WRITE
-from cuenv.report import Finding
-from cuenv.specs import parse_spec
+from cuenv.lint.tree import WRITE
+from cuenv.resolver.policy import REPAIR, spec_findings
+from cuenv.resolver.requirements import pip_demand
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin
+from cuenv.solve.match_spec import parse_spec
 
 _CONDA = re.compile(rf"(?<![\w./-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{ON})")
 _CONFIG = re.compile(
@@ -45,7 +45,7 @@ class _Word:
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
+class InstallCommand:
     """What one environment is asked for, over all commands that name it."""
 
     at: int
@@ -60,13 +60,13 @@ class Asked:
         return EnvironmentSpec(name="", channels=tuple(self.channels), pins=pins, pip=pip)
 
 
-def asked_in(parts: Iterable[tuple[str, int]]) -> tuple[Asked, ...]:
+def asked_in(parts: Iterable[tuple[str, int]]) -> tuple[InstallCommand, ...]:
     """What commands ask for, each environment by itself; pip's part belongs to the only one.
 
     Args:
         parts: commands without comments, and where they stand in the file.
     """
-    found: dict[str, Asked] = {}
+    found: dict[str, InstallCommand] = {}
     configured: dict[str, int] = {}
     pip: list[_Word] = []
     for text, at in parts:
@@ -80,13 +80,13 @@ def asked_in(parts: Iterable[tuple[str, int]]) -> tuple[Asked, ...]:
     for asked in found.values():
         asked.channels = asked.channels or configured
     if not found:
-        found[""] = Asked(at=pip[0].start if pip else 0)
+        found[""] = InstallCommand(at=pip[0].start if pip else 0)
     if len(found) == 1:
         next(iter(found.values())).pip = pip
     return tuple(found.values())
 
 
-def _conda(item: re.Match[str], at: int, found: dict[str, Asked]) -> None:
+def _conda(item: re.Match[str], at: int, found: dict[str, InstallCommand]) -> None:
     words = _words(item["rest"], at + item.start("rest"))
     values: dict[str, list[_Word]] = {}
     for word, after in zip(words, [*words[1:], None], strict=True):
@@ -96,7 +96,7 @@ def _conda(item: re.Match[str], at: int, found: dict[str, Asked]) -> None:
         elif equals and _VALUED.fullmatch(option):
             values.setdefault(option, []).append(replace(word, text=value))
     named = [word for key in ("-n", "--name", "-p", "--prefix") for word in values.get(key, ())]
-    asked = found.setdefault(named[-1].text if named else "", Asked(at=at + item.start()))
+    asked = found.setdefault(named[-1].text if named else "", InstallCommand(at=at + item.start()))
     for word in sorted((*values.get("-c", ()), *values.get("--channel", ())), key=lambda item: item.start):
         for channel in word.text.split(","):
             asked.channels.setdefault(channel, word.start)
@@ -134,7 +134,7 @@ def _packages(words: list[_Word], valued: re.Pattern[str]) -> Iterator[_Word]:
             yield word
 
 
-def install_lints(asked: Asked, knowledge: Knowledge) -> Iterator[Lint]:
+def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]:
     """The laws of environment files on what commands ask for, each at the word that it is about."""
     if not asked.pins:
         return
@@ -151,7 +151,7 @@ def install_lints(asked: Asked, knowledge: Knowledge) -> Iterator[Lint]:
             yield _placed(asked, replace(finding, fix="cuenv lock --resolve") if finding.fix == REPAIR else finding)
 
 
-def _placed(asked: Asked, finding: Finding) -> Lint:
+def _placed(asked: InstallCommand, finding: Finding) -> Lint:
     subject = finding.subject.split(", ")[0]
     meant = [(pin, word) for pin, word in asked.pins if pin.name == subject]
     exact = [item for item in meant if finding.message.startswith(f"{item[0].yaml_text()} ")]
@@ -167,7 +167,7 @@ def _placed(asked: Asked, finding: Finding) -> Lint:
     return Lint(finding=finding, at=next(iter(asked.channels.values()), asked.at))
 
 
-def compiles_later(asked: Iterable[Asked], knowledge: Knowledge) -> _Word | None:
+def compiles_later(asked: Iterable[InstallCommand], knowledge: Knowledge) -> _Word | None:
     """The first library that compiles with nvcc at its first use or installation, where no command brings one."""
     several = tuple(asked)
     brought = {pin.name for one in several for pin, _ in one.pins} & (set(NVCC) - {"cudatoolkit-dev"})

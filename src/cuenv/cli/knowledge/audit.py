@@ -35,7 +35,7 @@ def command(channel: str, platform: str, **values: Any) -> int:
       cuenv kb audit --channel pytorch
       cuenv kb audit --mirror conda-forge=/srv/conda-forge --platform linux-aarch64 -v
     """
-    from cuenv.flows.auditing import Question, audit  # noqa: PLC0415 - not needed for --help
+    from cuenv.maintain.maintain import Question, audit  # noqa: PLC0415 - not needed for --help
 
     knowledge = knowledge_from(values)
     found = audit(Question(channel=channel, platform=platform, sources=channel_sources(values)), knowledge)

@@ -13,7 +13,7 @@ from cuenv.cli.options import channel_options, channel_sources, knowledge_option
 from cuenv.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from cuenv.flows.auditing import Learned
+    from cuenv.maintain.maintain import Learned
 
 
 @click.command("learn", cls=Grouped)
@@ -53,9 +53,9 @@ def command(  # noqa: PLR0917 - one argument for each option
       cuenv kb learn --package bitsandbytes
       cuenv kb learn --save tables && cuenv resolve --knowledge tables --prove
     """
-    from cuenv.flows.auditing import Question, learn_rows, table_texts  # noqa: PLC0415 - not needed for --help
-    from cuenv.flows.auditing import save as save_rows  # noqa: PLC0415 - as above
-    from cuenv.world.knowledge import lay_over, load  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import lay_over, load  # noqa: PLC0415 - as above
+    from cuenv.maintain.maintain import Question, learn_rows, table_texts  # noqa: PLC0415 - not needed for --help
+    from cuenv.maintain.maintain import save as save_rows  # noqa: PLC0415 - as above
 
     base = load()
     knowledge = lay_over(base, values["tables"]) if values["tables"] else base
@@ -106,6 +106,6 @@ def _some(what: str, items: list[str]) -> str:
 
 
 def _plain(learned: Learned) -> dict[str, Any]:
-    from cuenv.learn import texts_of  # noqa: PLC0415 - only for JSON
+    from cuenv.maintain.learn import texts_of  # noqa: PLC0415 - only for JSON
 
     return {"schema": "cuenv/learned/1", "day": learned.day, "tables": texts_of(learned.fresh)}

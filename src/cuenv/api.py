@@ -1,0 +1,540 @@
+"""The public API of cuenv, which `cuenv` itself offers. Nothing is loaded until it is asked for.
+
+They stand here for `cuenv` alone, which offers them; like it, this module loads nothing until it is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cuenv.core.errors import UsageError
+
+if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
+    from collections.abc import Callable, Iterable, Sequence
+
+    from cuenv.binary.gpu_code import Scanned
+    from cuenv.diagnosis.causes import Diagnosis
+    from cuenv.host.facts import HostFacts
+    from cuenv.host.request import Request
+    from cuenv.host.select import HostOptions
+    from cuenv.knowledge.base import Knowledge
+    from cuenv.lockfile.check import LockCheck
+    from cuenv.lockfile.lock import Locked
+    from cuenv.prefix.check import PrefixChecked
+    from cuenv.resolver.candidates import Candidate
+    from cuenv.resolver.decision import Decision
+    from cuenv.resolver.resolve import Resolution
+    from cuenv.resolver.why import Answer
+    from cuenv.solve.environment_spec import EnvironmentSpec
+    from cuenv.solve.io.sources import Sources
+
+T = TypeVar("T")
+
+_NAMES: Mapping[str, str] = {"--gpu": "gpus", "--mirror": "mirrors", "--with": "packages", "--allow": "allow"}
+_OPTION = re.compile(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python)(?![\w-])")
+
+
+def text(value: object, what: str, example: str) -> str:
+    """A text.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{what} takes a text such as {example!r}, got {_described(value)}")
+
+
+def text_or_none(value: object, what: str, example: str) -> str | None:
+    """A text, or nothing.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    return None if value is None else text(value, what, example)
+
+
+def several(values: object, what: str, example: str = "") -> tuple[str, ...]:
+    """One text or path, or several: a text is never taken for its letters.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(values, (str, os.PathLike)):
+        return (_fspath(values),)
+    if isinstance(values, (bytes, Mapping)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{what} takes a text{_such(example)}, or a list of them, got {_described(values)}")
+    found = []
+    for value in values:
+        if not isinstance(value, (str, os.PathLike)):
+            raise TypeError(f"{what} takes texts{_such(example)}, got {_described(value)} among them")
+        found.append(_fspath(value))
+    return tuple(found)
+
+
+def instance(value: Any, kind: type[T], what: str, where: str) -> T:
+    """A value of a type of ours.
+
+    Args:
+        value: what was handed over.
+        kind: what it must be.
+        what: the function and the argument.
+        where: what makes such a value.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, kind):
+        return value
+    raise TypeError(f"{what} takes what {where} gives, got {_described(value)}")
+
+
+def _fspath(value: Any) -> str:
+    return os.fsdecode(os.fspath(value))
+
+
+def _such(example: str) -> str:
+    return f" such as {example!r}" if example else ""
+
+
+def _described(value: object) -> str:
+    if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
+        return f"the number {value!r}"
+    if value is None or isinstance(value, (bool, str)):
+        shown = repr(value)
+        return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Let the errors of a block speak of arguments.
+
+    Raises:
+        UsageError: that of the block, in these words.
+    """
+    try:
+        yield
+    except UsageError as error:
+        hint = error.hint if error.hint is None or error.hint.startswith("cuenv ") else _in_python(error.hint)
+        raise UsageError(_in_python(error.message), hint=hint) from error
+
+
+def _in_python(text: str) -> str:
+    return _OPTION.sub(lambda found: _NAMES.get(found[0], found[0][2:]), text)
+
+
+def host_options(
+    host: object, gpus: object, driver: object, glibc: object = None, platform: object = None, *, of: str
+) -> HostOptions:
+    """The options of the command line that name the same host.
+
+    Raises:
+        TypeError: one is of a wrong type.
+    """
+    from cuenv.host.select import HostOptions  # noqa: PLC0415 - whoever imports this module may ask nothing
+
+    return HostOptions(
+        hosts=several(host, f"{of}: host", "rtx4090-535"),
+        gpus=several(gpus, f"{of}: gpus", "RTX 4090"),
+        driver=text_or_none(driver, f"{of}: driver", "535.129.03"),
+        glibc=text_or_none(glibc, f"{of}: glibc", "2.31"),
+        platform=text_or_none(platform, f"{of}: platform", "linux-64"),
+    )
+
+
+def load_knowledge(extra: Path | None = None) -> Knowledge:
+    """The knowledge base, with the rows of further tables in a folder laid over it."""
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - see the module docstring
+
+    return load(extra)
+
+
+def inspect_host() -> HostFacts:
+    """This machine: driver, GPUs, C library, toolkits, compilers, torch; each fact with its evidence."""
+    from cuenv.host.select import this_machine  # noqa: PLC0415 - as above
+
+    return this_machine(os.environ, load_knowledge(), deep=True)
+
+
+def read_host(name_or_path: Path | str) -> HostFacts:
+    """A recorded host: a folder, a JSON file of ``cuenv inspect --json``, or a shipped name.
+
+    Raises:
+        InputError: it cannot be read or is not valid.
+        UsageError: there is no such name.
+        TypeError: it is no text and no path.
+    """
+    from cuenv.host.io.record import read_host as read  # noqa: PLC0415 - as above
+
+    names = several(name_or_path, "read_host", "rtx4090-535")
+    if len(names) != 1:
+        raise TypeError(f"read_host takes one host, got {len(names)}; pool(*map(read_host, ...)) takes several")
+    with spoken():
+        return read(names[0], lambda: "")
+
+
+def make_host(
+    *gpus: str, driver: str | None = None, glibc: str | None = None, platform: str | None = None
+) -> HostFacts:
+    """A host from GPU names or capabilities, as ``--gpu``, ``--driver``, ``--glibc`` and ``--platform`` make one.
+
+    Raises:
+        UsageError: a GPU, driver or platform that does not exist.
+        TypeError: an argument is no text.
+    """
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
+
+    if not gpus:
+        from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
+
+        raise UsageError("make_host needs a GPU", hint='make_host("RTX 4090", driver="535.129.03")')
+    names = tuple(text(name, "make_host: gpus", "RTX 4090") for name in gpus)
+    with spoken():
+        return host_facts(host_options((), names, driver, glibc, platform, of="make_host"), load_knowledge())
+
+
+def pool(*hosts: HostFacts) -> HostFacts:
+    """Several hosts as one: lowest driver, lowest C library, union of GPUs.
+
+    Raises:
+        ValueError: they do not share one platform.
+        TypeError: an argument is no host.
+    """
+    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
+    from cuenv.host.pool import pool as merge  # noqa: PLC0415 - as above
+
+    return merge(instance(host, Host, "pool: each host", "read_host() or make_host()") for host in hosts)
+
+
+def wishes(
+    name: str = "cuenv",
+    *,
+    stack: str | None = None,
+    pytorch: str | None = None,
+    cuda: str | None = None,
+    python: str | None = None,
+    packages: str | Sequence[str] = (),
+    pip: str | Sequence[str] = (),
+    dev: bool = True,
+    cpu: bool = False,
+    prefer: str = "newest",
+) -> Request:
+    """Wishes, as the options of ``cuenv resolve`` make them.
+
+    Args:
+        name: of the environment.
+        stack: ``conda-forge`` or ``pytorch``; ``None`` lets cuenv choose.
+        pytorch: a prefix (``2.5``), an exact version (``==2.5.1``) or a range; so ``cuda`` and ``python``.
+        cuda: see ``pytorch``.
+        python: see ``pytorch``.
+        packages: further conda specs.
+        pip: requirements for the pip part.
+        dev: with compiler and headers.
+        cpu: a CPU build.
+        prefer: ``newest`` or ``native``.
+
+    Raises:
+        UsageError: a wish that is no version wish.
+        TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
+    """
+    from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
+    from cuenv.core.versions import parse_wish  # noqa: PLC0415 - as above
+    from cuenv.host.request import PREFER  # noqa: PLC0415 - as above
+    from cuenv.host.request import Request as Wishes  # noqa: PLC0415 - as above
+    from cuenv.knowledge.rows import STACKS  # noqa: PLC0415 - as above
+
+    name = text(name, "wishes: name", "train")
+    pytorch = text_or_none(pytorch, "wishes: pytorch", "2.5")
+    cuda = text_or_none(cuda, "wishes: cuda", "12.4")
+    python = text_or_none(python, "wishes: python", "3.12")
+    if prefer not in PREFER or stack not in (None, *STACKS):
+        raise UsageError(
+            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}",
+            hint="cuenv.wishes(prefer='native')",
+        )
+    if cpu and cuda:
+        raise UsageError("cpu and cuda exclude each other", hint="cuenv.wishes(cpu=True)")
+    return Wishes(
+        name=name,
+        stack=stack,
+        pytorch=parse_wish(pytorch, what="pytorch") if pytorch else None,
+        cuda=parse_wish(cuda, what="cuda") if cuda else None,
+        python=parse_wish(python, what="python") if python else None,
+        packages=several(packages, "wishes: packages", "numpy>=1.26"),
+        pip=several(pip, "wishes: pip", "einops"),
+        dev=dev,
+        cpu=cpu,
+        prefer=prefer,
+    )
+
+
+def resolve(
+    host: HostFacts, asked: Request | None = None, *, prove: Sources | None = None, tables: Knowledge | None = None
+) -> Resolution:
+    """Choose an environment for a host.
+
+    Args:
+        host: from `inspect_host`, `read_host`, `make_host` or `pool`.
+        asked: from `wishes`; none by default.
+        prove: from `channels`: take the best choice that closes on them. No solver and no network otherwise.
+        tables: from `load_knowledge`; the bundled ones by default.
+
+    Returns:
+        The decision, and the environment when something fits: ask ``fits`` before ``spec`` is used.
+
+    Raises:
+        TypeError: an argument is of another type.
+    """
+    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
+    from cuenv.host.request import Request as Wishes  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import resolve as choose  # noqa: PLC0415 - as above
+
+    host = instance(host, Host, "resolve: host", "read_host(), make_host(), inspect_host() or pool()")
+    wanted = wishes() if asked is None else instance(asked, Wishes, "resolve: asked", "wishes()")
+    if prove is not None:
+        from cuenv.solve.io.sources import Sources as Reached  # noqa: PLC0415 - only with channels
+
+        instance(prove, Reached, "resolve: prove", "channels()")
+    return choose(host, wanted, tables or load_knowledge(), name=wanted.name, prove=prove)
+
+
+def render(spec: EnvironmentSpec | None) -> str:
+    """The text of ``environment.yml``.
+
+    Args:
+        spec: ``answer.spec`` of `resolve`, which is there when ``answer.fits``.
+
+    Raises:
+        UsageError: there is none, as nothing fits.
+        TypeError: it is something else.
+    """
+    from cuenv.solve.environment_spec import EnvironmentSpec as Spec  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_yml import render as write  # noqa: PLC0415 - as above
+
+    if spec is None:
+        from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
+
+        raise UsageError(
+            "render: nothing fits, so there is no environment; ask answer.fits first",
+            hint="print(*(group.because for group in answer.decision.rejections), sep='\\n')",
+        )
+    return write(instance(spec, Spec, "render", "resolve(...).spec"))
+
+
+def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sources:
+    """How channels are reached: mirrors as ``FROM=TO``, then the user's ``.condarc``.
+
+    Raises:
+        UsageError: a mirror has another form.
+        InputError: a ``.condarc`` is not valid.
+    """
+    from cuenv.solve.io.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
+    from cuenv.solve.io.sources import parse_mirrors  # noqa: PLC0415 - as above
+
+    settings = read_condarc(condarc_files(os.environ), os.environ)
+    with spoken():
+        found = parse_mirrors(several(mirrors, "channels: mirrors", "conda-forge=/srv/conda-forge"))
+    return sources_from(settings, found, offline=offline, environment=os.environ)
+
+
+def lock(
+    path: Path | str,
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    platform: str | None = None,
+    sources: Sources | None = None,
+    allow: str | Sequence[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Locked:
+    """Solve an environment file and write its lock files beside it.
+
+    Args:
+        path: the environment file.
+        host: recorded hosts to lock for; so ``gpus``, ``driver``, ``glibc``, ``platform``. This machine by default.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        platform: see ``host``.
+        sources: from `channels`.
+        allow: codes of findings that do not refuse.
+        progress: called with what happens next.
+
+    Raises:
+        InputError: the file or a channel cannot be read.
+        OutsideError: the solver failed, or a file cannot be written.
+    """
+    from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - as above
+    from cuenv.lockfile.lock import lock as freeze  # noqa: PLC0415 - as above
+
+    options = host_options(host, gpus, driver, glibc, platform, of="lock")
+    codes = several(allow, "lock: allow", "CU104")
+    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=codes)
+    with spoken():
+        return freeze(request, load_knowledge(), progress=progress)
+
+
+def check(
+    path: Path | str,
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    platform: str | None = None,
+) -> LockCheck:
+    """Check a lock against a host, its environment file and the laws.
+
+    Args:
+        path: the lock.
+        host: as for `lock`; this machine by default.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        platform: see ``host``.
+
+    Raises:
+        InputError: the lock cannot be read.
+    """
+    from cuenv.lockfile.check import check as look  # noqa: PLC0415 - as above
+
+    with spoken():
+        return look(Path(path), host_options(host, gpus, driver, glibc, platform, of="check"), load_knowledge())
+
+
+def why(decision: Decision, subject: str) -> Answer:
+    """Why a decision is as it is, down to sourced facts.
+
+    Raises:
+        UsageError: nothing is known about such a subject.
+    """
+    from cuenv.resolver.decision import Decision as Decided  # noqa: PLC0415 - as above
+    from cuenv.resolver.why import why as answer  # noqa: PLC0415 - as above
+
+    decision = instance(decision, Decided, "why: decision", "resolve(...).decision")
+    return answer(decision, text(subject, "why: subject", "pytorch"))
+
+
+def why_not(decision: Decision, question: str) -> Answer:
+    """Why something else was not chosen: ``cuda=13.0``, ``pytorch=2.12``, ``stack=pytorch``, ``python=3.13``.
+
+    Raises:
+        UsageError: the question has another form.
+    """
+    from cuenv.resolver.decision import Decision as Decided  # noqa: PLC0415 - as above
+    from cuenv.resolver.why import why_not as answer  # noqa: PLC0415 - as above
+
+    decision = instance(decision, Decided, "why_not: decision", "resolve(...).decision")
+    return answer(decision, text(question, "why_not: question", "cuda=13.0"))
+
+
+def choices(
+    hosts: Iterable[HostFacts], asked: Request | None = None, *, tables: Knowledge | None = None
+) -> tuple[Candidate | None, ...]:
+    """What `cuenv.resolve` would choose for each of many hosts, without the reasons: ten thousand take seconds.
+
+    Args:
+        hosts: as for `cuenv.resolve`.
+        asked: from `cuenv.wishes`; none by default.
+        tables: from `cuenv.load_knowledge`; the bundled ones by default.
+
+    Returns:
+        In the order of the hosts, ``None`` where nothing fits.
+    """
+    from cuenv.host.request import Request  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+    from cuenv.resolver.batch import choices as choose  # noqa: PLC0415 - see the module docstring
+    from cuenv.resolver.resolve import decidable  # noqa: PLC0415 - as above
+
+    return choose(map(decidable, hosts), asked or Request(), tables or load(None))
+
+
+def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | str | None = None) -> Diagnosis:
+    """What an error means, why it happens on a host, and the one command that cures it.
+
+    Args:
+        log: a traceback or a whole log, as text or as it was read.
+        host: from `cuenv.read_host`, `cuenv.make_host` or `cuenv.inspect_host`; without one the log speaks alone.
+        prefix: the environment that it is from.
+
+    Raises:
+        InputError: the folder is no environment.
+    """
+    from cuenv.diagnosis.causes import diagnose as judge  # noqa: PLC0415 - as above
+    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
+
+    if not isinstance(log, (str, bytes)):
+        text(log, "diagnose: log", "a traceback; a file is read with Path(...).read_bytes()")
+    if host is not None:
+        host = instance(host, Host, "diagnose: host", "read_host(), make_host() or inspect_host()")
+    knowledge = load(None)
+    data = log.encode("utf-8", "surrogateescape") if isinstance(log, str) else log
+    environment = find_prefix(Path(prefix)) if prefix else None
+    return judge([data], load_guidance(knowledge).symptoms, knowledge, host, environment)
+
+
+def check_prefix(
+    prefix: Path | str,
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    lock: Path | str | None = None,
+) -> PrefixChecked:
+    """Check an installed environment by its files; torch is not imported, and no GPU is needed.
+
+    Args:
+        prefix: its folder.
+        host: recorded hosts to judge for; so ``gpus``, ``driver``, ``glibc``. This machine by default.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        lock: that it was made from.
+
+    Raises:
+        InputError: it is no environment, or the lock cannot be read.
+    """
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+    from cuenv.prefix.check import check_prefix as look  # noqa: PLC0415 - as above
+
+    options = host_options(host, gpus, driver, glibc, of="check_prefix")
+    with spoken():
+        return look(Path(prefix), options, load(None), lock=Path(lock) if lock else None)
+
+
+def scan(
+    paths: str | Path | Sequence[str | Path],
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    deep: bool = False,
+) -> Scanned:
+    """Which GPUs the machine code in binaries serves.
+
+    Args:
+        paths: files or folders.
+        host: as for `check_prefix`; so ``gpus`` and ``driver``.
+        gpus: see ``host``.
+        driver: see ``host``.
+        deep: look for device code outside of its own sections too.
+    """
+    from cuenv.binary.scan import scan_paths  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+
+    options = host_options(host, gpus, driver, of="scan")
+    with spoken():
+        return scan_paths(several(paths, "scan: paths", "torch/lib"), options, load(None), deep=deep)

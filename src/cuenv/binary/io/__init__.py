@@ -1,0 +1,1 @@
+"""Reading binaries on disk safely."""

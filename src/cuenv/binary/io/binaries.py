@@ -1,0 +1,198 @@
+"""Binaries on this machine: reading one safely, and finding those below a folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from cuenv.binary.code import FileCode, read_file
+from cuenv.binary.data import BinaryError
+from cuenv.binary.elf import Dynamic, read_elf
+from cuenv.core.io.files import shown, why
+
+_NOT_REGULAR = (
+    (stat.S_ISDIR, "it is a folder"),
+    (stat.S_ISFIFO, "it is a pipe"),
+    (stat.S_ISSOCK, "it is a socket"),
+    (stat.S_ISCHR, "it is a device"),
+    (stat.S_ISBLK, "it is a device"),
+)
+
+NEVER_BINARY = frozenset(
+    [
+        *(".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".inc", ".pxd", ".py", ".pyc", ".pyi", ".pyx", ".sh"),
+        *(".cfg", ".cmake", ".csv", ".html", ".ipynb", ".json", ".la", ".md", ".pc", ".rst", ".tcl", ".toml", ".txt"),
+        *(".css", ".gz", ".jpg", ".js", ".png", ".svg", ".ts", ".typed", ".xml", ".yaml", ".yml", ".zip"),
+    ]
+)
+"""Endings of files that are not even opened below a folder: an environment has ten thousands of them."""
+
+
+_AHEAD = 512
+
+
+class FileData:
+    """The bytes of an open file, read when they are asked for.
+
+    The size is that of the moment of opening; a file that shrinks later yields short slices.
+    """
+
+    def __init__(self, handle: int, size: int) -> None:
+        self._handle, self._size = handle, size
+        self._at, self._ahead = 0, b""
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, wanted: slice, /) -> bytes:
+        start = wanted.start or 0
+        end = self._size if wanted.stop is None else min(wanted.stop, self._size)
+        if 0 < end - start <= _AHEAD // 4:  # headers follow each other closely
+            if not self._at <= start <= end <= self._at + len(self._ahead):
+                self._at, self._ahead = start, os.pread(self._handle, min(_AHEAD, self._size - start), start)
+            return self._ahead[start - self._at : end - self._at]
+        left, parts = end - start, []
+        while left > 0:  # one read yields at most 2 GiB
+            part = os.pread(self._handle, left, end - left)
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+@contextmanager
+def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> Iterator[FileData]:
+    """Open a regular file for reading on demand; pipes, sockets and devices are refused without waiting for them.
+
+    Args:
+        path: the file; symbolic links are followed.
+        everything: it will be read from end to end, and not only here and there.
+
+    Raises:
+        BinaryError: it cannot be opened or read, is no regular file, or was changed while it was read.
+    """
+    name = shown(path)
+    handle = -1
+    try:
+        _regular(os.stat(path), name)  # noqa: PTH116 - Path would refuse names that are no text
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        before = _regular(os.fstat(handle), name)
+        if not everything:
+            # What is read lies far apart: without this, the system would read far ahead each time.
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
+        try:
+            yield FileData(handle, before.st_size)
+        except BinaryError as error:
+            if _changed(before, os.fstat(handle)):
+                raise BinaryError("it was changed while it was read", file=name, fault="unreadable") from error
+            raise BinaryError(error.reason, file=name, fault=error.fault) from error
+        if _changed(before, os.fstat(handle)):
+            raise BinaryError("it was changed while it was read", file=name, fault="unreadable")
+    except (OSError, ValueError) as error:
+        raise BinaryError(why(error), file=name, fault="unreadable") from error
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _regular(found: os.stat_result, name: str) -> os.stat_result:
+    if not stat.S_ISREG(found.st_mode):
+        what = next((text for test, text in _NOT_REGULAR if test(found.st_mode)), "it is no regular file")
+        raise BinaryError(what, file=name, fault="unreadable")
+    return found
+
+
+def _changed(before: os.stat_result, after: os.stat_result) -> bool:
+    return (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)
+
+
+def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
+    """The device code of a file; read once in a process for each state of the file.
+
+    Args:
+        path: the file.
+        deep: also search sections in which NVIDIA's own libraries keep code.
+
+    Raises:
+        BinaryError: it is of no kind that holds device code, damaged, or cannot be read.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116 - as above
+    except (OSError, ValueError) as error:
+        raise BinaryError(why(error), file=shown(path), fault="unreadable") from error
+    return _scan(os.fspath(path), deep, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=256)
+def _scan(path: str, deep: bool, state: tuple[int, ...]) -> FileCode:  # noqa: ARG001 - the state is the key
+    with open_binary(path, everything=deep) as data:
+        return read_file(data, deep=deep)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """A folder that cannot be listed, and why."""
+
+    path: str
+    reason: str
+
+
+def files_below(folder: str | os.PathLike[str]) -> Iterator[str | Unlisted]:
+    """The regular files below a folder, in order, each once however many names it has; and folders that are closed.
+
+    Links to folders are not followed, so that a circle ends. Links to files are, since some installers make an
+    environment of links; the real file goes first where both are below.
+    """
+    seen: set[tuple[int, int]] = set()
+    links: list[str] = []
+    waiting = [os.fspath(folder)]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+            waiting += [entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            yield Unlisted(here, why(error))
+            continue
+        for entry in entries:
+            if entry.is_symlink():
+                links.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) and _first(entry.path, seen):
+                yield entry.path
+    yield from (path for path in links if os.path.isfile(path) and _first(path, seen))  # noqa: PTH113 - as above
+
+
+def _first(path: str, seen: set[tuple[int, int]]) -> bool:
+    """Whether a file comes for the first time; only names that may be binaries are asked for."""
+    if not may_be_binary(path):
+        return True
+    try:
+        found = os.stat(path)  # noqa: PTH116 - as above
+    except OSError:
+        return True
+    key = (found.st_dev, found.st_ino)
+    if key in seen:
+        return False
+    seen.add(key)
+    return True
+
+
+def may_be_binary(path: str) -> bool:
+    """Whether the ending of a name leaves open that it is a binary."""
+    return Path(path).suffix.lower() not in NEVER_BINARY
+
+
+def linkage(path: Path) -> Dynamic | None:
+    """What the loader is told by a file; ``None`` for one that is no shared object or cannot be read."""
+    try:
+        with open_binary(path) as data:
+            return read_elf(data).dynamic
+    except BinaryError:
+        return None

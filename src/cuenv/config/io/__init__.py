@@ -1,0 +1,1 @@
+"""Settings and profiles on disk."""

@@ -1,0 +1,143 @@
+"""The project's settings on disk: ``cuenv.toml``, or ``[tool.cuenv]`` of ``pyproject.toml``, nearest upward."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cuenv.config.io.config_files import OWN, PROJECT, exists, upward
+from cuenv.config.settings import HINT, KINDS, WRITTEN, Setting, merge, parse_table, parse_variables
+from cuenv.core.errors import InputError
+from cuenv.core.io.files import read_text, shown, why
+from cuenv.core.reading import Faults
+
+_LIMIT = 1024 * 1024
+_NESTED = "in cuenv.toml the keys stand at the top, without [tool.cuenv]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What the variables and the project say together.
+
+    Attributes:
+        settings: every setting by its name, defaults included.
+        path: the file that was read, as it is shown; empty for none.
+        prefix: where the settings stand in it: ``tool.cuenv`` or empty.
+        profiles: tables of the profiles in the file, not yet read.
+        warnings: what was passed over, one sentence each.
+    """
+
+    settings: Mapping[str, Setting]
+    path: str = ""
+    prefix: str = ""
+    profiles: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Configuration:
+    """The settings of ``CUENV_*`` variables and of the nearest file.
+
+    Args:
+        environ: the variables.
+        files: look for a file at all.
+
+    Raises:
+        UsageError: a variable is not what its option takes.
+        InputError: the file cannot be read, is no TOML or holds what is no setting; all its faults at once.
+    """
+    variables = parse_variables(environ)
+    warnings: list[str] = []
+    for folder in upward() if files else ():
+        if not (exists(f"{folder}/{OWN}") or exists(f"{folder}/{PROJECT}")):
+            continue
+        own, project = (_table(f"{folder}/{name}", name, warnings) for name in (OWN, PROJECT))
+        if own is None and project is None:
+            continue
+        if own is not None and project is not None:
+            warnings.append(f"{_name(folder, PROJECT)}: [tool.cuenv] does not count beside {_name(folder, OWN)}")
+        name, prefix, data = (OWN, "", own) if own is not None else (PROJECT, "tool.cuenv", project)
+        path = _name(folder, name)
+        faults = Faults(path)
+        found, profiles = parse_table(data, faults, path=prefix, folder="" if folder == _here() else folder)
+        _drop_strange_places(found, f"{folder}/{name}", path, warnings)
+        faults.check(hint=_NESTED if name == OWN and isinstance(data, dict) and "tool" in data else HINT)
+        return Configuration(
+            settings=merge(variables, found), path=path, prefix=prefix, profiles=profiles, warnings=tuple(warnings)
+        )
+    return Configuration(settings=merge(variables), warnings=tuple(warnings))
+
+
+def _table(path: str, name: str, warnings: list[str]) -> Any:
+    """What cuenv is told by a file; ``None`` when it is not there, says nothing to cuenv, or is a stranger's."""
+    if not exists(path):
+        return None
+    label = _name(os.path.dirname(path) or "/", name)  # noqa: PTH120 - strings are kept, and `/` has no name
+    if _strangers(path):
+        warnings.append(f"{label}: passed over; it belongs to another user, in a folder that everyone may write to")
+        return None
+    if name == PROJECT and not os.path.isfile(path):  # noqa: PTH113 - never an error
+        return None
+    text = _read(path, label)
+    if name == PROJECT:
+        if "cuenv" not in text:
+            return None  # most projects: TOML is not read for them
+        tool = _load(text, label).get("tool")
+        return tool.get("cuenv") if isinstance(tool, dict) else None
+    return _load(text, label)
+
+
+def _read(path: str, label: str) -> str:
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a pipe would block
+    except OSError as error:
+        raise InputError(f"cannot read {label}: {why(error)}", hint=HINT) from error
+    if not regular:
+        raise InputError(f"cannot read {label}: it is no regular file", hint=HINT)
+    try:
+        return read_text(Path(path), limit=_LIMIT)
+    except InputError as error:
+        raise InputError(error.message.replace(shown(path), label), hint=HINT) from error
+
+
+def _load(text: str, source: str) -> dict[str, Any]:
+    from cuenv.core.io.files import load_toml  # noqa: PLC0415 - only where there is a file
+
+    try:
+        data = load_toml(text)
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+        raise InputError(f"{source}: no valid TOML: {error}", hint=HINT) from error
+    return data
+
+
+def _strangers(path: str) -> bool:
+    """Whether somebody else put the file into a folder such as /tmp: settings say where packages come from."""
+    try:
+        owner = os.stat(path).st_uid  # noqa: PTH116 - as above
+        folder = os.stat(os.path.dirname(path) or "/").st_mode  # noqa: PTH116, PTH120 - as above
+    except OSError:
+        return False
+    return bool(folder & stat.S_IWOTH) and owner not in (0, os.geteuid())
+
+
+def _drop_strange_places(found: dict[str, Setting], path: str, label: str, warnings: list[str]) -> None:
+    """Let no file of another user say where this user's runs write to."""
+    asked = sorted(WRITTEN & set(found))
+    if not asked or os.stat(path).st_uid == os.geteuid():  # noqa: PTH116 - as above
+        return
+    for setting in asked:
+        del found[setting]
+        variable = KINDS[setting].variable
+        warnings.append(f"{label}: {setting} does not count; the file belongs to another user ({variable} sets it)")
+
+
+def _here() -> str:
+    return next(iter(upward()), "")
+
+
+def _name(folder: str, name: str) -> str:
+    """A file as it is shown: its name in the working folder, else the whole path."""
+    return name if folder == _here() else shown(f"{folder.rstrip('/')}/{name}")

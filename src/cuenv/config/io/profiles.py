@@ -1,0 +1,134 @@
+"""Profiles on disk: those of the project, in its settings or its folder of profiles, and those that ship."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuenv.core.errors import UsageError
+from cuenv.core.io.files import DATA, at_home, is_file, names_in, read_text, shown
+from cuenv.host.request import Request, parse
+
+if TYPE_CHECKING:  # most commands have no settings
+    from cuenv.config.io.configuration import Configuration
+
+# In an installed package the profiles lie with the data; in a checkout beside src.
+_SHIPPED = DATA / "profiles"
+_CHECKOUT = Path(__file__).parents[4] / "profiles"
+SHIPPED = "ships with cuenv"
+"""The origin of a profile that comes with cuenv."""
+
+_ENDINGS = (".yml", ".yaml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilePlace:
+    """Where one profile stands.
+
+    Attributes:
+        name: what ``--profile`` takes.
+        origin: for people: ``ships with cuenv``, a file, or a file and the table in it.
+        file: its file; ``None`` for a table of the settings.
+        table: what the settings hold; ``source`` and ``path`` say where.
+    """
+
+    name: str
+    origin: str
+    file: Path | None = None
+    table: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    path: str = ""
+
+    def text(self) -> str:
+        """The text of its file.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        return read_text(self.file) if self.file else ""
+
+    def data(self) -> Any:
+        """What is written in it, not yet judged.
+
+        Raises:
+            InputError: it cannot be read or is no YAML.
+        """
+        if self.file is None:
+            return {"name": self.name, "story": "", **self.table}
+        from cuenv.core.yaml_read import load  # noqa: PLC0415 - YAML is read only for profiles
+
+        return load(self.text(), shown(self.file))
+
+    def read(self) -> Request:
+        """The profile.
+
+        Raises:
+            InputError: it cannot be read or is not valid; all faults at once.
+        """
+        return parse(self.data(), shown(self.file) if self.file else self.source, self.path)
+
+
+def folder() -> Path:
+    """Where the shipped profiles lie."""
+    return _SHIPPED if _SHIPPED.is_dir() else _CHECKOUT
+
+
+def shipped_names() -> tuple[str, ...]:
+    """The names of the shipped profiles."""
+    return tuple(sorted(path.stem for path in folder().glob("*.yml")))
+
+
+def own_folder(project: Configuration | None) -> Path | None:
+    """The project's folder of profiles, if the settings name one."""
+    named = project.settings["profile-dir"].value if project else None
+    return at_home(named) if isinstance(named, str) else None
+
+
+def places(project: Configuration | None = None) -> tuple[ProfilePlace, ...]:
+    """Every profile that has a name, in the order in which a name is looked up: the first of a name counts."""
+    found: list[ProfilePlace] = []
+    if project:
+        for name, table in project.profiles.items():
+            path = f"{project.prefix}.profiles.{name}".removeprefix(".")
+            origin = f"{project.path}: {path}"
+            found.append(ProfilePlace(name=name, origin=origin, table=table, source=project.path, path=path))
+    own = own_folder(project)
+    for file in (own / name for name in names_in(own) if name.endswith(_ENDINGS)) if own else ():
+        found.append(ProfilePlace(name=file.stem, origin=shown(file), file=file))
+    for name in shipped_names():
+        found.append(ProfilePlace(name=name, origin=SHIPPED, file=folder() / f"{name}.yml"))
+    return tuple(found)
+
+
+def find_profile(name_or_path: str, project: Configuration | None = None) -> ProfilePlace:
+    """Where a profile stands: a file, or the first of that name.
+
+    Raises:
+        UsageError: there is no such profile.
+    """
+    path = Path(name_or_path)
+    if "/" in name_or_path or path.suffix in _ENDINGS:
+        return ProfilePlace(name=path.stem, origin=shown(path), file=path)
+    known = places(project)
+    found = next((place for place in known if place.name == name_or_path), None)
+    if found is None:
+        names = ", ".join(dict.fromkeys(place.name for place in known))
+        raise UsageError(
+            f"--profile {name_or_path!r}: no profile of that name is known; there are {names}",
+            hint=f"name the file that is here as a file: ./{name_or_path}.yml"
+            if is_file(f"{name_or_path}.yml")
+            else "a file works as well: --profile ./team.yml",
+        )
+    return found
+
+
+def read_profile(name_or_path: str, project: Configuration | None = None) -> Request:
+    """Read a profile: a file, or the name of one of the project or of a shipped one.
+
+    Raises:
+        UsageError: there is no such profile.
+        InputError: it is not valid.
+    """
+    return find_profile(name_or_path, project).read()

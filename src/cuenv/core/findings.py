@@ -1,0 +1,187 @@
+"""What checking something yields: findings with stable codes, checks, and the reports that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cuenv.core.errors import ExitCode
+from cuenv.core.versions import Capability
+
+Severity = Literal["error", "warning", "info"]
+_RANK = {"error": 0, "warning": 1, "info": 2}
+
+PIP = "CU51"
+"""How the codes of findings on the locked pip part begin: no repair of the file mends them."""
+NEVER_ALLOWED: Mapping[str, str] = {"CU108": "", "CU112": "", "CU413": "", "CU510": "CU501", "CU514": "CU501"}
+"""Codes that ``--allow`` cannot allow, since nothing could be locked or believed then, and the code that can be
+allowed in their place: to leave the pip part out. Empty where there is none.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, or worth knowing.
+
+    Attributes:
+        code: stable, such as ``CU101``.
+        severity: ``error`` decides the exit code.
+        subject: what it is about: a package, a GPU, a file.
+        message: one sentence with the numbers in it.
+        evidence: the facts and rows it rests on.
+        fix: one command or edit that mends it.
+    """
+
+    code: str
+    severity: Severity
+    subject: str
+    message: str
+    evidence: tuple[str, ...] = ()
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The findings of one check, most severe first, and what was looked at."""
+
+    title: str
+    findings: tuple[Finding, ...] = ()
+    looked_at: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that make the answer a no."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def exit(self) -> ExitCode:
+        """The exit code of the report."""
+        return ExitCode.NEGATIVE if self.errors else ExitCode.OK
+
+
+def allowed(findings: Iterable[Finding], codes: Collection[str]) -> list[Finding]:
+    """The findings, with errors that a user allowed as warnings; nothing is left to mend about those."""
+    return [
+        replace(item, severity="warning", fix=None)
+        if item.severity == "error" and item.code in codes and item.code not in NEVER_ALLOWED
+        else item
+        for item in findings
+    ]
+
+
+def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = (), first: Sequence[str] = ()) -> Report:
+    """Put findings in order: severity, code, subject; equal ones once.
+
+    Args:
+        title: what was checked.
+        findings: in any order.
+        looked_at: what was looked at.
+        first: codes that explain others, in their order; the others follow them.
+    """
+    unique = dict.fromkeys(findings)
+    place = {code: i for i, code in enumerate(first)}
+    ordered = sorted(
+        unique,
+        key=lambda item: (
+            _RANK[item.severity],
+            place.get(item.code, len(place)),
+            item.code,
+            item.subject,
+            item.message,
+        ),
+    )
+    return Report(title=title, findings=tuple(ordered), looked_at=tuple(looked_at))
+
+
+Status = Literal["ok", "warn", "fail", "skip"]
+_BY_SEVERITY: tuple[tuple[str, Status], ...] = (("error", "fail"), ("warning", "warn"))
+
+
+How = Literal["native", "jit", "no", "unknown"]
+"""How a library supports a GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCoverage:
+    """One layer, and how it serves each GPU.
+
+    Attributes:
+        rule: the rule that judges it; ``layer`` is its name for people.
+        package: as it is locked, ``libcudnn 9.24.0.43``; for a library inside another, that other.
+        served: each capability, and how: ``native``, by ``jit``, ``no``, or ``unknown``.
+        because: the sentence of the rule on the GPU that it serves worst.
+        evidence: the rows and facts behind it.
+    """
+
+    rule: str
+    layer: str
+    package: str
+    served: tuple[tuple[Capability, How], ...]
+    because: str
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def cut(self) -> tuple[Capability, ...]:
+        """The GPUs that it does not serve."""
+        return tuple(device for device, how in self.served if how == "no")
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{device} {_WORDS[how]}" for device, how in self.served)
+        return f"{self.layer} ({self.package}): {parts}"
+
+
+_WORDS = {"native": "native", "jit": "by JIT", "no": "not served", "unknown": "unknown"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: stable, such as ``linkage``.
+        status: ``fail`` with an error among the findings, ``warn`` with a warning, ``skip`` when it could not be
+            looked at.
+        says: one line: what was looked at with its numbers, or why it was skipped.
+    """
+
+    name: str
+    status: Status
+    says: str
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What ``cuenv check`` says about one thing: a lock, or an environment.
+
+    Attributes:
+        host: the host that it was judged for, in one line.
+        file: the lock, for annotations; ``None`` for an environment.
+        checks: one line each; a lock has none.
+        layers: how each layer of a lock serves the GPUs.
+    """
+
+    report: Report
+    host: str
+    file: str | None = None
+    checks: tuple[Check, ...] = ()
+    layers: tuple[LayerCoverage, ...] = ()
+
+    def negative(self, *, strict: bool) -> bool:
+        """Whether it is a no: an error, and when strict a warning."""
+        wanted = ("error", "warning") if strict else ("error",)
+        return any(finding.severity in wanted for finding in self.report.findings)
+
+
+def judged(name: str, says: str, findings: Iterable[Finding] = ()) -> Check:
+    """A check whose status is that of its worst finding."""
+    found = tuple(findings)
+    severities = {finding.severity for finding in found}
+    status: Status = next((status for severity, status in _BY_SEVERITY if severity in severities), "ok")
+    return Check(name=name, status=status, says=says, findings=found)
+
+
+def skipped(name: str, why: str) -> Check:
+    """A check that could not be made, and why."""
+    return Check(name=name, status="skip", says=why)

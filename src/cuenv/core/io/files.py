@@ -1,0 +1,522 @@
+"""Reading and writing files, with errors that name the file and say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from cuenv.core.errors import InputError, OutsideError
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+"""What ships with the package: tables, recorded hosts, templates."""
+
+_MOST = 40
+"""Links in one path, as for the kernel."""
+
+
+class PlantedError(PermissionError):
+    """Somebody else could have chosen where the bytes go."""
+
+    says = True
+    """Its text is for people."""
+
+
+def refuse_planted(path: str | os.PathLike[str]) -> None:
+    """Refuse to write through a link, or to a file or folder, of another user in a folder of everybody's.
+
+    Root's are trusted, as everywhere.
+
+    Raises:
+        PlantedError: so it is.
+        OSError: it cannot be looked at.
+    """
+    here, links = "/", 0
+    rest = [*reversed(os.path.join(os.getcwd(), path).split("/"))]  # noqa: PTH109, PTH118 - no `..` is taken out
+    while rest:
+        part = rest.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            here = os.path.dirname(here)  # noqa: PTH120 - strings are kept
+            continue
+        step = f"{here.rstrip('/')}/{part}"
+        links += os.path.islink(step)  # noqa: PTH114 - as above
+        if not os.path.islink(step) or links > _MOST:  # noqa: PTH114 - as above
+            here = step
+            continue
+        _judge_link(step)
+        target = os.readlink(step)  # noqa: PTH115 - as above
+        here = "/" if target.startswith("/") else here
+        rest += reversed(target.split("/"))
+    _judge_file(here)
+
+
+def _judge_link(link: str) -> None:
+    if _open_to_all(link) and not _trusted(os.lstat(link).st_uid):
+        raise PlantedError(
+            errno.EPERM, f"{link} is a link of another user in a folder that everybody may write to", link
+        )
+
+
+def _judge_file(path: str) -> None:
+    try:
+        about = os.lstat(path)
+    except FileNotFoundError:
+        return
+    sticky = os.stat(os.path.dirname(path)).st_mode & stat.S_ISVTX  # noqa: PTH116, PTH120 - as above
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
+    kind = kinds.get(stat.S_IFMT(about.st_mode))
+    if sticky and kind and _open_to_all(path) and not _trusted(about.st_uid):
+        raise PlantedError(
+            errno.EPERM, f"{path} is a {kind} of another user in a folder that everybody may write to", path
+        )
+
+
+def _open_to_all(path: str) -> bool:
+    return bool(os.stat(os.path.dirname(path) or "/").st_mode & stat.S_IWOTH)  # noqa: PTH116, PTH120 - as above
+
+
+def _trusted(owner: int) -> bool:
+    return owner in (0, os.geteuid())
+
+
+@contextmanager
+def private_folder(purpose: str) -> Iterator[Path]:
+    """A folder that only this user may enter, and that is gone afterwards.
+
+    Args:
+        purpose: a word for its name.
+
+    Raises:
+        OutsideError: none can be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=f"cuenv-{purpose}-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise OutsideError(f"no temporary folder: {error.strerror}", hint="df -h ${TMPDIR:-/tmp}") from error
+    with folder as path:
+        yield Path(path)
+
+
+LIMIT = 64 * 1024 * 1024
+"""Bytes that a text file may have unless the caller knows better."""
+
+_OTHER = "name a text file in UTF-8"
+_WHY = {
+    errno.ENOENT: "no such file",
+    errno.ENOTDIR: "a part of the path is no folder",
+    errno.EISDIR: "it is a folder",
+    errno.EEXIST: "something else has that name",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.ELOOP: "its symbolic links run in a circle",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+_MADE_BY = {"conda-lock.yml": "cuenv lock", "environment.yml": "cuenv resolve -o environment.yml"}
+"""The files that a folder may lack, and the command that makes each."""
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path for a message: as it is, or quoted when it holds characters that do not print."""
+    text = os.fspath(path)
+    return text if text and text.isprintable() else repr(text)
+
+
+def why(error: OSError | ValueError | RuntimeError) -> str:
+    """The reason of a failed file operation in a few words."""
+    if isinstance(error, OSError):
+        if getattr(error, "says", False):
+            return str(error.strerror)
+        return _WHY.get(error.errno or 0, error.strerror or type(error).__name__)
+    return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
+
+
+def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
+    """The command that shows why something cannot be read or written: for the hint of an error."""
+    folder = os.path.dirname(os.fspath(path)) or "."  # noqa: PTH120 - what was typed, not what it resolves to
+    made_by = _MADE_BY.get(os.path.basename(os.fspath(path)))  # noqa: PTH119 - as above
+    if made_by and folder == "." and getattr(error, "errno", None) == errno.ENOENT:
+        return made_by
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return f"df -h {shlex.quote(shown(folder))}"
+    return f"ls -ld {shlex.quote(shown(path if os.path.lexists(path) else folder))}"
+
+
+def at_home(path: str | Path) -> Path:
+    """A path with its ``~`` replaced; where nobody knows that home it stays as it is written; never an error."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a user without a home
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, unless it is there.
+
+    Raises:
+        OutsideError: it cannot be made.
+    """
+    try:
+        refuse_planted(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether it is a file that can be looked at; never an error."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a forbidden folder before Python 3.14
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether it is a folder that can be looked at; never an error."""
+    return os.path.isdir(path)  # noqa: PTH112 - as above
+
+
+def exists(path: str | Path) -> bool:
+    """Whether anything lies there; a broken link does not count."""
+    return Path(path).exists()
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether anything has that name, a broken link too."""
+    return os.path.lexists(path)
+
+
+def absolute(path: str | Path) -> Path:
+    """The path from the root; links are not followed."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """How a regular file begins; empty for anything else."""
+    if not is_file(path):
+        return b""
+    with path.open("rb") as stream:
+        return stream.read(count)
+
+
+def real_path(path: str | Path) -> str:
+    """The path with all links followed."""
+    return os.path.realpath(path)
+
+
+def relative_path(path: str | Path, folder: str | Path) -> str:
+    """The path as it is written from a folder."""
+    return os.path.relpath(path, folder)
+
+
+def may_write_in(folder: Path) -> bool:
+    """Whether this user may make files there."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def may_run(path: str | Path) -> bool:
+    """Whether this user may run a file."""
+    return os.access(path, os.X_OK)
+
+
+def names_in(folder: str | Path) -> tuple[str, ...]:
+    """The sorted names in a folder; none when it cannot be listed."""
+    try:
+        return tuple(sorted(os.listdir(folder)))  # noqa: PTH208 - names are wanted, not paths
+    except (OSError, ValueError):
+        return ()
+
+
+def read_text(path: Path, *, limit: int = LIMIT) -> str:
+    """The text of a UTF-8 file (a byte order mark is dropped).
+
+    Args:
+        path: a file, or anything that can be read to its end, such as ``/dev/fd/63`` of a shell.
+        limit: bytes above which the file is refused.
+
+    Raises:
+        InputError: it is missing, a folder, unreadable, too large, or no UTF-8 text.
+    """
+    return _decode(_read(path, limit), shown(path), limit)
+
+
+def read_bytes(path: Path, *, limit: int) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InputError: it is missing, a folder, unreadable or too large.
+    """
+    data = _read(path, limit)
+    if len(data) > limit:
+        raise InputError(f"cannot read {shown(path)}: it is larger than {limit} bytes", hint=_OTHER)
+    return data
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """One byte more than the limit at most.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with opened(path) as stream:
+            return stream.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+
+
+def opened(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file to read it; a named pipe is none, since nobody may ever write to it.
+
+    What a shell makes of ``<(command)``, and ``/dev/stdin``, are pipes that have a writer.
+
+    Raises:
+        OSError: it cannot be opened, or is a named pipe.
+    """
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
+    named = not os.path.realpath(path).startswith(("/dev/", "/proc/"))
+    if named and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise OSError(errno.EINVAL, "it is a named pipe, and no file", os.fspath(path))
+    os.set_blocking(stream.fileno(), True)
+    return stream
+
+
+def read_stdin(*, limit: int = LIMIT) -> str:
+    """Standard input to its end, as UTF-8 text.
+
+    Raises:
+        InputError: it is closed, cannot be read, is too large, or no UTF-8 text.
+    """
+    if sys.stdin is None:
+        raise InputError("cannot read standard input: it is closed", hint="name a file instead of -")
+    try:
+        data = sys.stdin.buffer.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read standard input: {why(error)}", hint="name a file instead of -") from error
+    return _decode(data, "standard input", limit)
+
+
+def _decode(data: bytes, source: str, limit: int) -> str:
+    if len(data) > limit:
+        raise InputError(f"cannot read {source}: it is larger than {limit} bytes", hint=_OTHER)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {source}: byte {error.start} is no UTF-8 text", hint=_OTHER) from error
+    if "\0" in text:
+        raise InputError(f"cannot read {source}: it is a binary file", hint=_OTHER)
+    return text
+
+
+def remove_own(path: Path, own: str) -> None:
+    """Remove a file of ours that no longer holds; any other stays.
+
+    Args:
+        path: the file, which need not be there.
+        own: how a file of ours begins.
+
+    Raises:
+        OutsideError: it cannot be read or removed.
+    """
+    if not is_file(path):
+        return
+    try:
+        if path.read_bytes().startswith(own.encode()):
+            path.unlink()
+    except OSError as error:
+        raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
+
+
+def write_atomically(path: Path, data: str | bytes) -> None:
+    """Write a file so that after a crash or on a full disk the old one is still whole.
+
+    The bytes go into a new file in the same folder, reach the disk, and take the name of the old one. A symbolic
+    link stays a link and its target is replaced. An existing file keeps its mode (and its owner where allowed); a
+    write-protected one is refused. A device or pipe (``/dev/null``) is written directly.
+
+    Raises:
+        OutsideError: the file cannot be written; nothing is left behind.
+    """
+    write_together([(path, data)])
+
+
+def write_together(files: Iterable[tuple[Path, str | bytes]], *, gone: Mapping[Path, str] | None = None) -> None:
+    """Write several files as `write_atomically` does: none takes its name before all of them are on the disk.
+
+    Two processes that write the same files take turns, and Ctrl-C waits while names are taken: what stands there in the
+    end is all of one run, unless it was killed between two names.
+
+    Args:
+        files: take their names in this order.
+        gone: files that no longer hold, each with how one of ours begins; any other stays.
+
+    Raises:
+        OutsideError: one cannot be written; no file has changed then, unless a name could not be taken.
+    """
+    from cuenv.core.io.locks import alone_in  # noqa: PLC0415 - most runs write nothing
+
+    wanted = [(path, data.encode() if isinstance(data, str) else data) for path, data in files]
+    folders = {folder for path, _ in wanted if (folder := _folder_of(path))}
+    with alone_in(folders):
+        _write_all_of(wanted)
+        for path, own in (gone or {}).items():
+            remove_own(path, own)
+    for folder in folders:
+        _sync_folder(folder)
+
+
+def _folder_of(path: Path) -> Path | None:
+    """Where the new file will lie; none for a device and for what cannot be, which the write will say."""
+    try:
+        target = path.resolve()
+        return None if target.exists() and not target.is_file() else target.parent
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
+    from cuenv.core.io.locks import undisturbed  # noqa: PLC0415 - as above
+
+    ready: list[tuple[Path, Path, Path, int]] = []
+    path = Path()
+    try:
+        for path, data in wanted:
+            prepared = _prepared(path, data)
+            ready += [(path, *prepared)] if prepared else []
+        for path, _, _, handle in ready:  # noqa: B007 - the error names the path that it failed for
+            os.fsync(handle)
+        with undisturbed():
+            for path, beside, target, _ in ready:  # noqa: B007 - as above
+                beside.replace(target)
+    except (OSError, ValueError, RuntimeError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
+        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else look(path, error)
+        raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
+    finally:
+        for _, beside, _, handle in ready:
+            os.close(handle)
+            with contextlib.suppress(OSError):
+                beside.unlink()
+
+
+def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
+    """The bytes in a new file beside the target, the target, and the open file; ``None`` for a device, written now."""
+    refuse_planted(path)
+    target = path.resolve()
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with target.open("wb", buffering=0) as stream:
+            _write_all(stream.fileno(), raw)
+        return None
+    if old is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    beside = target.with_name(f".cuenv-{os.urandom(8).hex()}.tmp")
+    # O_EXCL with a fresh mode lets the umask of the user decide about a new file.
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        if old is not None:
+            with contextlib.suppress(OSError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+            os.fchmod(handle, stat.S_IMODE(old.st_mode))
+        _write_all(handle, raw)
+    except BaseException:
+        os.close(handle)
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    return beside, target, handle
+
+
+def _write_all(handle: int, raw: bytes) -> None:
+    rest = memoryview(raw)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name reach the disk; some file systems cannot do this, and the file itself is safe already."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+BLOCK = 1024 * 1024
+"""Bytes that are read at once."""
+
+
+def file_blocks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, or of anything that can be read to its end, such as a pipe.
+
+    Raises:
+        InputError: it is missing, a folder, or cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as stream:
+            yield from _blocks(stream)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file; 0 where that cannot be told, as of a pipe."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def stdin_blocks() -> Iterator[bytes]:
+    """The bytes of standard input to its end.
+
+    Raises:
+        InputError: it is closed or cannot be read.
+    """
+    if sys.stdin is None:
+        raise InputError("cannot read standard input: it is closed", hint="cuenv diagnose train.log")
+    try:
+        yield from _blocks(sys.stdin.buffer)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read standard input: {why(error)}", hint="cuenv diagnose train.log") from error
+
+
+def stdin_is_terminal() -> bool:
+    """Whether somebody sits before standard input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    while block := stream.read(BLOCK):
+        yield block
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """A TOML document as plain values.
+
+    Raises:
+        ValueError: it is not TOML.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - most commands read none
+    else:
+        import tomli as tomllib  # noqa: PLC0415 - as above
+    try:
+        found: dict[str, Any] = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    return found

@@ -1,0 +1,134 @@
+"""Writing what a user asked for with ``-o``: nothing that was edited by hand is lost, and folders are made."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from cuenv.core.errors import OutsideError
+from cuenv.core.io.files import is_file, look, make_folder, shown, why, write_atomically
+
+_KEPT = "An edited file is kept as FILE.bak when cuenv writes it again; it was written with sha256"
+_SEAL = re.compile(rb"^# %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)
+_HEAD = 16384
+"""Bytes at the start of a file in which the digest stands."""
+
+
+def sealed(text: str, advice: str = "") -> str:
+    """A text of ours with the digest of it at the end of the comment that it begins with.
+
+    Args:
+        text: of a file whose comments begin with ``#``.
+        advice: one line, how to change the file so that the change stays.
+    """
+    lines = text.splitlines(keepends=True)
+    end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    more = [f"# {advice}\n"] if advice else []
+    head, rest = "".join([*lines[:end], *more]), "".join(lines[end:])
+    digest = _digest((head + rest).encode())
+    return f"{head}# {_KEPT} {digest}\n{rest}"
+
+
+def as_written(raw: bytes, own: str) -> bool:
+    """Whether a file begins as ours do and was not edited since; one without a digest may have been.
+
+    Args:
+        raw: its bytes.
+        own: how a file of ours begins.
+    """
+    found = _SEAL.search(raw, 0, _HEAD)
+    if not raw.startswith(own.encode()) or not found:
+        return False
+    return _digest(raw[: found.start()] + raw[found.end() :]) == found[1].decode()
+
+
+def _digest(raw: bytes) -> str:
+    import hashlib  # noqa: PLC0415 - most runs write nothing
+
+    return hashlib.sha256(raw).hexdigest()[:32]
+
+
+def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | None:
+    """Write a file of ours with its digest; what somebody else wrote or edited there is kept aside.
+
+    Args:
+        path: the file; its folder is made when it is not there.
+        text: what to write, a text whose comments begin with ``#``.
+        own: how a file of ours begins.
+        advice: see `cuenv.core.io.products.sealed`.
+
+    Returns:
+        Where the former file is kept, if it had to be.
+
+    Raises:
+        OutsideError: the file or its folder cannot be written.
+    """
+    whole = sealed(text, advice)
+    aside = keep_aside(path, own, (text, whole))
+    make_folder(path.parent)
+    write_atomically(path, whole)
+    return aside
+
+
+def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
+    """Copy a file that somebody else wrote or edited to ``NAME.bak`` before it is replaced, and say where it is.
+
+    Args:
+        path: the file that will be written.
+        own: how a file of ours begins; one that is as it was written, and none at all, needs no copy.
+        same: texts that say the same as the new one: nothing is lost with them.
+
+    Raises:
+        OutsideError: it cannot be read or copied, or is no regular file.
+    """
+    if not path.exists():
+        return None
+    if not path.is_file():
+        raise OutsideError(
+            f"cannot write {shown(path)}: it is not a regular file", hint="name a file: -o environment.yml"
+        )
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise OutsideError(
+            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
+        ) from error
+    if not raw.strip() or as_written(raw, own) or raw in {text.encode() for text in same}:
+        return None
+    aside = _unused(path)
+    write_atomically(aside, raw)
+    return aside
+
+
+def keep_others(path: Path, owns: tuple[str, ...]) -> Path | None:
+    """Copy a file that another program wrote to ``NAME.bak`` before it is replaced, and say where it is.
+
+    Args:
+        path: the file that will be written.
+        owns: how files of ours begin: those need no copy, since they are made anew from what they were made of.
+
+    Raises:
+        OutsideError: it cannot be read or copied.
+    """
+    if not is_file(path):
+        return None
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise OutsideError(
+            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
+        ) from error
+    if not raw.strip() or raw.startswith(tuple(own.encode() for own in owns)):
+        return None
+    aside = _unused(path)
+    write_atomically(aside, raw)
+    return aside
+
+
+def _unused(path: Path) -> Path:
+    """The first of ``NAME.bak``, ``NAME.bak.1`` ... that is not there, not even as a link."""
+    number = 0
+    while os.path.lexists(aside := path.with_name(f"{path.name}.bak{f'.{number}' if number else ''}")):
+        number += 1
+    return aside

@@ -1,0 +1,178 @@
+"""One strict reader for everything that a person or a stranger may have written.
+
+Exact types, unknown keys refused, and an error says where: ``gpus[3].capability: expected 'X.Y', got 86``.
+All faults of one input are collected and reported together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from cuenv.core.errors import InputError
+from cuenv.core.urls import one_line, redact
+
+T = TypeVar("T")
+
+_NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
+_MAX_FAULTS = 12
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their ends, for tools that break them at line feeds alone, unlike str.splitlines."""
+    *whole, rest = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
+
+
+class Faults:
+    """Collects what is wrong with one input, then raises it as one error."""
+
+    def __init__(self, source: str, error: type[InputError] = InputError) -> None:
+        self.source = source
+        self.error = error
+        self.items: list[str] = []
+
+    def add(self, path: str, message: str) -> None:
+        """Note one fault at a path such as ``gpus[3].capability``, as one line; credentials of a URL are left out."""
+        self.items.append(one_line(redact(f"{path}: {message}" if path else message)))
+
+    def check(self, hint: str | None = None) -> None:
+        """Raise what was collected; do nothing when there is nothing."""
+        if not self.items:
+            return
+        shown, source = self.items[:_MAX_FAULTS], one_line(self.source)
+        if len(self.items) > _MAX_FAULTS:
+            shown.append(f"... and {len(self.items) - _MAX_FAULTS} more")
+        if len(shown) == 1:
+            raise self.error(f"{source}: {shown[0]}", hint=hint)
+        lines = "\n".join(f"  {item}" for item in shown)
+        raise self.error(f"{source}: {len(self.items)} faults\n{lines}", hint=hint)
+
+
+def describe(value: object) -> str:
+    """Name a value in an error: short, on one line, without control characters."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, (dict, list)):
+        return f"{_NAMES[type(value)]} of {len(value)}"
+    if hasattr(value, "isoformat"):
+        return f"the date {value.isoformat()}"  # YAML and TOML read one without quotes as such
+    try:
+        text = repr(value)
+    except ValueError:  # 0xff...: Python reads it, and writes no whole number of more than 4300 digits
+        return "a whole number of thousands of digits"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The ``object_pairs_hook`` that refuses a key which stands twice; json itself keeps the last in silence.
+
+    Raises:
+        ValueError: a key stands twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
+    return found
+
+
+class Reader:
+    """Reads one mapping. Every ``get`` marks its key as known; ``done`` refuses the rest."""
+
+    def __init__(self, data: object, faults: Faults, path: str = "") -> None:
+        self.faults = faults
+        self.path = path
+        self._known: set[str] = set()
+        self._data: Mapping[Any, Any] = data if isinstance(data, dict) else {}
+        self._is_mapping = isinstance(data, dict)
+        if not self._is_mapping:
+            faults.add(path, f"expected a mapping, got {describe(data)}")
+
+    def at(self, key: str) -> str:
+        """The path of a key."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there and not null."""
+        self._known.add(key)
+        return self._data.get(key) is not None
+
+    def raw(self, key: str) -> Any:
+        """The value as it is, or ``None``."""
+        self._known.add(key)
+        return self._data.get(key)
+
+    def get(self, key: str, kind: type[T], default: T | None = None, *, required: bool = False) -> T | None:
+        """The value when it has exactly the type, else the default (with a fault where that is wrong)."""
+        self._known.add(key)
+        value = self._data.get(key)
+        if value is None:
+            if required and self._is_mapping:
+                self.faults.add(self.at(key), f"expected {_NAMES.get(kind, kind.__name__)}, got nothing")
+            return default
+        if type(value) is not kind:
+            self.faults.add(self.at(key), f"expected {_NAMES.get(kind, kind.__name__)}, got {describe(value)}")
+            return default
+        return value
+
+    def text(self, key: str, default: str = "") -> str:
+        """A required string."""
+        found = self.get(key, str, required=True)
+        return default if found is None else found
+
+    def parsed(self, key: str, parse: Callable[[str], T], *, required: bool = False) -> T | None:
+        """A string that ``parse`` understands; its ValueError becomes a fault at this path."""
+        value = self.get(key, str, required=required)
+        return None if value is None else self._try(parse, value, self.at(key))
+
+    def texts(self, key: str, *, required: bool = False) -> tuple[str, ...]:
+        """A list of strings."""
+        return tuple(value for _, value in self._list(key, str, required=required))
+
+    def parsed_list(self, key: str, parse: Callable[[str], T], *, required: bool = False) -> tuple[T, ...]:
+        """A list of strings that ``parse`` understands."""
+        found = (self._try(parse, value, path) for path, value in self._list(key, str, required=required))
+        return tuple(value for value in found if value is not None)
+
+    def readers(self, key: str, *, required: bool = False) -> Iterator[Reader]:
+        """A list of mappings, each as a reader."""
+        for path, value in self._list(key, dict, required=required):
+            yield Reader(value, self.faults, path)
+
+    def reader(self, key: str) -> Reader | None:
+        """A mapping as a reader, or ``None`` when it is absent."""
+        value = self.raw(key)
+        return None if value is None else Reader(value, self.faults, self.at(key))
+
+    def done(self) -> None:
+        """Refuse every key that nobody asked for."""
+        for key in self._data:
+            if key not in self._known:
+                near = _nearest(str(key), self._known)
+                self.faults.add(
+                    self.path, f"unknown key {describe(key)}" + (f" (did you mean {near!r}?)" if near else "")
+                )
+
+    def _list(self, key: str, kind: type[T], *, required: bool) -> Iterator[tuple[str, T]]:
+        items = self.get(key, list, required=required)
+        for index, value in enumerate(items or ()):
+            path = f"{self.at(key)}[{index}]"
+            if type(value) is kind:
+                yield path, value
+            else:
+                self.faults.add(path, f"expected {_NAMES.get(kind, kind.__name__)}, got {describe(value)}")
+
+    def _try(self, parse: Callable[[str], T], value: str, path: str) -> T | None:
+        try:
+            return parse(value)
+        except ValueError as error:
+            self.faults.add(path, str(error))
+            return None
+
+
+def _nearest(word: str, known: set[str]) -> str | None:
+    from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
+
+    return next(iter(get_close_matches(word, known, n=1)), None)

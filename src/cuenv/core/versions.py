@@ -1,0 +1,297 @@
+"""Versions and the arithmetic of compute capabilities.
+
+Sources: CUDA C++ Programming Guide (binary compatibility, architecture-specific and family-specific
+features) and the compatibility table in torch/cuda/__init__.py of torch 2.11 to 2.15 for Tegra chips.
+
+The values here are named tuples: they are compared and hashed by the ten thousand, and every command makes the classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from packaging.version import InvalidVersion, Version
+
+from cuenv.core.errors import UsageError
+from cuenv.core.reading import describe
+
+_CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)", re.ASCII)
+_TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
+_DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
+_CU = re.compile(r"cu(\d{1,2})(\d)")
+"""How pip's PyTorch names a CUDA release: cu121."""
+_NICK = re.compile(
+    r"(?:v(?P<plain>\d+(?:\.\d+)*)|cu(?:da)?[-_]?(?P<cuda>\d\d)\.?(?P<minor>\d?)"
+    r"|(?:py|cp|python)[-_]?(?P<python>\d)\.?(?P<second>\d{0,2}))",
+    re.IGNORECASE,
+)
+"""How wheels, indexes and folders name a release: v2.5, cu121, py312."""
+_WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
+_LONGEST = 200
+
+
+class Capability(NamedTuple):
+    """A compute capability ``major.minor`` of a device, such as 8.6."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def parse(text: str) -> Capability:
+        """Read ``X.Y``.
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        found = _CAPABILITY.fullmatch(text)
+        if not found:
+            raise ValueError(f"expected 'X.Y', got {describe(text)}")
+        return Capability(int(found[1]), int(found[2]))
+
+
+# Members of a major that sit on Tegra chips: desktop code of the same major does not run on them (torch's own
+# table, see the module docstring). 10.1 and 11.0 are one chip under two names (CUDA 12.8 and 13.0).
+_TEGRA = frozenset(Capability.parse(text) for text in ("5.3", "6.2", "7.2", "8.7", "10.1"))
+_THOR = frozenset({Capability(10, 1), Capability(11, 0)})
+
+
+def is_tegra(capability: Capability) -> bool:
+    """Whether a capability is that of a Tegra chip (Jetson), on which desktop code of the same major does not run."""
+    return capability in _TEGRA
+
+
+class Target(NamedTuple):
+    """What code was compiled for: a capability, and ``a`` (exactly it) or ``f`` (its family) or nothing."""
+
+    capability: Capability
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.capability}{self.suffix}"
+
+    @staticmethod
+    def parse(text: str) -> Target:
+        """Read ``X.Y``, ``X.Ya`` or ``X.Yf``.
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        found = _TARGET.fullmatch(text)
+        if not found:
+            raise ValueError(f"expected 'X.Y', 'X.Ya' or 'X.Yf', got {describe(text)}")
+        return Target(Capability.parse(found[1]), found[2])
+
+    def sass_runs_on(self, device: Capability) -> bool:
+        """Whether machine code (a cubin) for this target runs on the device as it is."""
+        own = self.capability
+        if own == device or (own in _THOR and device in _THOR):
+            return True
+        if self.suffix == "a" or own.major != device.major or device < own:
+            return False
+        return own not in _TEGRA and device not in _TEGRA
+
+    def ptx_runs_on(self, device: Capability) -> bool:
+        """Whether PTX for this target can be compiled for the device by a driver that knows its ISA."""
+        if self.suffix:
+            return self.sass_runs_on(device)
+        return device >= self.capability
+
+
+def target_for(device: Capability, able: Iterable[Capability]) -> Capability | None:
+    """What to compile machine code for so that it runs on a device: the device itself, else the nearest that does."""
+    return max((item for item in able if Target(item).sass_runs_on(device)), default=None)
+
+
+class DeviceCode(NamedTuple):
+    """The device code that a binary, or a whole build, holds.
+
+    Attributes:
+        sass: targets with machine code.
+        ptx: targets with PTX.
+        isa: the CUDA release whose PTX ISA the PTX is written in; ``None`` when there is no PTX.
+    """
+
+    sass: tuple[Target, ...]
+    ptx: tuple[Target, ...] = ()
+    isa: Version | None = None
+
+
+class Native(NamedTuple):
+    """The device runs this machine code as it is."""
+
+    target: Target
+
+
+class Jit(NamedTuple):
+    """The driver compiles this PTX on first use, if it speaks CUDA ``needs`` or later."""
+
+    target: Target
+    needs: Version | None
+
+
+Service: TypeAlias = Native | Jit | None
+"""How code runs on a device; ``None`` where nothing in it does."""
+
+
+def serve(code: DeviceCode, device: Capability) -> Service:
+    """Tell how code runs on a device: natively, by JIT, or not at all."""
+    native = [target for target in code.sass if target.sass_runs_on(device)]
+    if native:
+        return Native(max(native))
+    jit = [target for target in code.ptx if target.ptx_runs_on(device)]
+    if jit:
+        return Jit(max(jit), code.isa)
+    return None
+
+
+def parse_arch_list(text: str, isa: Version | None) -> DeviceCode:
+    """Read the notation of ``TORCH_CUDA_ARCH_LIST``: ``8.0;8.6;9.0a+PTX``.
+
+    Raises:
+        ValueError: a part has another form.
+    """
+    sass: list[Target] = []
+    ptx: list[Target] = []
+    for part in text.replace(" ", ";").split(";"):
+        if not part:
+            continue
+        target = Target.parse(part.removesuffix("+PTX"))
+        sass.append(target)
+        if part.endswith("+PTX"):
+            ptx.append(target)
+    return DeviceCode(sass=tuple(sass), ptx=tuple(ptx), isa=isa if ptx else None)
+
+
+@lru_cache(maxsize=256)
+def arch_list(code: DeviceCode) -> str:
+    """Write the notation of ``TORCH_CUDA_ARCH_LIST``."""
+    return ";".join(f"{target}+PTX" if target in code.ptx else str(target) for target in code.sass)
+
+
+@lru_cache(maxsize=2048)
+def version(text: str) -> Version:
+    """Read a version.
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    try:
+        return Version(text)
+    except InvalidVersion as error:
+        raise ValueError(f"expected a version, got {describe(text)}") from error
+
+
+def within(release: Version, first: Version | None, below: Version | None) -> bool:
+    """Whether a release lies in a range from ``first`` on and ``below`` another; ``None`` is open."""
+    return (first is None or release >= first) and (below is None or release < below)
+
+
+def minor(of: Version) -> Version:
+    """The ``X.Y`` of a version."""
+    return version(f"{of.major}.{of.minor}")
+
+
+def check_driver(text: str) -> str:
+    """Accept the text of a driver version such as 535.129.03, unchanged.
+
+    ``packaging`` would write 550.144.03 as 550.144.3, which no user would know again: the text is kept.
+
+    Raises:
+        ValueError: the text is no driver version.
+    """
+    if not _DRIVER.fullmatch(text):
+        raise ValueError(f"expected a driver version such as 535.129.03, got {describe(text)}")
+    return text
+
+
+@lru_cache(maxsize=1024)
+def driver_key(text: str) -> tuple[int, ...]:
+    """A driver version as numbers, for ordering."""
+    return tuple(int(part) for part in text.split("."))
+
+
+def reaches(driver: str, lowest: str) -> bool | None:
+    """Whether a driver is at or above another; ``None`` where it names only a branch that holds both sides."""
+    have, need = driver_key(driver), driver_key(lowest)
+    if len(have) < len(need) and have == need[: len(have)]:
+        return None if any(need[len(have) :]) else True
+    return have >= need
+
+
+class Wish(NamedTuple):
+    """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""
+
+    text: str
+    prefix: tuple[int, ...] | None
+
+    def admits(self, candidate: Version) -> bool:
+        """Whether the version satisfies the wish."""
+        if self.prefix is not None:
+            release = candidate.release + (0,) * len(self.prefix)
+            return release[: len(self.prefix)] == self.prefix
+        from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 15 ms that most runs do not need
+
+        return SpecifierSet(self.text).contains(candidate, prereleases=True)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _refuse_habits(text: str, what: str) -> None:
+    """Refuse what is no version of conda, and what pip's PyTorch, its wheels and its indexes call one.
+
+    Raises:
+        UsageError: with how it is asked for here.
+    """
+    release, mark, build = text.lstrip("=v ").partition("+")
+    option = what if what.startswith("--") else f"--{what.rsplit(maxsplit=1)[-1]}"
+    if mark:
+        cuda = _CU.fullmatch(build)
+        asked = f"--cuda {cuda[1]}.{cuda[2]}" if cuda else "--cpu" if build == "cpu" else ""
+        says = f"which stands for {'CUDA ' + asked.split()[1] if cuda else 'a CPU build' if asked else 'another build'}"
+        shown = repr(build)[1:-1]
+        raise UsageError(
+            f"{what}: {text!r} has the suffix +{shown} of PyTorch's own wheels, {says}; conda's versions have none",
+            hint=" ".join(filter(None, ("cuenv resolve", option, release, asked))),
+        )
+    nick = _NICK.fullmatch(text)
+    if nick:
+        parts = (nick["plain"], nick["cuda"], nick["minor"], nick["python"], nick["second"])
+        meant = ".".join(filter(None, parts))
+        raise UsageError(
+            f"{what}: {text!r} is no version; did you mean {meant}?", hint=f"cuenv resolve {option} {meant}"
+        )
+
+
+def parse_wish(text: str, *, what: str) -> Wish:
+    """Read a wish: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
+
+    Args:
+        text: what the user typed.
+        what: the name of the option, for the error.
+
+    Raises:
+        UsageError: the text is none of them.
+    """
+    stripped = text.strip() if len(text) <= _LONGEST else ""  # int() refuses thousands of digits
+    _refuse_habits(stripped, what)
+    prefix = _WISH.fullmatch(stripped)
+    if prefix:
+        return Wish(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - see Wish.admits
+
+    try:
+        SpecifierSet(stripped or "?")
+    except InvalidSpecifier as error:
+        raise UsageError(
+            f"{what}: {text[:_LONGEST]!r} is no version wish",
+            hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
+        ) from error
+    return Wish(stripped, None)

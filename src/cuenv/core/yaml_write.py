@@ -1,0 +1,50 @@
+"""Writing strings that every YAML reader takes for strings, without importing one."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from cuenv.core.errors import InputError
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+=<>!~*,|-]*(?:::?[A-Za-z0-9_./+=<>!~*,|-]+)*")
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
+_SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+@lru_cache(maxsize=1)
+def _escape() -> re.Pattern[str]:
+    """What cannot stand in double quotes as it is; compiled when the first such text comes, as it costs 2 ms."""
+    return re.compile(r'[\\"]|[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]')
+
+
+def quote(text: str) -> str:
+    """A string in double quotes, as every YAML 1.1 and 1.2 reader takes it.
+
+    A ``#`` in a string with brackets is escaped: conda-lock searches raw lines for ``# [...]`` selectors.
+
+    Raises:
+        InputError: half a surrogate pair, which no file can hold.
+    """
+    if text.isascii() and text.isprintable() and "\\" not in text and '"' not in text:
+        quoted = text
+    else:
+        quoted = _escape().sub(_escaped, text)
+    return f'"{quoted.replace("#", chr(92) + "x23") if "[" in text else quoted}"'
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in _SHORT:
+        return _SHORT[char]
+    code = ord(char)
+    if 0xD800 <= code <= 0xDFFF:
+        raise InputError(f"a text holds half a surrogate pair (U+{code:04X}), which no file can hold")
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def scalar(text: str) -> str:
+    """A string without quotes where no reader can misread it, else in quotes."""
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else quote(text)

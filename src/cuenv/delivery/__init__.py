@@ -1,1 +1,0 @@
-"""The environment where people run it: images, bundles, toolkits of the machine."""

@@ -1,0 +1,117 @@
+"""Demo: the whole line on a sample channel, in a scratch folder, without conda and without network."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuenv.core.findings import Finding, Report, report
+from cuenv.host.describe import host_options
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, host_facts, this_machine
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.check import check
+from cuenv.lockfile.files import LOCK_NAME
+from cuenv.lockfile.lock import Locked, LockRequest, lock
+from cuenv.prefix.packages import installed_findings
+from cuenv.resolver.resolve import Resolution, resolve
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import Solution
+
+RECORDED = "rtx4090-535"
+"""The recorded host of the demo on a machine without NVIDIA GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demonstration:
+    """What the demo did.
+
+    Attributes:
+        recorded: the host is a recorded one, as this machine has no NVIDIA GPU.
+        reports: of the lock, of the prefix.
+        prefix: where the sample was installed.
+    """
+
+    facts: HostFacts
+    recorded: bool
+    resolution: Resolution
+    locked: Locked | None = None
+    reports: tuple[Report, ...] = ()
+    prefix: Path | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Every step gave what it should."""
+        return bool(self.locked and self.locked.lock and self.prefix) and not any(item.errors for item in self.reports)
+
+
+def demonstrate(
+    folder: Path, environ: Mapping[str, str], knowledge: Knowledge, say: Callable[[str], None]
+) -> Demonstration:
+    """Run the whole line in a folder: host, decision, environment file, lock, check, install, check again.
+
+    Args:
+        folder: scratch; the sample channel, the files and the prefix go there.
+        environ: of the process.
+        knowledge: the tables.
+        say: called with what happens next.
+    """
+    from cuenv.demo.io.sample import write_sample  # noqa: PLC0415 - only the demo has a sample
+
+    facts = this_machine(environ, knowledge)
+    recorded = not facts.gpus
+    options = HostOptions(hosts=(RECORDED,), environ=environ) if recorded else HostOptions(environ=environ)
+    if recorded:
+        facts = host_facts(options, knowledge)
+    sources = Sources(mirrors=write_sample(folder / "channels", facts.platform), cache=str(folder / "cache"))
+    say("resolve")
+    resolution = resolve(facts, Request(), knowledge, name="demo", prove=sources)
+    if resolution.spec is None:
+        return Demonstration(facts=facts, recorded=recorded, resolution=resolution)
+    path = folder / "environment.yml"
+    _write(path, resolution.spec)
+    say("lock")
+    locked = lock(LockRequest(path=path, host=options, sources=sources), knowledge)
+    if locked.lock is None:
+        return Demonstration(facts=facts, recorded=recorded, resolution=resolution, locked=locked)
+    say("check")
+    checked = check(folder / LOCK_NAME, options, knowledge).report
+    say("install")
+    prefix = folder / "env"
+    installed = _install(locked.lock.solutions[0], prefix, sources)
+    return Demonstration(
+        facts=facts,
+        recorded=recorded,
+        resolution=resolution,
+        locked=locked,
+        reports=(checked, installed),
+        prefix=prefix,
+    )
+
+
+def _write(path: Path, spec: EnvironmentSpec) -> None:
+    from cuenv.core.io.files import write_atomically  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - as the other flows
+
+    write_atomically(path, render(spec))
+
+
+def _install(solution: Solution, prefix: Path, sources: Sources) -> Report:
+    from cuenv.install.io.installer import install  # noqa: PLC0415 - the installer is heavy
+    from cuenv.prefix.io.conda_meta import read_conda_meta  # noqa: PLC0415 - as above
+
+    install(solution, prefix, sources)
+    packages = read_conda_meta(prefix)
+    findings: tuple[Finding, ...] = installed_findings(packages, solution)
+    return report(str(prefix), findings, (f"{len(packages)} packages installed",))
+
+
+def real_commands(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:
+    """The commands that do the same on the real channels."""
+    host = host_options(facts) if recorded else ()
+    words = (("lock", "--resolve", *host), ("check", *host))
+    return tuple(shlex.join(["cuenv", *item]) for item in words)

@@ -1,0 +1,1 @@
+"""The sample channel of the demonstration."""

@@ -1,0 +1,90 @@
+"""What to do next in a folder: what lies there, and the command that leads on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import join, quote
+
+from cuenv.core.errors import CuenvError
+from cuenv.core.io.files import is_file, is_folder, read_text
+from cuenv.lockfile.file_host import lock_words
+from cuenv.lockfile.files import LOCK_NAME, locked_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextStep:
+    """What lies here, and what to type.
+
+    Attributes:
+        found: what was looked at and how it is, one line each.
+        commands: each with what it does, the next one first.
+    """
+
+    found: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...]
+
+
+def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
+    """Look at a folder: no solve, no network, and no question to the driver.
+
+    Args:
+        folder: where the user stands.
+        environ: for the active environment.
+    """
+    file, lock = locked_from(folder), folder / LOCK_NAME
+    found = [f"{name}: {'there' if is_file(folder / name) else 'not here'}" for name in (file.name, LOCK_NAME)]
+    commands: list[tuple[str, str]] = []
+    if not is_file(file) and not is_file(lock):
+        commands.append(("cuenv demo", "the whole line on a small sample, no conda and no network"))
+        commands.append(("cuenv lock --resolve", "choose for the GPUs of this machine, and pin every package"))
+        commands.append(
+            ("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for a machine that is elsewhere")
+        )
+    elif not is_file(lock):
+        commands += [("cuenv lint", "what is wrong with it as it is written"), (_lock(file), "pin every package")]
+    else:
+        why = _stale(file) if is_file(file) else ""
+        if why:
+            found[1] = f"{LOCK_NAME}: {why}"
+            commands.append(("cuenv lock", "lock it again"))
+        commands.append(("cuenv check", "would it run here, and why"))
+        if not why:
+            commands.append(("cuenv install --prefix ./env", "make the environment"))
+    active = _active(environ)
+    if active:
+        found.append(f"active environment: {active}")
+        commands.append(
+            (f"cuenv check --prefix {quote(str(active))}", "what is really in it, down to the machine code")
+        )
+    return NextStep(found=tuple(found), commands=tuple(commands))
+
+
+def _lock(file: Path) -> str:
+    """The command that locks a file: of one that cuenv wrote, for the machine that its head names."""
+    try:
+        words = lock_words(read_text(file))
+    except CuenvError:
+        return "cuenv lock"
+    return join(words) or "cuenv lock"
+
+
+def _active(environ: Mapping[str, str]) -> Path | None:
+    from cuenv.prefix.io.environments import active_environment  # noqa: PLC0415 - the last thing to look for
+
+    active = active_environment(environ)
+    return active if active and is_folder(active) else None
+
+
+def _stale(file: Path) -> str:
+    """Why a lock no longer belongs to its file; empty when it does."""
+    from cuenv.host.select import HostOptions  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+    from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - YAML is read only where both files lie
+
+    try:
+        errors = out_of_date(file, HostOptions(environ={}), load(None)).errors
+    except CuenvError as error:
+        return error.message.splitlines()[0]
+    return errors[0].message if errors else ""

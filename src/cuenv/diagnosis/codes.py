@@ -1,0 +1,81 @@
+"""What each finding code means: the page that ``cuenv why CU203`` prints, and schema ``cuenv/code/1``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cuenv.core.errors import UsageError
+from cuenv.knowledge.guidance import Erratum, Guidance
+from cuenv.knowledge.symptoms import Symptom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePage:
+    """A code, and what is linked with it.
+
+    Attributes:
+        symptoms: errors that its finding announces.
+        errata: half-true recipes that lead to it.
+    """
+
+    code: str
+    severities: tuple[str, ...]
+    means: str
+    by: tuple[str, ...]
+    rule: str | None
+    symptoms: tuple[Symptom, ...]
+    errata: tuple[Erratum, ...]
+
+
+def code_page(text: str, guidance: Guidance) -> CodePage:
+    """What is known about a code.
+
+    Raises:
+        UsageError: there is no such code.
+    """
+    wanted = text.strip().upper()
+    row = next((row for row in guidance.codes if row.code == wanted), None)
+    if row is None:
+        near = [item.code for item in guidance.codes if item.code[:3] == wanted[:3]]
+        known = f"; of its kind there are {near[0]} to {near[-1]}" if near else ""
+        raise UsageError(f"why {wanted}: no such code{known}", hint=f"cuenv why {near[0] if near else 'CU401'}")
+    return CodePage(
+        code=row.code,
+        severities=row.severities,
+        means=row.means,
+        by=row.by,
+        rule=row.rule,
+        symptoms=tuple(item for item in guidance.symptoms if wanted in item.codes),
+        errata=tuple(item for item in guidance.errata if wanted in item.codes),
+    )
+
+
+def lines(page: CodePage) -> list[str]:
+    """The page as lines."""
+    text = [f"{page.code} ({', '.join(page.severities)}): {page.means}", f"found by  {', '.join(page.by)}"]
+    if page.rule:
+        text.append(f"rule      {page.rule}, which also decides what 'cuenv resolve' chooses")
+    if page.symptoms:
+        text.append("shows as, where nobody looked before (cuenv diagnose LOG tells them apart):")
+        text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
+    else:
+        text.append("shows as  no error of the catalogue")
+    if page.errata:
+        text.append("recipes that lead to it:")
+        text += [f"  {f'cuenv explain {item.id}':28} {item.says}" for item in page.errata]
+    return text
+
+
+def plain(page: CodePage) -> dict[str, Any]:
+    """The page as plain data."""
+    return {
+        "schema": "cuenv/code/1",
+        "code": page.code,
+        "severities": list(page.severities),
+        "means": page.means,
+        "found_by": list(page.by),
+        "rule": page.rule,
+        "symptoms": [{"symptom": item.id, "layer": item.layer, "says": item.says} for item in page.symptoms],
+        "errata": [{"id": item.id, "topic": item.topic, "says": item.says} for item in page.errata],
+    }

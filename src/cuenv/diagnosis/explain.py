@@ -1,0 +1,141 @@
+"""What recipes say about CUDA and PyTorch, and what to know when training on a GPU, each with its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cuenv.core.versions import Capability
+from cuenv.host.features import sentence
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import Advice, Erratum, Guidance
+from cuenv.knowledge.rows import Feature, GpuModel, Row, Source
+from cuenv.resolver.decision_json import source_fields
+from cuenv.resolver.lookup import which_gpu
+
+
+def line(topic: str, guidance: Guidance) -> str:
+    """A topic in one line: what the first statement about it says."""
+    rows = [row for row in guidance.errata if row.topic == topic]
+    more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    return f"{topic:28} {rows[0].says}{more}"
+
+
+def errata_lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
+    """A statement, what is true, what to do, and where that stands."""
+    found = [f"{row.topic} ({row.id})"]
+    parts = [("said", row.says), (row.verdict, row.truth), ("do", row.do or ""), ("codes", ", ".join(row.codes))]
+    if not brief:
+        parts += [("source", item.shown) for item in sources_of(row, guidance, knowledge)]
+        parts += [("note", row.note)]
+    for name, text in parts:
+        if text:
+            found.append(named(name, text))
+    return found
+
+
+def errata_plain(rows: Iterable[Erratum], guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+    """Statements as plain data, each with its sources in full."""
+    entries = [
+        {
+            "id": row.id,
+            "topic": row.topic,
+            "says": row.says,
+            "verdict": row.verdict,
+            "true": row.truth,
+            "do": row.do,
+            "codes": list(row.codes),
+            "confidence": "low" if row.low else "high",
+            "note": row.note,
+            "sources": [source_fields(item) for item in sources_of(row, guidance, knowledge)],
+        }
+        for row in rows
+    ]
+    return {"schema": "cuenv/explain/1", "entries": entries}
+
+
+def sources_of(row: Row, guidance: Guidance, knowledge: Knowledge) -> list[Source]:
+    """The sources that a row of guidance names, its own or those of the facts."""
+    return [guidance.sources.get(item) or knowledge.sources[item] for item in row.sources]
+
+
+def named(name: str, text: str) -> str:
+    """A part behind its name, as one line: whoever prints it knows how wide the terminal is."""
+    return f"  {name + ':':12} {text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPage:
+    """A GPU and what there is to say about it; ``model`` is ``None`` when only its capability is known."""
+
+    capability: Capability
+    model: GpuModel | None
+    feature: Feature | None
+    advice: tuple[Advice, ...]
+
+    @property
+    def title(self) -> str:
+        """Its name, else its capability."""
+        return self.model.name if self.model else f"capability {self.capability}"
+
+
+def page(text: str, guidance: Guidance, knowledge: Knowledge) -> GpuPage:
+    """What there is to say about a GPU.
+
+    Args:
+        text: a product or a capability.
+        guidance: with the advice.
+        knowledge: the tables.
+
+    Raises:
+        UsageError: no such GPU is known.
+    """
+    model, capability = which_gpu(text, knowledge)
+    feature = knowledge.feature(capability, model.chip if model else "")
+    name, tensor = (model.name if model else ""), (feature.tensor if feature else ())
+    # Of a GPU that no row of features speaks of nobody can say what it lacks.
+    rows = tuple(row for row in guidance.advice if row.concerns(name, tensor) and (feature or not row.lacks))
+    return GpuPage(capability=capability, model=model, feature=feature, advice=rows)
+
+
+def advice_lines(found: GpuPage, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
+    """The page as text; ``brief`` leaves the sources out."""
+    text = [found.title]
+    for about, says, do, row in _parts(found):
+        low = " (low confidence)" if row.low else ""
+        text.append(named(about, f"{says}{low}"))
+        text += [named("do", do)] if do else []
+        if not brief:
+            text += [named("source", item.shown) for item in sources_of(row, guidance, knowledge)]
+    return text
+
+
+def advice_plain(found: GpuPage, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+    """The page as plain data, schema ``cuenv/explain/1``."""
+    entries = [
+        {
+            "about": about,
+            "says": says,
+            "do": do,
+            "confidence": "low" if row.low else "high",
+            "note": row.note,
+            "sources": [source_fields(item) for item in sources_of(row, guidance, knowledge)],
+        }
+        for about, says, do, row in _parts(found)
+    ]
+    return {"schema": "cuenv/explain/1", "gpu": found.title, "capability": str(found.capability), "entries": entries}
+
+
+def _parts(found: GpuPage) -> Iterator[tuple[str, str, str | None, Row]]:
+    """What it is about, what is said, what to do, and the row that says so."""
+    model, feature = found.model, found.feature
+    if model:
+        memory = "/".join(map(str, model.memory_gb))
+        yield "card", f"capability {found.capability}, {model.architecture}, {model.kind}", None, model
+        if memory:
+            yield "memory", f"{memory} GB as sold", None, model
+    if feature:
+        yield "numbers", sentence(feature), None, feature
+    for row in found.advice:
+        yield row.about, row.says, row.do, row

@@ -1,0 +1,122 @@
+"""A diagnosis as text for people, and as plain data, schema ``cuenv/diagnosis/1``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuenv.core.urls import printable
+from cuenv.diagnosis.causes import Cause, Diagnosis
+from cuenv.diagnosis.explain import sources_of
+from cuenv.diagnosis.log_scan import MANY, SymptomMatch
+from cuenv.host.describe import host_line
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import Guidance
+from cuenv.resolver.decision_json import source_fields
+
+SEND = "cuenv inspect --json > host.json"
+"""The command whose output belongs to a log that nobody could explain."""
+
+_HEADS = {
+    "known": "",
+    "effect": "only what follows from a cause stands here; the cause stands before it, or in the log of another rank",
+    "harmless": "nothing in it fails",
+    "unknown": "it fails, and cuenv does not know why",
+    "clean": "nothing in it looks like a failure",
+}
+
+
+def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose: bool, brief: bool) -> list[str]:
+    """A diagnosis as lines, each with a word in front."""
+    size = f"{found.lines} line{'s' if found.lines != 1 else ''}"
+    text: list[str] = []
+    if found.verdict != "known":
+        text.append(f"{found.verdict}  {size}: {_HEADS[found.verdict]}")
+    for index, cause in enumerate(found.causes):
+        text += _cause(cause, guidance, knowledge, word="cause" if not index else "also", verbose=verbose, brief=brief)
+    if found.verdict == "unknown":
+        text += [f"         line {number}: {line}" for number, line in found.strange]
+    if found.verdict in ("unknown", "effect"):
+        text.append("send     the log from its first error on, of every rank, and what this prints:")
+        text.append(f"         {SEND}")
+    if found.facts is not None and not brief and found.verdict == "known":
+        text.append(f"host     {host_line(found.facts)}")
+    return [printable(line) for line in text]
+
+
+def _cause(
+    cause: Cause, guidance: Guidance, knowledge: Knowledge, *, word: str, verbose: bool, brief: bool
+) -> list[str]:
+    row = cause.symptom
+    mark = {"cause": word, "effect": "effect", "remark": "harmless"}[row.kind]
+    text = [f"{mark:8} {row.says} ({row.id})"]
+    if brief:
+        return [*text, f"         {cause.command}"]
+    text += _seen(cause.sighting)
+    text.append(f"why      {cause.why}")
+    text += [f"here     {item}" for item in cause.because]
+    text.append(f"do       {cause.remedy}")
+    text.append(f"         {cause.command}")
+    if row.codes:
+        text.append(f"codes    {', '.join(row.codes)} would have told it before: cuenv why {row.codes[0]}")
+    if cause.followers:
+        names = ", ".join(f"{item.symptom.id} (line {item.line})" for item in cause.followers)
+        text.append(f"follows  {names}")
+    if verbose:
+        for item in cause.followers:
+            text += _seen(item)
+        text += [f"source   {source.shown}" for source in sources_of(row, guidance, knowledge)]
+        if row.seen:
+            text.append(f"seen     {', '.join(row.seen)}")
+        if row.note:
+            text.append(f"note     {row.note}")
+    return text
+
+
+def _seen(item: SymptomMatch) -> list[str]:
+    more = f" (and {item.count - 1}{'+' if item.count >= MANY else ''} more)" if item.count > 1 else ""
+    return [f"line {item.line}{more}: {item.text}"]
+
+
+def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+    """A diagnosis as plain data."""
+    return {
+        "schema": "cuenv/diagnosis/1",
+        "verdict": found.verdict,
+        "ok": found.fine,
+        "lines": found.lines,
+        "bytes": found.size,
+        "host": host_line(found.facts) if found.facts else None,
+        "mentions": dict(found.mentions),
+        "causes": [_plain(cause, guidance, knowledge) for cause in found.causes],
+        "unknown": [{"line": number, "text": text} for number, text in found.strange],
+        "send": SEND if found.verdict in ("unknown", "effect") else None,
+    }
+
+
+def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+    row = cause.symptom
+    return {
+        **_sighting(cause.sighting),
+        "layer": row.layer,
+        "kind": row.kind,
+        "told": dict(cause.sighting.told),
+        "why": cause.why,
+        "because": list(cause.because),
+        "remedy": cause.remedy,
+        "command": cause.command,
+        "codes": list(row.codes),
+        "followers": [_sighting(item) for item in cause.followers],
+        "confidence": "low" if row.low else "high",
+        "sources": [source_fields(source) for source in sources_of(row, guidance, knowledge)],
+        "seen": list(row.seen),
+    }
+
+
+def _sighting(item: SymptomMatch) -> dict[str, Any]:
+    return {
+        "symptom": item.symptom.id,
+        "says": item.symptom.says,
+        "line": item.line,
+        "text": item.text,
+        "count": item.count,
+    }

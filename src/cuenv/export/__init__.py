@@ -1,0 +1,1 @@
+"""The environment where people run it: Dockerfile, workflow, shell lines."""

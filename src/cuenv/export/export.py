@@ -1,0 +1,422 @@
+"""Export: an environment as files that build it, check it, or find its compiler somewhere else."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from packaging.version import Version
+
+from cuenv.core import __version__
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.io.files import is_file, is_there, relative_path, shown
+from cuenv.core.io.products import write_product
+from cuenv.core.urls import redact
+from cuenv.core.versions import Capability, minor, version
+from cuenv.export import toolkit as toolkit_sh
+from cuenv.export.container import Content, Refused, Stages, stages
+from cuenv.export.content import content_of_decision, content_of_lock
+from cuenv.export.dockerfile import WORK, Recipe, ignore, render_dockerfile
+from cuenv.export.io.tables import load_delivery
+from cuenv.export.own_wheel import Own, own
+from cuenv.export.tables import Delivery, Image
+from cuenv.export.toolkit import Need, choose
+from cuenv.export.workflow import Workflow, render_workflow
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, host_facts, this_machine
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.files import LOCK_NAME, environment_files, lock_there, read_environment, read_lock, recorded_host
+from cuenv.lockfile.host_check import candidate_of
+from cuenv.resolver.solution_policy import edited
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
+from cuenv.solve.model import Lock, content_digest
+
+_DIGEST = re.compile(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What came of an export.
+
+    Attributes:
+        kind: ``dockerfile``, ``github-action`` or ``shell``.
+        files: the texts by name, the first of them the product.
+        talk: what to say about it.
+        more: for JSON, besides.
+        wheel: of cuenv, by its name, for the files to install from; empty where a URL brings it.
+        refused: why there is nothing, and what would help.
+    """
+
+    kind: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    talk: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+    wheel: tuple[str, bytes] | None = None
+    refused: Refused | None = None
+
+    @property
+    def product(self) -> str:
+        """The text of the first file; empty when there is none."""
+        return next(iter(self.files.values()), "")
+
+    def plain(self, written: Iterable[Path] = ()) -> dict[str, Any]:
+        """As plain data, schema ``cuenv/export/1``."""
+        because = self.refused.because if self.refused else None
+        return {
+            "schema": "cuenv/export/1",
+            "kind": self.kind,
+            "refused": because,
+            **self.more,
+            "files": dict(self.files),
+            "written": [str(path) for path in written],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """What a container is asked for.
+
+    Attributes:
+        lock: its file; ``None`` for a decision.
+        folder: what the image is built from; ``None`` for the folder of the lock.
+        base: one of `cuenv.export.container.BASES`.
+        cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
+        digests: ``IMAGE:TAG=sha256:...`` as it was typed.
+    """
+
+    host: HostOptions
+    wish: Request = field(default_factory=Request)
+    name: str = "cuenv"
+    lock: Path | None = None
+    folder: Path | None = None
+    base: str = "auto"
+    cuenv: str | None = None
+    digests: tuple[str, ...] = ()
+
+
+def export_dockerfile(asked: ExportRequest, knowledge: Knowledge) -> Exported:
+    """A Dockerfile and its ``.dockerignore``, from a lock or from a decision.
+
+    Raises:
+        UsageError: a digest or image that is none, or a lock outside of the folder.
+        InputError: the lock cannot be read, or holds what no Dockerfile can.
+    """
+    delivery, digests = load_delivery(), parse_digests(asked.digests)
+    made = _of_lock(asked.lock, asked, knowledge) if asked.lock else _of_decision(asked, knowledge)
+    if isinstance(made, Refused):
+        return Exported(kind="dockerfile", refused=made)
+    content, about, files, notes = made
+    chosen = stages(content, delivery, asked.base)
+    if isinstance(chosen, Refused):
+        return Exported(kind="dockerfile", refused=chosen)
+    unused = sorted(set(digests) - {image.name for image in chosen.images})
+    if unused:
+        used = ", ".join(image.name for image in chosen.images)
+        raise UsageError(
+            f"--digest {unused[0]}: that image is not used; used are {used}",
+            hint=f"cuenv export dockerfile --digest {chosen.images[0].name}=sha256:...",
+        )
+    glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
+    mine = own(asked.cuenv)
+    recipe = Recipe(
+        version=__version__,
+        cuenv=mine.requirement(WORK),
+        wheel=mine.name,
+        content=replace(content, host=(*content.host, *glibc)),
+        stages=chosen,
+        sources={image.name: _source(image, delivery) for image in chosen.images},
+        digests=digests,
+        notes=notes,
+        **(about if chosen.base != "pytorch" else {"origin": about["origin"]}),
+    )
+    texts = {"Dockerfile": render_dockerfile(recipe), ".dockerignore": ignore(recipe)}
+    return Exported(
+        kind="dockerfile",
+        files={**texts, **(files if chosen.base != "pytorch" else {})},
+        wheel=(mine.name, mine.data) if mine.name else None,
+        talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"]), own_line(mine)),
+        more={
+            "cuenv": {"url": mine.url or None, "wheel": mine.name or None, "sha256": mine.sha256 or None},
+            "base": chosen.base,
+            "why": list(chosen.why),
+            "images": [{"image": image.name, "digest": digests.get(image.name)} for image in chosen.images],
+        },
+    )
+
+
+def _choice(chosen: Stages, origin: str) -> Iterable[str]:
+    yield f"from    {origin}"
+    yield f"base    {chosen.base}: {chosen.why[0]}"
+    yield from (f"        {why}" for why in chosen.why[1:])
+    names = [image.name for image in chosen.images]
+    yield f"images  {', '.join(names)}"
+
+
+def own_line(mine: Own) -> str:
+    """Which cuenv will be installed."""
+    return f"cuenv   {mine.url or f'{mine.name}, SHA-256 {mine.sha256[:16]}..., in the folder that it is built from'}"
+
+
+def _source(image: Image, delivery: Delivery) -> str:
+    first = delivery.sources[image.sources[0]]
+    return f"{first.title} ({first.publisher}{', low confidence: ' + image.note if image.low else ''})"
+
+
+_Made = tuple[Content, dict[str, str], dict[str, str], tuple[str, ...]]
+
+
+def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
+    path, lock, spec = lock_at(path)
+    if not lock.solutions:
+        raise InputError(f"{shown(path)} holds no packages", hint="cuenv lock")
+    facts = host_of(lock, asked.host, knowledge)
+    try:
+        content = content_of_lock(lock, spec, knowledge, host_words(facts) if facts else ())
+    except ValueError as error:
+        raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    kind = "conda-lock" if lock.metadata or lock.channels or len(lock.solutions) > 1 else "explicit"
+    folder = asked.folder or path.parent
+    beside = path.parent / f"requirements-{content.platforms[0]}.lock.txt"
+    requirements = _inside(beside, folder) if kind == "explicit" and is_file(beside) else ""
+    origin = f"{path.name}, content {content_digest(lock.solutions)[:16]}"
+    about = {"kind": kind, "file": _inside(path, folder), "requirements": requirements, "origin": origin}
+    notes = [item.message for item in edited(lock)]
+    if spec and spec.pip and not lock.pip:
+        notes.append(f"what pip adds is not locked, and not in the image: {redact(', '.join(spec.pip))}")
+    if content.cuda and not content.host:
+        notes.append("no GPU is named here or in the lock, so the check judges none; --gpu and --driver name them")
+    return content, about, {}, tuple(notes)
+
+
+def _of_decision(asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
+    from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only without a lock
+    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_yml import render as environment  # noqa: PLC0415 - as above
+
+    facts = host_facts(asked.host, knowledge, asked.wish)
+    answer = resolve(facts, asked.wish, knowledge, name=asked.name)
+    if answer.spec is None or not answer.fits:
+        return Refused("nothing fits this host and these wishes", "cuenv resolve says why")
+    if any(not item.isprintable() for item in answer.spec.pip):
+        raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
+    content = content_of_decision(answer.decision, answer.spec, host_words(facts))
+    line = chosen_line(answer.decision)
+    about = {"kind": "environment", "file": "environment.yml", "requirements": "", "origin": f"a decision: {line}"}
+    return content, about, {"environment.yml": environment(answer.spec)}, ()
+
+
+def lock_at(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]:
+    """A lock, its file, and the environment file that it names where that lies beside it.
+
+    Raises:
+        InputError: one of them cannot be read.
+    """
+    path = lock_there(path)
+    lock = read_lock(path)
+    file = next(environment_files(lock, path.parent), None)
+    return path, lock, read_environment(file)[0] if file else None
+
+
+def host_of(lock: Lock, options: HostOptions, knowledge: Knowledge) -> HostFacts | None:
+    """The host of the options, else the one that the lock was made for; ``None`` when it remembers none."""
+    if options.given:
+        return host_facts(options, knowledge)
+    return recorded_host(lock, HostFacts(label="", platform=""), knowledge)
+
+
+def host_words(facts: HostFacts) -> tuple[str, ...]:
+    """Options that name the GPUs and the driver of a host where none of its records is at hand."""
+    words = [word for item in facts.capabilities for word in ("--gpu", str(item))]
+    if words and facts.driver and facts.driver.version:
+        words += ["--driver", facts.driver.version]
+    return tuple(words)
+
+
+def parse_digests(texts: Iterable[str]) -> dict[str, str]:
+    """The digests of images, by image and tag.
+
+    Raises:
+        UsageError: one is not ``IMAGE:TAG=sha256:`` and 64 hex digits.
+    """
+    found = {}
+    for text in texts:
+        parts = _DIGEST.fullmatch(text)
+        if not parts:
+            raise UsageError(
+                f"--digest {text!r} is not IMAGE:TAG=sha256: and 64 hex digits",
+                hint="docker buildx imagetools inspect debian:12-slim",
+            )
+        found[parts["image"]] = parts["digest"]
+    return found
+
+
+def _inside(path: Path, folder: Path) -> str:
+    """The path inside the folder that an image is built from.
+
+    Raises:
+        UsageError: it lies outside.
+    """
+    place, root = path.resolve(), folder.resolve()
+    if not place.is_relative_to(root):
+        raise UsageError(
+            f"{shown(path)} lies outside of {shown(folder)}, and a build copies nothing from outside",
+            hint=f"cuenv export dockerfile {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
+        )
+    return str(place.relative_to(root))
+
+
+def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
+    """Write files, each of them whole or not at all; one that somebody else wrote is kept beside as ``.bak``.
+
+    Returns:
+        What was written, and what was kept aside as what.
+
+    Raises:
+        OutsideError: one cannot be written.
+    """
+    kept = [(path, write_product(path, text, own)) for path, text in files.items()]
+    return tuple(files), tuple((path, aside) for path, aside in kept if aside)
+
+
+def export_off() -> Exported:
+    """Lines that undo the last switch."""
+    return Exported(kind="shell", files={"shell": toolkit_sh.off(__version__)})
+
+
+def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, release: Version | None) -> Exported:
+    """Lines that make one of a machine's toolkits the one that builds find, or why none is needed.
+
+    Args:
+        lock: what the environment was made from; ``None`` for the torch that is found on the machine.
+        options: the host.
+        knowledge: the tables.
+        release: the CUDA release that has to be it; ``None`` for the one that fits best.
+
+    Raises:
+        InputError: the lock or the host cannot be read.
+    """
+    # Toolkits and torch are this machine's, unless a recorded host is named; GPUs may be those of another one.
+    around = None if options.hosts else this_machine(options.environ, knowledge, deep=True)
+    facts = around if around and not options.given else host_facts(options, knowledge)
+    around = around or facts
+    need = _toolkit_of_lock(lock, facts, knowledge, release) if lock else _of_torch(around, facts.capabilities, release)
+    made = choose(around.toolkits, need, knowledge)
+    more = {
+        "needed": made.needed,
+        "toolkit": {"path": made.toolkit.path, "release": made.toolkit.release} if made.toolkit else None,
+        "because": list(made.because),
+    }
+    head = [f"{__version__}, export shell", *made.because]
+    if made.toolkit is None and made.needed:
+        hint = "cuenv resolve --dev"
+        return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
+    if made.toolkit is None:
+        text = toolkit_sh.none_needed([f"{head[0]}: no toolkit of the machine is needed", *made.because])
+        return Exported(kind="shell", files={"shell": text}, talk=(f"none    {made.because[0]}",), more=more)
+    text = toolkit_sh.switch(made.toolkit.path, [item.path for item in made.others], head)
+    talk = tuple(f"{'choice ' if number == 0 else '       '} {line}" for number, line in enumerate(made.because))
+    return Exported(kind="shell", files={"shell": text}, talk=talk, more=more)
+
+
+def _toolkit_of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release: Version | None) -> Need:
+    _, lock, _ = lock_at(path)
+    solution = lock.solution(facts.platform) or next(iter(lock.solutions), None)
+    if solution is None:
+        return Need(gpus=facts.capabilities, release=release)
+    candidate = candidate_of(solution, knowledge)
+    own = next((package for name in NVCC if (package := solution.package(name))), None)
+    return Need(
+        # What matters is what torch was built with: its builder compares that, and cuda-version may be later.
+        cuda=candidate.build.cuda if candidate else None,
+        gpus=facts.capabilities,
+        release=release,
+        own=f"{own.name} {own.version}" if own else "",
+        cpu=candidate is not None and candidate.build.cuda is None,
+    )
+
+
+def _of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version | None) -> Need:
+    """By the torch of the active environment, else by the one on PATH."""
+    torch = next(iter(around.torch), None)
+    cuda = minor(version(torch.cuda)) if torch and torch.cuda else None
+    return Need(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)
+
+
+_PLACE = ".github/workflows/environment.yml"
+
+
+def export_workflow(
+    path: Path, options: HostOptions, knowledge: Knowledge, target: Path | None = None, cuenv: str | None = None
+) -> Exported:
+    """A workflow that verifies a lock, installs it, and checks what was installed.
+
+    Args:
+        path: the lock.
+        options: the host that it is judged for; the one that it was made for when none is given.
+        knowledge: the tables.
+        target: where the workflow will lie.
+        cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
+
+    Raises:
+        UsageError: nobody knows for which host, or the lock is no ``conda-lock.yml`` of a repository.
+        InputError: the lock or its environment file cannot be read.
+    """
+    path, lock, _ = lock_at(path)
+    if path.name != LOCK_NAME or not lock.solutions:
+        raise UsageError(f"{shown(path)} is no {LOCK_NAME}, which is what a workflow installs from", hint="cuenv lock")
+    file = next(environment_files(lock, path.parent), None)
+    if file is None:
+        raise InputError(
+            f"{shown(path)} has no environment file beside it to be held to", hint="cuenv resolve -o environment.yml"
+        )
+    facts = host_of(lock, options, knowledge)
+    if facts is None or not facts.gpus:
+        raise UsageError(
+            f"{shown(path)} does not say for which GPUs it was made, and a machine of GitHub has none",
+            hint="cuenv export github-action --gpu 'RTX 4090' --driver 535.129.03",
+        )
+    root = _root(path.resolve().parent)
+    delivery = load_delivery()
+    checkout, micromamba = (delivery.action(name) for name in ("actions/checkout", "mamba-org/setup-micromamba"))
+    mine = own(cuenv)
+    place = target.resolve() if target else root / _PLACE
+    wheel = quote(relative_path(path.resolve().parent / mine.name, root))
+    flow = Workflow(
+        version=__version__,
+        origin=f"{LOCK_NAME}, content {content_digest(lock.solutions)[:16]}",
+        lock=relative_path(path.resolve(), root),
+        environment=relative_path(file.resolve(), root),
+        own=str(place.relative_to(root)) if place.is_relative_to(root) else _PLACE,
+        cuenv=mine.requirement("") if mine.url else f"{wheel}#sha256={mine.sha256}",
+        wheel=not mine.url,
+        platforms=tuple(item.platform for item in lock.solutions),
+        nvcc=any(solution.package(name) for solution in lock.solutions for name in NVCC),
+        host=host_words(facts) if options.given else (),
+        checkout=checkout,
+        micromamba=micromamba,
+    )
+    return Exported(
+        kind="github-action",
+        files={"environment.yml": render_workflow(flow)},
+        wheel=(mine.name, mine.data) if mine.name else None,
+        talk=(
+            *(f"warning {item.message}" for item in edited(lock)),
+            f"note    its place is {_PLACE}; paths in it are those from the repository's root",
+            f"cuenv   {mine.url or f'{shown(path.parent / mine.name)}, which the repository has to hold'}",
+        ),
+        more={
+            "cuenv": {"url": mine.url or None, "wheel": mine.name or None, "sha256": mine.sha256 or None},
+            "actions": [{"action": row.action, "tag": row.tag, "commit": row.sha} for row in (checkout, micromamba)],
+        },
+    )
+
+
+def _root(folder: Path) -> Path:
+    """The root of the repository that a folder lies in, else the folder."""
+    return next((item for item in (folder, *folder.parents) if is_there(item / ".git")), folder)

@@ -1,0 +1,1 @@
+"""Reading the tables of images and actions that ship with the package."""

@@ -1,0 +1,201 @@
+"""Which CUDA toolkit of the machine an environment should build with, and the shell lines that switch to it.
+
+They are sourced or evaluated by whatever shell the user has, under ``set -u`` and ``set -e`` as well: POSIX sh, every
+expansion quoted, no command that may fail. What was set before is kept in variables, so that a second switch begins
+where the first one did. LD_LIBRARY_PATH only ever loses entries: torch has its own libraries, and those of a toolkit
+would be loaded in their place.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from cuenv.core.urls import one_line
+from cuenv.core.versions import Capability, minor, target_for, version
+from cuenv.host.facts import FoundToolkit
+from cuenv.knowledge.base import Knowledge
+from cuenv.solve.environment_spec import WRITTEN_BY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a toolkit is wanted for.
+
+    Attributes:
+        cuda: the minor that torch was built with; ``None`` when not known.
+        gpus: what nvcc has to compile for.
+        release: the release that was asked for; ``None`` for any.
+        own: the package by which the environment has an nvcc of its own; empty for none.
+        cpu: torch is a CPU build.
+    """
+
+    cuda: Version | None = None
+    gpus: tuple[Capability, ...] = ()
+    release: Version | None = None
+    own: str = ""
+    cpu: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The answer.
+
+    Attributes:
+        toolkit: what to use; ``None`` where none is needed, or none fits.
+        needed: whether one is.
+        because: one sentence each.
+        others: the other toolkits, whose folders have to leave the paths.
+    """
+
+    toolkit: FoundToolkit | None
+    needed: bool
+    because: tuple[str, ...]
+    others: tuple[FoundToolkit, ...] = ()
+
+
+def choose(toolkits: Iterable[FoundToolkit], need: Need, knowledge: Knowledge) -> Choice:
+    """Choose a toolkit: torch's own minor first, then the nearest of its major, the older of two as near."""
+    found = tuple(toolkits)
+    if need.release is None and need.own:
+        own = f"the environment has {need.own}: activate it, and `cuenv hook` lets builds find it"
+        return Choice(toolkit=None, needed=False, because=(own,), others=found)
+    if need.release is None and need.cpu:
+        return Choice(toolkit=None, needed=False, because=("torch is a CPU build: it compiles no CUDA",), others=found)
+    judged = [(item, _objection(item, need, knowledge)) for item in found]
+    fitting = [item for item, objection in judged if not objection]
+    if not fitting:
+        why = tuple(f"{item.path}: {objection}" for item, objection in judged) or ("no toolkit was found",)
+        return Choice(toolkit=None, needed=True, because=why, others=found)
+    best = min(fitting, key=lambda item: (_distance(item, need), item.path))
+    because = [f"{best.path} is CUDA {best.release}, {_relation(best, need)}"]
+    if need.gpus:
+        because.append(f"its nvcc compiles for {', '.join(map(str, need.gpus))}")
+    because += [f"not {item.path}: {objection}" for item, objection in judged if objection]
+    return Choice(
+        toolkit=best, needed=True, because=tuple(because), others=tuple(item for item in found if item is not best)
+    )
+
+
+def _release(toolkit: FoundToolkit) -> Version | None:
+    return minor(version(toolkit.release)) if toolkit.release else None
+
+
+def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
+    """Why a toolkit does not do; empty when it does."""
+    release = _release(toolkit)
+    if release is None:
+        return "it does not say its release"
+    if ":" in toolkit.path:
+        return "its path holds a colon, which no PATH can"
+    if need.release is not None and need.release != release:
+        return f"it is CUDA {release}, and {need.release} was asked for"
+    if need.cuda is not None and need.cuda.major != release.major:
+        return f"it is CUDA {release}, torch is built with {need.cuda}, and its builder refuses another major"
+    row = knowledge.cuda(release)
+    if row is None or not row.targets:
+        return f"no row says what nvcc {release} compiles for" if need.gpus else ""
+    lacking = [item for item in need.gpus if target_for(item, row.targets) is None]
+    return f"nvcc {release} cannot compile for {', '.join(map(str, lacking))}" if lacking else ""
+
+
+def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:
+    release = _release(toolkit) or Version("0")
+    if need.cuda is None:  # the newest that compiles for the GPUs
+        return -release.major, -release.minor
+    away = release.minor - need.cuda.minor
+    return abs(away), away
+
+
+def _relation(toolkit: FoundToolkit, need: Need) -> str:
+    release = _release(toolkit)
+    if need.cuda is None:
+        return "the newest that fits; torch's own CUDA is not known"
+    if release == need.cuda:
+        return "the very CUDA that torch is built with"
+    return f"the nearest of the same major to torch's {need.cuda}; its builder warns of the minor and goes on"
+
+
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
+"""Every variable that is set, and restored."""
+
+_RESTORE = """\
+if [ -n "${_CUENV_SHELL_ON-}" ]; then
+  for _cuenv_v in VARIABLES; do
+    _cuenv_at=
+    eval "_cuenv_at=\\"\\${_CUENV_SHELL_$_cuenv_v-}\\""
+    case "$_cuenv_at" in
+      s*) eval "export $_cuenv_v=\\"\\${_cuenv_at#s}\\"" ;;
+      u) unset "$_cuenv_v" ;;
+    esac
+    unset "_CUENV_SHELL_$_cuenv_v"
+  done
+  unset _CUENV_SHELL_ON _cuenv_v _cuenv_at
+fi
+""".replace("VARIABLES", " ".join(VARIABLES))
+_KEEP = """\
+for _cuenv_v in VARIABLES; do
+  eval "_cuenv_at=\\"\\${$_cuenv_v+s}\\${$_cuenv_v-}\\""
+  if [ -z "$_cuenv_at" ]; then _cuenv_at=u; fi
+  eval "export _CUENV_SHELL_$_cuenv_v=\\"\\$_cuenv_at\\""
+done
+export _CUENV_SHELL_ON=yes
+""".replace("VARIABLES", " ".join(VARIABLES))
+_WITHOUT = """\
+for _cuenv_v in PATH LD_LIBRARY_PATH; do
+  eval "_cuenv_rest=\\"\\${$_cuenv_v-}\\""
+  _cuenv_kept=
+  if [ -n "$_cuenv_rest" ]; then _cuenv_rest="$_cuenv_rest:"; fi
+  while [ -n "$_cuenv_rest" ]; do
+    _cuenv_at="${_cuenv_rest%%:*}"
+    _cuenv_rest="${_cuenv_rest#*:}"
+    case "$_cuenv_at" in
+      PATTERNS) ;;
+      *) _cuenv_kept="$_cuenv_kept:$_cuenv_at" ;;
+    esac
+  done
+  eval "export $_cuenv_v=\\"\\${_cuenv_kept#:}\\""
+done
+"""
+_SET = """\
+if [ -z "$LD_LIBRARY_PATH" ]; then unset LD_LIBRARY_PATH; fi
+export CUDA_HOME=PLACE
+export CUDA_PATH="$CUDA_HOME"
+export PATH="$CUDA_HOME/bin${PATH:+:$PATH}"
+unset _cuenv_v _cuenv_at _cuenv_rest _cuenv_kept
+"""
+
+
+def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
+    """The lines that make a toolkit the one that builds find.
+
+    Args:
+        root: its folder.
+        others: the folders of the machine's other toolkits, which leave the paths.
+        head: comment lines: why this one.
+    """
+    # An entry may name a toolkit by the link /usr/local/cuda, with or without a slash at its end.
+    roots = sorted({"/usr/local/cuda", *(item.rstrip("/") or "/" for item in (root, *others))})
+    patterns = " | ".join(f"{shlex.quote(item)} | {shlex.quote(item)}/*" for item in roots)
+    without = patterns.join(_WITHOUT.split("PATTERNS"))
+    place = shlex.quote(root).join(_SET.split("PLACE"))
+    back = "# Back to what was: cuenv export shell --off\n"
+    return "".join([_comments(head), back, _RESTORE, _KEEP, without, place])
+
+
+def off(version: str) -> str:
+    """The lines that restore what was before the last switch; nothing where there was none."""
+    return _comments([f"{version}, export shell: back to what was before the last switch"]) + _RESTORE
+
+
+def none_needed(head: Sequence[str]) -> str:
+    """Lines that change nothing and say why."""
+    return _comments(head)
+
+
+def _comments(lines: Sequence[str]) -> str:
+    plain = [one_line(line) for line in lines]
+    return "".join(f"{line}\n" for line in (f"{WRITTEN_BY} {plain[0]}", *(f"# {line}" for line in plain[1:])))

@@ -1,1 +1,0 @@
-"""One module per file format and version: parse(text) to a value, render(value) to text."""

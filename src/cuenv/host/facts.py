@@ -1,0 +1,301 @@
+"""What a machine is: the driver, every GPU, the C library, and how each of these is known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
+
+from cuenv.core.versions import Capability, version
+
+if TYPE_CHECKING:  # most machines are in no such state, and options never are
+    pass
+
+
+THIS_MACHINE = "this machine"
+"""The label of a probed host. It is true only where it was probed: a reader of a record gives its own label instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where a fact comes from: ``driver.version`` from ``nvml:nvmlSystemGetDriverVersion``, in its own words."""
+
+    fact: str
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A fact that could not be established, the source that was asked, and why it did not answer."""
+
+    fact: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The NVIDIA driver.
+
+    Attributes:
+        version: of the user-mode library, as the driver writes it (550.144.03); ``None`` when only the CUDA
+            level is known (CONDA_OVERRIDE_CUDA).
+        cuda: the CUDA release that the driver speaks (what ``nvidia-smi`` prints), not an installed toolkit.
+        kernel_module: version of the loaded kernel module; differs from ``version`` after an update without reboot.
+        module_kind: ``open`` or ``proprietary`` flavour of the kernel module, when it is known.
+    """
+
+    version: str | None = None
+    cuda: Version | None = None
+    kernel_module: str | None = None
+    module_kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU as the driver counts it; ``CUDA_VISIBLE_DEVICES`` changes nothing here.
+
+    Attributes:
+        mig: ``None`` when it has no such mode; a gap says when that could not be asked.
+        ecc: the same of error-correcting memory.
+    """
+
+    index: int
+    name: str
+    capability: Capability | None
+    memory_mib: int | None = None
+    mig: Mig | None = None
+    ecc: Switch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Libc:
+    """The C library: family ``glibc`` or ``musl``, and its version."""
+
+    family: str
+    version: Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundToolkit:
+    """A CUDA toolkit on this machine.
+
+    Attributes:
+        path: its root, such as ``/usr/local/cuda-12.6``.
+        release: ``12.6`` or ``12.6.3`` as the toolkit says it; ``None`` when it does not say.
+        on_path: its ``nvcc`` is the one that PATH finds first.
+        via: how it was found: ``directory``, ``CUDA_HOME``, ``PATH``.
+    """
+
+    path: str
+    release: str | None
+    on_path: bool
+    via: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """A host compiler that PATH finds: ``gcc``, ``g++`` or ``clang``."""
+
+    name: str
+    path: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTorch:
+    """A torch on this machine, read from its files and never imported.
+
+    Attributes:
+        where: ``active environment`` or ``python on PATH``.
+        path: the prefix of the environment.
+        version: of torch.
+        cuda: the CUDA release it was built for; ``None`` for a CPU build.
+        origin: ``conda`` or ``pip``.
+    """
+
+    where: str
+    path: str
+    version: str
+    cuda: str | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryPath:
+    """An entry of LD_LIBRARY_PATH that holds CUDA libraries, and their names."""
+
+    path: str
+    libraries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What encloses the process: container, WSL, the active environment, library paths.
+
+    Attributes:
+        driver_capabilities: NVIDIA_DRIVER_CAPABILITIES, which says what of the driver a container gets.
+        device_nodes: the names in ``/dev`` through which a process reaches the driver; ``None`` when not looked for.
+        libcuda: the driver library that a program gets.
+    """
+
+    container: str | None = None
+    wsl: bool = False
+    conda_prefix: str | None = None
+    virtual_env: str | None = None
+    library_path: tuple[LibraryPath, ...] = ()
+    driver_capabilities: str | None = None
+    device_nodes: tuple[str, ...] | None = None
+    libcuda: CudaLibrary | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What programs may use of a machine, in MiB; ``None`` where it could not be told.
+
+    Attributes:
+        memory_mib: all of it, or the lower bound that a container sets.
+        shm_mib: size of ``/dev/shm``.
+        disk_mib: what is free where the command was started; true for that moment alone, and in no record.
+    """
+
+    memory_mib: int | None = None
+    shm_mib: int | None = None
+    disk_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """One machine, or several as one (``members``).
+
+    Attributes:
+        label: what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``.
+        asked_as: how the user named it (``--host``); empty when not.
+        detected: these are facts of one real machine (probed or recorded), not of options or a pool.
+        platform: the conda platform, ``linux-64`` or ``linux-aarch64``.
+        kernel: the release of the Linux kernel.
+        archspec: the microarchitecture for the solver, where somebody sets one (CONDA_OVERRIDE_ARCHSPEC).
+        members: the machines of a pool. The pool itself holds the lowest driver, the lowest C library and the
+            union of the GPUs; rules that join a GPU with a driver ask the member that has both.
+    """
+
+    label: str
+    platform: str
+    asked_as: str = field(default="", compare=False)
+    detected: bool = False
+    driver: Driver | None = None
+    gpus: tuple[Gpu, ...] = ()
+    libc: Libc | None = None
+    kernel: str | None = None
+    archspec: str | None = None
+    toolkits: tuple[FoundToolkit, ...] = ()
+    compilers: tuple[Compiler, ...] = ()
+    torch: tuple[FoundTorch, ...] = ()
+    environment: Surroundings = field(default_factory=Surroundings)
+    resources: Resources = field(default_factory=Resources)
+    evidence: tuple[Evidence, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    members: tuple[HostFacts, ...] = ()
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """The distinct capabilities of the GPUs, lowest first."""
+        return tuple(sorted({gpu.capability for gpu in self.gpus if gpu.capability}))
+
+    @property
+    def machines(self) -> tuple[HostFacts, ...]:
+        """The machines to ask one by one: the members of a pool, or this one."""
+        return self.members or (self,)
+
+    def evidence_for(self, fact: str) -> Evidence | None:
+        """The evidence of a fact, if it has any."""
+        return next((item for item in self.evidence if item.fact == fact), None)
+
+
+class VirtualPackage(NamedTuple):
+    """A virtual package that describes the machine to the solver (CEP 30, CEP 46)."""
+
+    name: str
+    version: str
+    build: str = "0"
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.version}={self.build}"
+
+
+def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
+    """What the solver is told about the machine.
+
+    ``__cuda_arch`` is the lowest capability of all GPUs and never stands without ``__cuda`` (CEP 46).
+    ``__archspec`` is the base microarchitecture of the platform, what holds on every machine of the team, unless set.
+    """
+    found = [VirtualPackage("__unix", "0")]
+    found.append(VirtualPackage("__linux", kernel_number(facts.kernel or "")))
+    if facts.libc and facts.libc.family == "glibc":
+        found.append(VirtualPackage("__glibc", str(facts.libc.version)))
+    if facts.driver and facts.driver.cuda:
+        found.append(VirtualPackage("__cuda", str(facts.driver.cuda)))
+        if facts.capabilities:
+            found.append(VirtualPackage("__cuda_arch", str(facts.capabilities[0])))
+    base = "aarch64" if facts.platform == "linux-aarch64" else "x86_64"
+    found.append(VirtualPackage("__archspec", "1", facts.archspec or base))
+    return tuple(sorted(found, key=lambda package: package.name))
+
+
+def kernel_number(text: str) -> str:
+    """The leading numbers of a kernel release, as CEP 30 wants them: 5.15.0-91-generic is 5.15.0."""
+    found = re.match(r"[0-9]+\.[0-9]+(\.[0-9]+){0,2}", text)
+    return found[0] if found else "0"
+
+
+def glibc(text: str) -> Libc:
+    """A glibc of this version.
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    return Libc(family="glibc", version=version(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A mode of a GPU that takes effect later than it is set: what holds now, and after the next reset or reboot."""
+
+    on: bool
+    pending: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigInstance:
+    """One instance of a GPU in MIG mode: its profile, ``1g.10gb``, and its memory."""
+
+    profile: str
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mig:
+    """The MIG mode of a GPU that has one, and the instances that this process can see."""
+
+    mode: Switch
+    instances: tuple[MigInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaLibrary:
+    """The ``libcuda.so.1`` that a program gets.
+
+    Attributes:
+        path: where it is found; it may be a link.
+        version: the driver that it belongs to, by the name of the file in the end; ``None`` when that does not say it.
+        via: what puts it first: ``LD_LIBRARY_PATH``, ``CONDA_PREFIX`` or ``loader``.
+        forward: it is one of NVIDIA's forward-compatibility packages, by its folder.
+    """
+
+    path: str
+    version: str | None
+    via: str
+    forward: bool = False

@@ -1,0 +1,427 @@
+"""``cuenv/host/1``: a machine as JSON, what ``cuenv inspect --json`` prints and ``--host`` reads.
+
+Only ``schema``, ``platform`` and ``gpus`` are required, so that a person can write one by hand; of the driver the
+version is enough. Reading is strict, and ``parse(dump(facts), ...)`` gives the facts back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from packaging.version import Version
+
+from cuenv.core.errors import InputError
+from cuenv.core.reading import Faults, Reader, describe, once
+from cuenv.core.urls import one_line
+from cuenv.core.versions import Capability, check_driver, version
+from cuenv.host.facts import (
+    THIS_MACHINE,
+    Compiler,
+    Driver,
+    Evidence,
+    FoundToolkit,
+    FoundTorch,
+    Gap,
+    Gpu,
+    HostFacts,
+    Libc,
+    LibraryPath,
+    Resources,
+    Surroundings,
+)
+from cuenv.host.pool import pool
+from cuenv.knowledge.rows import PLATFORMS
+
+if TYPE_CHECKING:  # see `cuenv.host.facts`
+    from cuenv.host.facts import CudaLibrary, Mig, Switch
+
+_MOST = 10**12
+"""More MiB than any machine has."""
+_LATER = ("driver_capabilities", "device_nodes", "libcuda")
+
+
+def gpu_plain(gpu: Gpu) -> dict[str, Any]:
+    """A GPU as JSON-ready data; a mode that it has not is left out."""
+    plain = {**asdict(gpu), "capability": gpu.capability and str(gpu.capability)}
+    return {key: value for key, value in plain.items() if value is not None or key not in ("mig", "ecc")}
+
+
+def surroundings_plain(around: Surroundings) -> dict[str, Any]:
+    """What encloses the process, as JSON-ready data."""
+    plain = asdict(around)
+    plain["library_path"] = [{"path": entry.path, "libraries": list(entry.libraries)} for entry in around.library_path]
+    if around.device_nodes is not None:
+        plain["device_nodes"] = list(around.device_nodes)
+    return {key: value for key, value in plain.items() if value is not None or key not in _LATER}
+
+
+def resources_plain(resources: Resources) -> dict[str, Any]:
+    """Memory and disk as JSON-ready data; what is not known is left out."""
+    return {key: value for key, value in asdict(resources).items() if value is not None}
+
+
+def read_mig(reader: Reader | None) -> Mig | None:
+    """The MIG mode of a GPU, or ``None``."""
+    if reader is None:
+        return None
+    from cuenv.host.facts import Mig, MigInstance  # noqa: PLC0415 - see `cuenv.facts`
+
+    mode = read_switch(reader.reader("mode"))
+    if mode is None:
+        reader.faults.add(reader.at("mode"), "expected a mapping, got nothing")
+    instances = []
+    for item in reader.readers("instances"):
+        instances.append(MigInstance(profile=item.text("profile"), memory_mib=amount(item, "memory_mib")))
+        item.done()
+    reader.done()
+    return Mig(mode=mode, instances=tuple(instances)) if mode else None
+
+
+def read_switch(reader: Reader | None) -> Switch | None:
+    """A mode with what it will be, or ``None``."""
+    if reader is None:
+        return None
+    from cuenv.host.facts import Switch  # noqa: PLC0415 - see `cuenv.facts`
+
+    now = reader.get("on", bool, required=True)
+    pending = reader.get("pending", bool, now)
+    reader.done()
+    return None if now is None else Switch(on=now, pending=bool(pending))
+
+
+def read_surroundings(reader: Reader | None) -> Surroundings:
+    """What encloses the process."""
+    if reader is None:
+        return Surroundings()
+    entries = []
+    for item in reader.readers("library_path"):
+        entries.append(LibraryPath(path=item.text("path"), libraries=item.texts("libraries")))
+        item.done()
+    found = Surroundings(
+        container=reader.get("container", str),
+        wsl=reader.get("wsl", bool) or False,
+        conda_prefix=reader.get("conda_prefix", str),
+        virtual_env=reader.get("virtual_env", str),
+        library_path=tuple(entries),
+        driver_capabilities=reader.get("driver_capabilities", str),
+        device_nodes=reader.texts("device_nodes") if reader.has("device_nodes") else None,
+        libcuda=_libcuda(reader.reader("libcuda")),
+    )
+    reader.done()
+    return found
+
+
+def _libcuda(reader: Reader | None) -> CudaLibrary | None:
+    if reader is None:
+        return None
+    from cuenv.host.facts import CudaLibrary  # noqa: PLC0415 - see `cuenv.facts`
+
+    found = CudaLibrary(
+        path=reader.text("path"),
+        version=reader.parsed("version", check_driver),
+        via=reader.get("via", str, "loader") or "",
+        forward=reader.get("forward", bool) or False,
+    )
+    reader.done()
+    return found
+
+
+def read_resources(reader: Reader | None) -> Resources:
+    """Memory and disk."""
+    if reader is None:
+        return Resources()
+    found = Resources(
+        memory_mib=amount(reader, "memory_mib"),
+        shm_mib=amount(reader, "shm_mib"),
+        disk_mib=amount(reader, "disk_mib"),
+    )
+    reader.done()
+    return found
+
+
+def amount(reader: Reader, key: str, default: int | None = None) -> int | None:
+    """A number that is not below 0, and that a machine can have."""
+    value = reader.get(key, int, default)
+    if value is not None and not 0 <= value <= _MOST:
+        what = "expected 0 or more" if value < 0 else f"expected at most {_MOST}"
+        reader.faults.add(reader.at(key), f"{what}, got {describe(value)}")
+        return default
+    return value
+
+
+SCHEMA = "cuenv/host/1"
+
+_LONGEST = 4096
+"""Characters of a text in a host file: what a path may have."""
+_LONGEST_NAME = 200
+"""Characters of a label and of a name, which stand in lines that people read."""
+_RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
+_HINT = "cuenv inspect --json > host.json"
+
+
+def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The facts as JSON-ready mappings, lists, strings and numbers.
+
+    A pool carries its ``members`` as whole hosts beside the merged facts; a single host has no such key. ``features``
+    is what the tables say that its GPUs can do; it is no fact of the host, and is passed over in reading.
+    """
+    plain: dict[str, Any] = {"schema": SCHEMA, **_host(facts)}
+    if features:
+        plain["features"] = dict(features)
+    if facts.members:
+        plain["members"] = [_host(member) for member in facts.members]
+    return plain
+
+
+def dump(facts: HostFacts, features: Mapping[str, Any] | None = None) -> str:
+    """The text of a host file; what does not print, in a path of this machine perhaps, is escaped as `parse` wants."""
+    return json.dumps(_shown(to_plain(facts, features)), indent=2) + "\n"
+
+
+def _shown(data: Any) -> Any:
+    if isinstance(data, str):
+        return one_line(data)
+    if isinstance(data, dict):
+        return {key: _shown(value) for key, value in data.items()}
+    return [_shown(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+def _host(facts: HostFacts) -> dict[str, Any]:
+    driver, libc = facts.driver, facts.libc
+    return {
+        "label": facts.label,
+        "detected": facts.detected,
+        "platform": facts.platform,
+        "kernel": facts.kernel,
+        **({"archspec": facts.archspec} if facts.archspec else {}),
+        "driver": driver and {**asdict(driver), "cuda": driver.cuda and str(driver.cuda)},
+        "gpus": [gpu_plain(gpu) for gpu in facts.gpus],
+        "libc": libc and {"family": libc.family, "version": str(libc.version)},
+        "toolkits": [asdict(item) for item in facts.toolkits],
+        "compilers": [asdict(item) for item in facts.compilers],
+        "torch": [asdict(item) for item in facts.torch],
+        "environment": surroundings_plain(facts.environment),
+        **({"resources": resources} if (resources := resources_plain(facts.resources)) else {}),
+        "gaps": [asdict(item) for item in facts.gaps],
+        "evidence": [asdict(item) for item in facts.evidence],
+    }
+
+
+def parse(text: str, source: str, label: str) -> HostFacts:
+    """Read a host file.
+
+    Args:
+        text: the JSON.
+        source: what to call the file in an error.
+        label: what to call the host when the file gives it no label of its own.
+
+    Raises:
+        InputError: the text is no host of a schema that this version knows; all faults are named at once.
+    """
+    data = _load(text, source)
+    faults = Faults(source)
+    _refuse_odd_texts(data, faults)
+    reader = Reader(data, faults)
+    schema = reader.text("schema") if isinstance(data, dict) else SCHEMA
+    if schema and schema != SCHEMA:
+        raise InputError(
+            f"{source}: schema: expected {SCHEMA!r}, got {describe(schema)}",
+            hint=f"write it again with this cuenv: {_HINT}",
+        )
+    facts = _read_host(reader, label)
+    members = tuple(_read_members(reader, facts.platform, faults))
+    reader.raw("features")  # what the tables said of it, read from them anew
+    reader.done()
+    if members and not faults.items:
+        merged = replace(pool(members), label=facts.label)
+        _compare(facts, merged, faults)
+        facts = merged
+    faults.check(hint=_HINT)
+    return facts
+
+
+def _refuse_odd_texts(data: object, faults: Faults) -> None:
+    """Refuse every text that could look like a line of ours on a terminal: other people write these files."""
+    waiting: list[tuple[str, object]] = [("", data)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{path}.{key}" if path else str(key), inner) for key, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{index}]", inner) for index, inner in reversed(list(enumerate(value)))]
+        elif isinstance(value, str):
+            odd = next((mark for mark in value if not mark.isprintable()), None)
+            if odd is not None:
+                faults.add(path, f"expected text on one line, got a control character (U+{ord(odd):04X})")
+            elif len(value) > _LONGEST:
+                faults.add(path, f"expected at most {_LONGEST} characters, got {len(value)}")
+
+
+def _named(reader: Reader, key: str) -> str | None:
+    """A name that stands in lines for people."""
+    name = reader.get(key, str)
+    if name is not None and _LONGEST_NAME < len(name) <= _LONGEST:
+        reader.faults.add(reader.at(key), f"expected at most {_LONGEST_NAME} characters, got {len(name)}")
+    return name
+
+
+def _load(text: str, source: str) -> object:
+    if not text.strip():
+        raise InputError(f"{source}: it is empty, expected the JSON of a host", hint=_HINT)
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_constant=_constant)
+    except RecursionError as error:
+        raise InputError(f"{source}: nested too deeply for the JSON of a host", hint=_HINT) from error
+    except ValueError as error:
+        raise InputError(f"{source}: not the JSON of a host: {error}", hint=_HINT) from error
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _read_members(reader: Reader, platform: str, faults: Faults) -> Iterator[HostFacts]:
+    for member in reader.readers("members"):
+        facts = _read_host(member, member.text("label"))
+        if facts.platform and facts.platform != platform:
+            faults.add(member.at("platform"), f"expected {platform!r} like the pool, got {facts.platform!r}")
+        member.done()
+        yield facts
+
+
+def _compare(written: HostFacts, merged: HostFacts, faults: Faults) -> None:
+    for name in ("driver", "gpus", "libc", "kernel"):
+        value = getattr(written, name)
+        if value and value != getattr(merged, name):
+            faults.add(name, "differs from what the members give together")
+
+
+def _read_host(reader: Reader, label: str) -> HostFacts:
+    members = reader.has("members") if not reader.path else False
+    own = _named(reader, "label") or THIS_MACHINE
+    return HostFacts(
+        label=one_line(label) if own == THIS_MACHINE else own,
+        platform=reader.parsed("platform", _platform, required=True) or "",
+        detected=bool(reader.get("detected", bool, default=not members)),
+        driver=_driver(reader.reader("driver")),
+        gpus=_gpus(reader),
+        libc=_libc(reader.reader("libc")),
+        kernel=reader.get("kernel", str),
+        archspec=reader.get("archspec", str),
+        toolkits=tuple(_toolkit(item) for item in reader.readers("toolkits")),
+        compilers=tuple(
+            Compiler(name=a, path=b, version=c) for a, b, c in _texts(reader, "compilers", "name", "path", "version")
+        ),
+        torch=tuple(_torch(item) for item in reader.readers("torch")),
+        environment=read_surroundings(reader.reader("environment")),
+        resources=read_resources(reader.reader("resources")),
+        evidence=tuple(Evidence(*item) for item in _texts(reader, "evidence", "fact", "source", "text")),
+        gaps=tuple(Gap(*item) for item in _texts(reader, "gaps", "fact", "source", "reason")),
+    )
+
+
+def _texts(reader: Reader, key: str, *names: str) -> Iterator[tuple[str, str, str]]:
+    for item in reader.readers(key):
+        first, second, third = (item.text(name) for name in names)
+        item.done()
+        yield first, second, third
+
+
+def _driver(reader: Reader | None) -> Driver | None:
+    if reader is None:
+        return None
+    found = Driver(
+        version=reader.parsed("version", check_driver),
+        cuda=reader.parsed("cuda", _release),
+        kernel_module=reader.parsed("kernel_module", check_driver),
+        module_kind=reader.parsed("module_kind", _module_kind),
+    )
+    reader.done()
+    return found
+
+
+def _gpus(reader: Reader) -> tuple[Gpu, ...]:
+    found: list[Gpu] = []
+    for position, item in enumerate(reader.readers("gpus", required=True)):
+        gpu = Gpu(
+            index=amount(item, "index", position) or 0,
+            name=_named(item, "name") or "",
+            capability=_capability(item),
+            memory_mib=amount(item, "memory_mib"),
+            mig=read_mig(item.reader("mig")),
+            ecc=read_switch(item.reader("ecc")),
+        )
+        if any(gpu.index == other.index for other in found):
+            item.faults.add(item.at("index"), f"{gpu.index} stands twice")
+        item.done()
+        found.append(gpu)
+    return tuple(found)
+
+
+def _capability(reader: Reader) -> Capability | None:
+    """A capability; the number 8.6 is refused, since the number 8.10 would be 8.1."""
+    value = reader.raw("capability")
+    if value is None or isinstance(value, str):
+        return reader.parsed("capability", Capability.parse)
+    reader.faults.add(reader.at("capability"), f"expected 'X.Y', got {describe(value)}")
+    return None
+
+
+def _libc(reader: Reader | None) -> Libc | None:
+    if reader is None:
+        return None
+    family = reader.parsed("family", _family, required=True)
+    number = reader.parsed("version", _release, required=True)
+    reader.done()
+    return Libc(family=family, version=number) if family and number else None
+
+
+def _toolkit(reader: Reader) -> FoundToolkit:
+    found = FoundToolkit(
+        path=reader.text("path"),
+        release=reader.get("release", str),
+        on_path=reader.get("on_path", bool) or False,
+        via=reader.get("via", str, "directory") or "",
+    )
+    reader.done()
+    return found
+
+
+def _torch(reader: Reader) -> FoundTorch:
+    found = FoundTorch(
+        where=reader.text("where"),
+        path=reader.text("path"),
+        version=reader.text("version"),
+        cuda=reader.get("cuda", str),
+        origin=reader.text("origin"),
+    )
+    reader.done()
+    return found
+
+
+def _one_of(*allowed: str, text: str) -> str:
+    if text not in allowed:
+        raise ValueError(f"expected {' or '.join(repr(name) for name in allowed)}, got {describe(text)}")
+    return text
+
+
+def _platform(text: str) -> str:
+    return _one_of(*PLATFORMS, text=text)
+
+
+def _module_kind(text: str) -> str:
+    return _one_of("open", "proprietary", text=text)
+
+
+def _family(text: str) -> str:
+    return _one_of("glibc", "musl", text=text)
+
+
+def _release(text: str) -> Version:
+    if not _RELEASE.fullmatch(text):
+        raise ValueError(f"expected a release such as 12.2, got {describe(text)}")
+    return version(text)

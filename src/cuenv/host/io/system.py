@@ -1,0 +1,241 @@
+"""What ``/proc``, ``/sys`` and the C library say: kernel module, GPUs, kernel, glibc, platform, container, WSL.
+
+Every read goes below ``root``, so that a tree of files can stand for a machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuenv.core.errors import UsageError
+from cuenv.core.io.files import is_file, is_folder, names_in
+from cuenv.core.reading import describe
+from cuenv.core.versions import Capability, check_driver, version
+from cuenv.host.facts import Driver, Evidence, Gap, Gpu, Libc
+from cuenv.host.io.observation import ProbeResult, nameless
+
+PROC_VERSION = "proc/driver/nvidia/version"
+SYS_VERSION = "sys/module/nvidia/version"
+PROC_GPUS = "proc/driver/nvidia/gpus"
+TEGRA = "etc/nv_tegra_release"
+PCI = "sys/bus/pci/devices"
+OSRELEASE = "proc/sys/kernel/osrelease"
+_LIMIT = 64 * 1024
+_MAX_GPUS = 256
+
+_MODULE = re.compile(r"^NVRM version: NVIDIA (.{1,80}?)\s+([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})\b", re.MULTILINE)
+_GLIBC = re.compile(r"glibc ([0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
+_RELEASE = re.compile(r"[\w.+~-]{1,128}", re.ASCII)
+_CONTAINERS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
+_MACHINES = {"x86_64": "linux-64", "amd64": "linux-64", "aarch64": "linux-aarch64", "arm64": "linux-aarch64"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """The text of a small file, or why there is none."""
+
+    text: str
+    reason: str | None = None
+
+
+def read(root: Path, name: str) -> FileText:
+    """A small text file below ``root``; missing and forbidden ones are a reason, never an error."""
+    try:
+        with (root / name).open("rb") as stream:
+            return FileText(stream.read(_LIMIT).decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return FileText("", "no such file")
+    except OSError as error:
+        return FileText("", error.strerror or type(error).__name__)
+
+
+def see(root: Path) -> ProbeResult:
+    """The kernel module and the GPUs that it drives, by ``/proc`` and ``/sys``.
+
+    The version of the user-mode driver is not in there; the probe takes the module's where nothing better is known.
+    """
+    evidence: list[Evidence] = []
+    gaps: list[Gap] = []
+    module = _module(root, evidence, gaps)
+    devices: dict[int, str] = {}
+    gpus = _gpus(root, evidence, gaps, devices) if module else None
+    return ProbeResult(driver=module, gpus=gpus, devices=devices, evidence=tuple(evidence), gaps=tuple(gaps))
+
+
+def has_driver(root: Path) -> bool:
+    """Whether anything of the kernel's side of an NVIDIA driver is there (``/dev/dxg`` is that of WSL2)."""
+    return any(os.path.lexists(root / name) for name in (PROC_VERSION, SYS_VERSION, "dev/nvidiactl", "dev/dxg"))
+
+
+def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | None:
+    answer = read(root, PROC_VERSION)
+    found = parse_module(answer.text)
+    if found:
+        line = answer.text.splitlines()[0].split("(")[0].strip()
+        evidence.append(Evidence("driver.kernel_module", f"/{PROC_VERSION}", line))
+        evidence.append(Evidence("driver.module_kind", f"/{PROC_VERSION}", line))
+        return found
+    gaps.append(Gap("driver.kernel_module", f"/{PROC_VERSION}", answer.reason or "it names no driver version"))
+    other = read(root, SYS_VERSION)
+    try:
+        number = check_driver(other.text.strip())
+    except ValueError:
+        reason = other.reason or f"unusable answer {describe(other.text.strip())}"
+        gaps.append(Gap("driver.kernel_module", f"/{SYS_VERSION}", reason))
+        return None
+    evidence.append(Evidence("driver.kernel_module", f"/{SYS_VERSION}", number))
+    return Driver(kernel_module=number)
+
+
+def idle_devices(
+    root: Path,
+    device_to_name: Callable[[str], str | None],
+    name_to_capability: Callable[[str], Capability | None] = lambda _: None,
+) -> tuple[Gap, ...]:
+    """What says that a GPU is there, on a machine whose driver did not answer: the PCI bus, or a Jetson's system.
+
+    ``device_to_name`` says what a PCI device id is, such as ``H100``.
+    """
+    found = []
+    if is_file(root / TEGRA):
+        found.append(Gap("gpus", f"/{TEGRA}", "this is a Jetson, whose GPU no source tells; name it with --gpu"))
+    for entry in names_in(root / PCI):
+        if read(root, f"{PCI}/{entry}/vendor").text.strip() != "0x10de":
+            continue
+        if not read(root, f"{PCI}/{entry}/class").text.startswith("0x03"):
+            continue
+        device = read(root, f"{PCI}/{entry}/device").text.strip()
+        bound = Path(os.path.realpath(root / PCI / entry / "driver")).name
+        holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to none"
+        why = "its driver cannot be reached from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
+        name = device_to_name(device)
+        capability = name_to_capability(name) if name else None
+        name = f"{name} ({capability})" if capability else name
+        what = f"GPU seen on the PCI bus: {name}" if name else f"GPU seen on the PCI bus (device {describe(device)})"
+        found.append(Gap("gpus", f"/{PCI}/{entry}", f"{what}, but {why}"))
+    return tuple(found[:_MAX_GPUS])
+
+
+def parse_module(text: str) -> Driver | None:
+    """Version and flavour of the kernel module in ``/proc/driver/nvidia/version``; ``None`` for another text."""
+    found = _MODULE.search(text)
+    if not found:
+        return None
+    flavour = "open" if "Open Kernel Module" in found[1] else "proprietary" if "Kernel Module" in found[1] else None
+    return Driver(kernel_module=found[2], module_kind=flavour)
+
+
+def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap], devices: dict[int, str]) -> tuple[Gpu, ...] | None:
+    if not is_folder(root / PROC_GPUS):
+        gaps.append(Gap("gpus", f"/{PROC_GPUS}", "no such folder"))
+        return None
+    found: list[Gpu] = []
+    for entry in names_in(root / PROC_GPUS)[:_MAX_GPUS]:  # names are PCI addresses: the driver's order
+        source = f"{PROC_GPUS}/{entry}/information"
+        answer = read(root, source)
+        if parse_excluded(answer.text):
+            gaps.append(Gap("gpus", f"/{source}", "the driver was told to leave this GPU alone"))
+            continue
+        name = parse_model(answer.text)
+        fact = f"gpus[{len(found)}]"
+        if name:
+            evidence.append(Evidence(f"{fact}.name", f"/{source}", name))
+        else:
+            gaps.append(Gap(f"{fact}.name", f"/{source}", answer.reason or "it names no model"))
+        if nameless(name or ""):
+            devices[len(found)] = read(root, f"{PCI}/{entry}/device").text.strip()
+        found.append(Gpu(index=len(found), name=name or "", capability=None))
+    evidence.append(Evidence("gpus", f"/{PROC_GPUS}", f"{len(found)} folders"))
+    return tuple(found)
+
+
+def parse_model(text: str) -> str | None:
+    """The model in ``/proc/driver/nvidia/gpus/*/information``."""
+    name = _field(text, "Model")
+    return None if name in (None, "", "Unknown") else name
+
+
+def parse_excluded(text: str) -> bool:
+    """Whether the driver excludes this GPU (its module option ``NVreg_ExcludedGpus``)."""
+    return _field(text, "GPU Excluded") == "Yes"
+
+
+def _field(text: str, key: str) -> str | None:
+    for line in text.splitlines():
+        head, colon, value = line.partition(":")
+        if colon and head.strip() == key:
+            return value.strip()[:128]
+    return None
+
+
+def parse_kernel(text: str) -> str | None:
+    """The kernel's release as ``uname -r`` prints it; ``None`` for anything else."""
+    stripped = text.strip()
+    return stripped if _RELEASE.fullmatch(stripped) else None
+
+
+def kernel(root: Path) -> str | Gap:
+    """The release of the running kernel, or the gap."""
+    answer = read(root, OSRELEASE)
+    found = parse_kernel(answer.text)
+    return found or Gap("kernel", f"/{OSRELEASE}", answer.reason or f"unusable answer {describe(answer.text)}")
+
+
+def parse_glibc(text: str) -> Libc | None:
+    """The C library in ``glibc 2.35``, what ``getconf GNU_LIBC_VERSION`` prints."""
+    found = _GLIBC.fullmatch(text.strip())
+    return Libc(family="glibc", version=version(found[1])) if found else None
+
+
+def libc(confstr: Callable[[str], str | None]) -> Libc | Gap:
+    """The C library of this process, or the gap: another C library does not know the question."""
+    try:
+        text = confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        return Gap("libc", "confstr:CS_GNU_LIBC_VERSION", "the C library is not glibc, which conda's packages need")
+    return parse_glibc(text) or Gap("libc", "confstr:CS_GNU_LIBC_VERSION", f"unusable answer {describe(text)}")
+
+
+def platform_of(system: str, machine: str) -> str:
+    """The conda platform of a kernel and machine as ``uname`` names them.
+
+    Raises:
+        UsageError: cuenv does not run there.
+    """
+    found = _MACHINES.get(machine.lower()) if system == "Linux" else None
+    if found is None:
+        here = f"{describe(system)} on {describe(machine)}"
+        raise UsageError(
+            f"cuenv looks at Linux and WSL2 machines (x86_64 or aarch64); this is {here}",
+            hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64",
+        )
+    return found
+
+
+def container(root: Path, environ: Mapping[str, str]) -> Evidence | None:
+    """The kind of container around the process, as evidence whose text is the kind; ``None`` outside of one."""
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return Evidence("environment.container", "KUBERNETES_SERVICE_HOST", "kubernetes")
+    for name, kind in ((".dockerenv", "docker"), ("run/.containerenv", "podman"), ("singularity", "singularity")):
+        if os.path.lexists(root / name):
+            return Evidence("environment.container", f"/{name}", kind)
+    found = parse_cgroup(read(root, "proc/1/cgroup").text)
+    return Evidence("environment.container", "/proc/1/cgroup", found) if found else None
+
+
+def parse_cgroup(text: str) -> str | None:
+    """The kind of container that a cgroup path speaks of."""
+    return next((kind for mark, kind in _CONTAINERS if mark in text), None)
+
+
+def wsl(root: Path, kernel: str | None) -> Evidence | None:
+    """Whether this is WSL2, as evidence."""
+    if kernel and "microsoft" in kernel.lower():
+        return Evidence("environment.wsl", f"/{OSRELEASE}", kernel)
+    if is_folder(root / "usr/lib/wsl/lib"):
+        return Evidence("environment.wsl", "/usr/lib/wsl/lib", "the folder is there")
+    return None

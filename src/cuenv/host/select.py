@@ -1,0 +1,292 @@
+"""Which host a question is about: options, a recorded host, a profile's GPUs, or this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cuenv.core.errors import UsageError
+from cuenv.core.io.files import real_path
+from cuenv.core.io.process import environment
+from cuenv.core.versions import Capability, check_driver
+from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, Libc, glibc
+from cuenv.host.overrides import ARCH, CUDA, apply_overrides
+from cuenv.host.pool import pool
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
+
+_LAST_GLIBC = 60
+"""glibc gains one minor in half a year, and had reached 2.44 in 2026."""
+_TARGET = re.compile(r"(?:sm|compute)_?(\d{1,2})(\d)")
+"""How nvcc writes a capability: ``sm_90``."""
+_NUMBER = re.compile(r"\s*\d+,\d+\s*")
+"""How some countries write 8.9, which is no list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """The options that name a host, as they were typed.
+
+    Attributes:
+        hosts: recorded hosts: a folder, a file, a shipped name or ``-``.
+        gpus: product names or capabilities ``X.Y``.
+    """
+
+    hosts: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    glibc: str | None = None
+    platform: str | None = None
+    environ: Mapping[str, str] = field(default_factory=environment)
+    stdin: Callable[[], str] = field(default=lambda: "")
+
+    @property
+    def given(self) -> bool:
+        """Whether any option names a host."""
+        return bool(self.hosts or self.gpus or self.driver or self.glibc or self.platform)
+
+
+def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | None = None) -> HostFacts:
+    """The host that the options mean.
+
+    ``--host`` first, else the GPUs of the options, else those of the profile, else this machine. Options override
+    the fact of the same name. GPUs from options or a profile never take this machine's driver.
+
+    Raises:
+        UsageError: an option or the profile names nothing that exists.
+        InputError: a recorded host cannot be read.
+    """
+    driver = _driver(options.driver, knowledge)
+    libc = _libc(options.glibc)
+    platform = _platform(options.platform)
+    try:
+        gpus = _gpus(options.gpus, knowledge)
+    except ValueError as error:
+        raise UsageError(f"--gpu {error}", hint="a compute capability works as well: --gpu 8.9") from error
+    if options.hosts:
+        facts = _recorded(options, knowledge)
+    elif gpus:
+        facts = _here_without_gpu("the given host", options)
+    elif profile and profile.gpus:
+        facts = _of_profile(profile, options, knowledge)
+    else:
+        facts = this_machine(options.environ, knowledge)
+        facts = with_disk(facts, profile) if profile else facts
+    facts = _overridden(facts, gpus=gpus, driver=driver, libc=libc, platform=platform)
+    if options.driver and not facts.gpus:
+        raise UsageError(
+            f"--driver {options.driver} names no GPU that it drives",
+            hint=f"cuenv resolve --gpu 'RTX 4090' --driver {options.driver}",
+        )
+    return facts
+
+
+def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool = False) -> HostFacts:
+    """This machine as it is, with conda's override variables laid over it."""
+    from cuenv.host.io.probe import probe  # noqa: PLC0415 - most resolves name their host
+
+    def capability(name: str) -> Capability | None:
+        return _capability(name, knowledge)
+
+    def device(number: str) -> str | None:
+        from cuenv.knowledge.gpu_names import by_pci  # noqa: PLC0415 - only for a GPU that no driver names
+
+        row = by_pci(number, knowledge.gpus)
+        return row.name if row else None
+
+    facts = probe(environ, deep=deep, name_to_capability=capability, device_to_name=device, level_of=knowledge.cuda_of)
+    return apply_overrides(facts, environ)
+
+
+def checked_host(options: HostOptions, knowledge: Knowledge, wish: Request | None) -> HostFacts:
+    """The host that something is checked for: of a profile the memory and disk count, and none of its GPUs.
+
+    Raises:
+        UsageError: an option names nothing that exists.
+        InputError: a recorded host cannot be read.
+    """
+    facts = host_facts(options, knowledge)
+    return with_disk(facts, wish) if wish and not options.given else facts
+
+
+def outside(options: HostOptions, folder: str) -> HostOptions:
+    """The options without the programs of an environment: what asks about the machine runs none of them.
+
+    Args:
+        options: as they were typed.
+        folder: the environment, which may be the active one.
+    """
+    real = real_path(folder)
+    entries = options.environ.get("PATH", "").split(":")
+    kept = [item for item in entries if not f"{real_path(item)}/".startswith(f"{real}/")]
+    return options if kept == entries else replace(options, environ={**options.environ, "PATH": ":".join(kept)})
+
+
+def with_disk(facts: HostFacts, wish: Request) -> HostFacts:
+    """This machine with what is free in the working folder, where a profile asks for it."""
+    if not wish.disk_gb or facts.resources.disk_mib is not None:
+        return facts
+    from cuenv.host.io.resources import free_disk  # noqa: PLC0415 - few profiles ask for disk
+
+    found = free_disk()
+    resources = replace(facts.resources, disk_mib=found.resources.disk_mib)
+    return replace(
+        facts, resources=resources, evidence=(*facts.evidence, *found.evidence), gaps=(*facts.gaps, *found.gaps)
+    )
+
+
+def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
+    from cuenv.host.io.record import read_host  # noqa: PLC0415 - only with --host
+
+    if options.hosts.count("-") > 1:
+        raise UsageError(
+            "--host - was given twice, and standard input can be read once",
+            hint="cuenv resolve --host - --host node2.json",
+        )
+    hosts = [replace(_named(read_host(name, options.stdin), knowledge), asked_as=name) for name in options.hosts]
+    try:
+        return pool(hosts)
+    except ValueError as error:
+        raise UsageError(str(error), hint="run once for each platform") from error
+
+
+def _named(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A recorded host with what its names tell: a capability that was left out, the CUDA level of its driver."""
+    gpus = tuple(
+        replace(gpu, capability=_capability(gpu.name, knowledge)) if gpu.capability is None and gpu.name else gpu
+        for gpu in facts.gpus
+    )
+    driver = facts.driver
+    if driver and driver.version and driver.cuda is None:
+        driver = replace(driver, cuda=knowledge.cuda_of(driver.version))
+    members = tuple(_named(member, knowledge) for member in facts.members)
+    return replace(facts, gpus=gpus, driver=driver, members=members)
+
+
+def _capability(name: str, knowledge: Knowledge) -> Capability | None:
+    from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where a source does not tell it
+
+    row = find_gpu(name, knowledge.gpus)
+    return row.capability if row else None
+
+
+def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
+    """This machine's C library and platform, and nothing of its driver, GPUs or kernel.
+
+    The solver needs some C library; the kernel constrains nothing, and would make every machine's lock another one.
+    """
+    from cuenv.host.io.probe import surroundings  # noqa: PLC0415 - only where options leave something open
+
+    here = replace(surroundings(), label=label, detected=False, kernel=None)
+    # A CUDA level that somebody set is no fact of this machine, and counts where no option says more.
+    level = not options.driver and options.environ.get(CUDA, "").strip()
+    hidden = {ARCH} if level else {ARCH, CUDA}
+    return apply_overrides(here, {key: value for key, value in options.environ.items() if key not in hidden})
+
+
+def _of_profile(profile: Request, options: HostOptions, knowledge: Knowledge) -> HostFacts:
+    source = f"profile {profile.name}"
+    facts = _here_without_gpu(source, options)
+    try:
+        gpus = _gpus(profile.gpus, knowledge)
+    except ValueError as error:
+        hint = 'a compute capability works as well: gpus: ["8.9"]'
+        raise UsageError(f"{source}: gpus: {error}", hint=hint) from error
+    driver = _driver(profile.lowest_driver, knowledge)
+    evidence = [Evidence("gpus", source, ", ".join(profile.gpus))]
+    if driver:
+        evidence.append(Evidence("driver.version", source, f"lowest_driver: {driver.version}"))
+    return replace(facts, gpus=gpus, driver=driver or facts.driver, evidence=(*facts.evidence, *evidence))
+
+
+def _overridden(
+    facts: HostFacts, *, gpus: tuple[Gpu, ...], driver: Driver | None, libc: Libc | None, platform: str | None
+) -> HostFacts:
+    """The facts with options in place of the facts of the same name, for every member of a pool."""
+    if facts.members and not gpus:
+        return pool(
+            _overridden(member, gpus=(), driver=driver, libc=libc, platform=platform) for member in facts.members
+        )
+    evidence = {item.fact: item for item in facts.evidence}
+    if gpus:
+        facts = replace(facts, gpus=gpus, members=(), detected=False)
+        evidence["gpus"] = Evidence(
+            "gpus", "override:--gpu", ", ".join(str(gpu.name or gpu.capability) for gpu in gpus)
+        )
+    if driver:
+        facts = replace(facts, driver=driver)
+        evidence["driver.version"] = Evidence("driver.version", "override:--driver", driver.version or "")
+        evidence["driver.cuda"] = Evidence("driver.cuda", "override:--driver", f"CUDA {driver.cuda} by its branch")
+    if libc:
+        facts = replace(facts, libc=libc)
+        evidence["libc"] = Evidence("libc", "override:--glibc", str(libc.version))
+    if platform:
+        facts = replace(facts, platform=platform)
+        evidence["platform"] = Evidence("platform", "override:--platform", platform)
+    return replace(facts, evidence=tuple(evidence.values()))
+
+
+def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
+    """GPUs by name or capability; several may stand in one text, with commas between them.
+
+    Raises:
+        ValueError: one is neither.
+    """
+    texts = tuple(part for text in texts for part in ([text] if _NUMBER.fullmatch(text) else text.split(",")))
+    return tuple(_gpu(text, index, knowledge) for index, text in enumerate(texts))
+
+
+def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
+    target = _TARGET.fullmatch(text.strip().lower())
+    try:
+        return Gpu(
+            index=index, name="", capability=Capability.parse(f"{target[1]}.{target[2]}" if target else text.strip())
+        )
+    except ValueError:
+        pass
+    from cuenv.knowledge.gpu_names import find_gpu, near_gpus  # noqa: PLC0415 - a capability needs no names
+
+    row = find_gpu(text, knowledge.gpus)
+    if row:
+        return Gpu(index=index, name=row.name, capability=row.capability)
+    near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
+    raise ValueError(f"{text!r}: no GPU of that name is known" + (f"; the nearest are {near}" if near else ""))
+
+
+def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
+    if text is None:
+        return None
+    try:
+        version = check_driver(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--driver: {error}", hint="nvidia-smi --query-gpu=driver_version --format=csv") from error
+    if not knowledge.is_driver(version):
+        newest = max(row.number for row in knowledge.branches)
+        raise UsageError(
+            f"--driver {version}: there is no such driver; the newest branch that the tables know is {newest}",
+            hint="nvidia-smi --query-gpu=driver_version --format=csv",
+        )
+    return Driver(version=version, cuda=knowledge.cuda_of(version))
+
+
+def _libc(text: str | None) -> Libc | None:
+    if text is None:
+        return None
+    try:
+        found = glibc(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--glibc: {error}", hint="ldd --version") from error
+    if found.version.major != 2 or found.version.minor > _LAST_GLIBC:
+        raise UsageError(f"--glibc {text}: there is no such glibc", hint="ldd --version")
+    return found
+
+
+def _platform(text: str | None) -> str | None:
+    if text is not None and text not in PLATFORMS:
+        raise UsageError(
+            f"--platform {text!r} is not served: cuenv resolves for {' and '.join(PLATFORMS)}",
+            hint=f"cuenv resolve --platform {PLATFORMS[0]}",
+        )
+    return text

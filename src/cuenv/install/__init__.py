@@ -1,0 +1,1 @@
+"""Making an environment from a lock or a bundle: download, judge, install."""

@@ -1,0 +1,220 @@
+"""Install: from a lock or a bundle to an environment, every byte hashed and looked at before it is unpacked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuenv.core.errors import HashError, InputError, OutsideError
+from cuenv.core.findings import Report, report
+from cuenv.core.io.files import is_file, is_folder, may_write_in, shown, why
+from cuenv.install.bundle import Item, conda_item, pip_item
+from cuenv.install.io.bundles import is_bundle, opened
+from cuenv.install.io.installer import write_state
+from cuenv.install.make_bundle import checked_place, chosen, platform_here, refusals
+from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
+from cuenv.solve.io.cache import use
+from cuenv.solve.io.download import JOBS, Wanted, differs, fetch
+from cuenv.solve.io.sources import Sources, place_of
+from cuenv.solve.model import Lock, Solution
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallRequest:
+    """What to install and where.
+
+    Attributes:
+        path: a lock, the folder it lies in, or a bundle.
+        prefix: folder of the environment.
+        platform: empty for this machine's.
+        replacing: put this in the place of an environment that cuenv made.
+        environ: the user's variables.
+        jobs: files fetched at the same time.
+    """
+
+    path: Path
+    prefix: Path
+    sources: Sources
+    environ: Mapping[str, str]
+    platform: str = ""
+    replacing: bool = False
+    jobs: int = JOBS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """What came of it.
+
+    Attributes:
+        report: why it was refused, if it was.
+        solution: what is installed; ``None`` when refused.
+        changed: whether there was anything to do.
+        lock: the file that names the GPUs that builds are for.
+    """
+
+    report: Report
+    prefix: Path
+    solution: Solution | None = None
+    changed: bool = False
+    lock: Path | None = None
+
+    @property
+    def hook(self) -> str | None:
+        """What lets builds find CUDA in it, where it has the compiler of conda-forge; ``None`` without one."""
+        nvcc = self.solution.package("cuda-nvcc") if self.solution else None
+        if nvcc is None or nvcc.channel_name != "conda-forge":
+            return None
+        lock = ["--lock", str(self.lock)] if self.lock else []
+        return shlex.join(["cuenv", "hook", "--prefix", str(self.prefix), *lock])
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to type next."""
+        place = shlex.quote(str(self.prefix))
+        return (
+            f'eval "$(cuenv shell-hook --prefix {place})"',
+            f"cuenv run --prefix {place} -- python",
+            f"conda activate {place}",
+            f"micromamba activate {place}",
+        )
+
+
+def install(request: InstallRequest, progress: Progress | None = None) -> Installed:
+    """Install a lock or a bundle, whole or not at all.
+
+    Raises:
+        InputError: the lock or bundle is not valid, or the folder holds something else.
+        ChannelError: a file cannot be had.
+        HashError: a file is not what was locked; it is named.
+        OutsideError: a disk, the installer or a build failed.
+    """
+    prefix = checked_place(request.prefix, "--prefix")
+    if not is_bundle(request.path):
+        return _install(request, prefix, read_lock(request.path), None, progress)
+    scratch = prefix.with_name(f".{prefix.name}.cuenv-bundle")
+    with opened(request.path, scratch, progress) as folder:
+        return _install(request, prefix, read_lock(_lock_in(folder)), folder, progress)
+
+
+def _lock_in(folder: Path) -> Path:
+    """The lock of a bundle: ``conda-lock.yml``, else its explicit file."""
+    explicit = sorted(folder.glob("conda-*.lock"))
+    return explicit[0] if explicit and not is_file(folder / LOCK_NAME) else folder / LOCK_NAME
+
+
+def _install(
+    request: InstallRequest, prefix: Path, lock: Lock, folder: Path | None, progress: Progress | None
+) -> Installed:
+    from cuenv.install.io import installer  # noqa: PLC0415 - heavy, and not needed to refuse
+
+    platform = request.platform or platform_here()
+    (solution,) = chosen(lock, (platform,), request.path)
+    judged = report(str(request.path), tuple(refusals(lock, (solution,))))
+    if judged.errors:
+        return Installed(report=judged, prefix=prefix)
+    if solution.pip and platform != platform_here():
+        raise InputError(
+            f"the lock has packages for pip, which only {platform}'s own Python can install; this is {platform_here()}",
+            hint="cuenv bundle, and install on a machine of that platform",
+        )
+    told = lock_file(request.path) if lock.metadata.get("cuenv_gpus") and folder is None else None
+    try:
+        variables = lock.variables
+    except ValueError as error:
+        raise InputError(f"{shown(request.path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    if not installer.needed(solution, prefix, replacing=request.replacing, progress=progress):
+        return Installed(report=judged, prefix=prefix, solution=solution, lock=told)
+    _check_writable(prefix)
+    files = _files(request, solution, folder, progress)
+
+    def finish() -> None:
+        _pip(request, solution, prefix, files, offline=folder is not None, progress=progress)
+        if variables:
+            write_state(prefix, variables)
+
+    changed = installer.install(
+        solution,
+        prefix,
+        request.sources,
+        archives=files,
+        replacing=request.replacing,
+        finish=finish,
+        progress=progress,
+    )
+    return Installed(report=judged, prefix=prefix, solution=solution, changed=changed, lock=told)
+
+
+def _check_writable(prefix: Path) -> None:
+    """A clear word before gigabytes are fetched, where the folder above is not ours to write.
+
+    Raises:
+        OutsideError: it is not.
+    """
+    above = next((item for item in prefix.parents if is_folder(item)), Path("/"))
+    if not may_write_in(above):
+        raise OutsideError(
+            f"cannot make {shown(prefix)}: {shown(above)} is not writable", hint="cuenv install --prefix DIR"
+        )
+
+
+def _files(
+    request: InstallRequest, solution: Solution, folder: Path | None, progress: Progress | None
+) -> dict[str, Path]:
+    """The file of everything that is installed, by URL: of the bundle, of a folder, or fetched into the store."""
+    wanted = [conda_item(package) for package in solution.packages]
+    wanted += [pip_item(item, solution.platform) for item in solution.pip]
+    if folder is not None:
+        return {item.url: _of_bundle(item, folder, request.path) for item in wanted}
+    found, missing = {}, []
+    use(request.sources)
+    store = request.sources.archive_folder()
+    for item in wanted:
+        local = place_of(item.url, request.sources).path
+        path = local or store / item.stored
+        found[item.url] = path
+        if local is None or item.pip:
+            missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
+    from cuenv.solve.io.pip_index import logins  # noqa: PLC0415 - not needed for a bundle
+
+    fetch(missing, request.sources, logins=logins(request.environ), jobs=request.jobs, progress=progress)
+    return found
+
+
+def _of_bundle(item: Item, folder: Path, source: Path) -> Path:
+    """A file of a bundle; the lock vouches for it, beside ``SHA256SUMS``."""
+    path = folder / item.place
+    try:
+        wrong = differs(path, Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
+    except OSError as error:
+        raise HashError(f"{shown(source)}: {item.place}: {why(error)}", hint="copy the bundle again") from error
+    if wrong:
+        raise HashError(f"{shown(source)}: {item.place}: {wrong}", hint="copy the bundle again")
+    return path
+
+
+def _pip(
+    request: InstallRequest,
+    solution: Solution,
+    prefix: Path,
+    files: Mapping[str, Path],
+    *,
+    offline: bool,
+    progress: Progress | None,
+) -> None:
+    if not solution.pip:
+        return
+    from cuenv.install.io.pip import install_pip  # noqa: PLC0415 - only with a pip part
+
+    install_pip(
+        solution.pip,
+        prefix,
+        files,
+        request.environ,
+        certificates=request.sources.certificates,
+        offline=offline or request.sources.offline,
+        progress=progress,
+    )

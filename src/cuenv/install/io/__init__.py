@@ -1,0 +1,1 @@
+"""Downloads, archives, bundles and prefixes on disk."""

@@ -1,0 +1,250 @@
+"""Making a bundle: everything that a lock names, in one folder or tar, for machines without a network."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cuenv.core.errors import InputError, OutsideError, UsageError
+from cuenv.core.findings import Finding, Report, report
+from cuenv.core.io.exclusive import patiently
+from cuenv.core.io.files import absolute, at_home, read_text, shown, why
+from cuenv.core.io.process import machine
+from cuenv.host.io.system import platform_of
+from cuenv.install import bundle as repodata
+from cuenv.install.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials
+from cuenv.install.io.bundles import README, install_script, is_tar, keep_only, publish, staging, write_files
+from cuenv.install.io.installer import state_text
+from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
+from cuenv.lockfile.formats import explicit_txt, requirements_txt
+from cuenv.resolver.solution_policy import edited, without_hash
+from cuenv.solve.io.cache import use
+from cuenv.solve.io.download import JOBS, Wanted, digest, fetch
+from cuenv.solve.io.pip_index import logins
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import Lock, LockedPackage, Solution
+
+
+def platform_here() -> str:
+    """The platform of this machine.
+
+    Raises:
+        UsageError: cuenv does not serve it.
+    """
+    return platform_of(*machine())
+
+
+def checked_place(path: Path, option: str) -> Path:
+    """The absolute path of something that is to be made; links stay what they are.
+
+    Raises:
+        UsageError: it is the root, or holds characters that do not print.
+    """
+    found = absolute(at_home(path))
+    if found == found.parent:
+        raise UsageError(f"{option} {found} is the root of everything", hint=f"{option} DIR")
+    if not str(found).isprintable():
+        raise UsageError(f"{option} {str(path)!r} holds characters that do not print", hint=f"{option} DIR")
+    return found
+
+
+def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, ...]:
+    """The parts of a lock for some platforms, or all of them.
+
+    Raises:
+        InputError: the lock does not hold one, or nothing at all.
+    """
+    if not lock.solutions:
+        raise InputError(f"{path} holds no packages", hint="cuenv lock")
+    for platform in platforms:
+        if lock.solution(platform) is None:
+            have = ", ".join(item.platform for item in lock.solutions)
+            raise InputError(
+                f"{path} holds {have}, and nothing for {platform}",
+                hint=f"cuenv lock --platform {shlex.quote(platform)}",
+            )
+    return tuple(item for item in lock.solutions if not platforms or item.platform in platforms)
+
+
+def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
+    """Why nothing of a lock is fetched: it was edited (CU108), or something in it has no hash (CU105, CU513)."""
+    yield from edited(lock)
+    for solution in solutions:
+        yield from without_hash(solution.packages, explicit=not lock.channels)
+        if solution.pip:
+            from cuenv.lockfile.policy_pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
+
+            yield from (item for item in pip_findings(solution) if item.code == "CU513")
+
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleRequest:
+    """What to bundle and where.
+
+    Attributes:
+        path: a lock, or the folder it lies in.
+        out: a folder, or a file that ends in ``.tar``.
+        platforms: empty for all of the lock.
+        environ: the user's variables.
+        jobs: files fetched at the same time.
+    """
+
+    path: Path
+    out: Path
+    sources: Sources
+    environ: Mapping[str, str]
+    platforms: tuple[str, ...] = ()
+    jobs: int = JOBS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundled:
+    """What came of it.
+
+    Attributes:
+        report: why it was refused, if it was.
+        solutions: what is in it; empty when refused.
+        size: bytes of the files that the lock names.
+    """
+
+    report: Report
+    out: Path
+    solutions: tuple[Solution, ...] = ()
+    size: int = 0
+
+
+def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
+    """Make a bundle; a run that was interrupted goes on where it was.
+
+    Raises:
+        InputError: the lock is not valid, or something stands at the place that is no bundle.
+        ChannelError: a file cannot be had.
+        HashError: a file is not what was locked; it is named.
+        OutsideError: it cannot be written; what stood there stays.
+    """
+    out = checked_place(request.out, "-o")
+    lock = read_lock(request.path)
+    solutions = chosen(lock, request.platforms, request.path)
+    judged = report(str(request.path), tuple(refusals(lock, solutions)))
+    if judged.errors:
+        return Bundled(report=judged, out=request.out)
+    wanted = items(solutions)
+    with ExitStack() as held:
+        folder = patiently(lambda: staging(out, held), progress)
+        _fetch(request, wanted, folder, out, progress)
+        try:
+            size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)
+        except OSError as error:
+            raise OutsideError(f"cannot write {shown(error.filename or out)}: {why(error)}", hint="df -h") from error
+    return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
+
+
+def _finish(
+    path: Path,
+    lock: Lock,
+    solutions: Sequence[Solution],
+    wanted: Sequence[Item],
+    *,
+    folder: Path,
+    out: Path,
+    progress: Progress | None,
+) -> int:
+    """Write what stands beside the files, and give the whole its name; the bytes of the files."""
+    texts = {**_locks(path, lock, solutions, wanted), **_channels(solutions, folder, progress)}
+    write_files(folder, texts, executable=(SCRIPT,))
+    known = {item.place: item.sha256 or digest(folder / item.place, "sha256") for item in wanted}
+    known |= {place: digest(folder / place, "sha256") for place in texts}
+    keep_only(folder, (*known, SUMS))
+    write_files(folder, {SUMS: sums_text(known)})
+    size = sum((folder / item.place).stat().st_size for item in wanted)
+    if progress:
+        progress(f"writing {shown(out)}")
+    publish(folder, out)
+    return size
+
+
+def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Path, progress: Progress | None) -> None:
+    """Have every file in the folder: from the bundle that is replaced, the store, a mirror, the network."""
+    use(request.sources)
+    store = request.sources.archive_folder()
+    files = []
+    for item in wanted:
+        seeds = [store / item.stored]
+        seeds += [] if is_tar(out) else [out / item.place]
+        files.append(
+            Wanted(url=item.url, path=folder / item.place, sha256=item.sha256, md5=item.md5, seeds=tuple(seeds))
+        )
+    fetch(files, request.sources, logins=logins(request.environ), jobs=request.jobs, progress=progress)
+
+
+def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequence[Item]) -> dict[str, str]:
+    """The lock without credentials, what the script reads for each platform, the script, and a word for people."""
+    found = {SCRIPT: install_script(), "README.txt": README}
+    try:
+        variables = lock.variables
+    except ValueError as error:
+        raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    if variables:
+        found["state.json"] = state_text(variables)
+    if lock.channels:
+        found[LOCK_NAME] = without_credentials(read_text(lock_file(path)), [*wanted, *items(lock.solutions)])
+    for solution in solutions:
+        here = replace(
+            solution, packages=tuple(replace(item, url=conda_item(item).place) for item in solution.packages)
+        )
+        head = "For install.sh: places in this folder, in the order of installation"
+        found[f"explicit-{solution.platform}.txt"] = explicit_txt.render(here, head=(head,))
+        if not lock.channels:
+            found[f"conda-{solution.platform}.lock"] = explicit_txt.render(solution, head=("What this bundle holds",))
+        if solution.pip:
+            named = (replace(item, direct=False) for item in solution.pip)
+            found[f"requirements-{solution.platform}.txt"] = requirements_txt.render(named, head=())
+    return found
+
+
+def _channels(solutions: Sequence[Solution], folder: Path, progress: Progress | None) -> dict[str, str]:
+    """``repodata.json`` of each channel and subdir, of just the packages that lie there."""
+    from cuenv.install.io.archives import inspect_together, read_index  # noqa: PLC0415 - heavy, and not needed to refuse
+
+    packages = {conda_item(item).place: item for solution in solutions for item in solution.packages}
+    if progress:
+        progress(f"looking into {len(packages)} packages")
+    for solution in solutions:
+        inspect_together(solution.packages, [folder / conda_item(item).place for item in solution.packages])
+    records: dict[str, dict[str, dict[str, Any]]] = {}
+    for solution in solutions:
+        for package in solution.packages:
+            root = conda_item(package).place.rsplit("/", 2)[0]
+            records.setdefault(f"{root}/{solution.platform}", {})
+            records.setdefault(f"{root}/noarch", {})
+    for place, package in packages.items():
+        root, name = place.rsplit("/", 1)
+        records[root][name] = _record(package, folder / place, read_index(folder / place))
+    return {f"{root}/repodata.json": repodata.render(root.rpartition("/")[2], found) for root, found in records.items()}
+
+
+def _record(package: LockedPackage, path: Path, index: dict[str, Any]) -> dict[str, Any]:
+    """What a channel says of a package: its own index, corrected by what was locked.
+
+    Raises:
+        InputError: the archive holds another package than its name says.
+    """
+    inside = (index["name"], index["version"], index["build"])
+    if inside != (package.name, package.version, package.build):
+        raise InputError(
+            f"{path.name} holds {' '.join(map(str, inside))}, the lock says "
+            f"{package.name} {package.version} {package.build}",
+            hint="cuenv lock",
+        )
+    depends = list(package.depends) or index["depends"]
+    sums = {name: text for name, text in (("md5", package.md5), ("sha256", package.sha256)) if text}
+    if "sha256" not in sums:
+        sums["sha256"] = digest(path, "sha256")
+    return {**index, "depends": depends, "subdir": package.subdir, **sums, "size": path.stat().st_size}

@@ -1,1 +1,0 @@
-"""Building CUDA extensions on first use: what a build wants, finds, and is told."""

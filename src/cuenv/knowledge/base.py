@@ -1,0 +1,189 @@
+"""The knowledge base as values: what is known about drivers, toolkits, GPUs, PyTorch builds and their companions.
+
+The tables lie in ``data/`` (see ``data/README.md``); ``tables.py`` reads them. Every row names its sources.
+Where no row covers a question the answer is ``None`` and the verdict on it is *unknown*, shown as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+
+from packaging.version import Version
+
+from cuenv.core.versions import Capability, driver_key, within
+from cuenv.knowledge.rows import (
+    Branch,
+    Component,
+    Cuda,
+    Ending,
+    Extension,
+    Feature,
+    Floor,
+    Generation,
+    GpuModel,
+    LabelFit,
+    Layer,
+    Regression,
+    Source,
+    State,
+    Toolkit,
+    TorchBuild,
+    Twin,
+)
+
+TEGRA_DRIVERS = frozenset({540})
+"""First numbers of the drivers of Jetson Linux 36 that are no branch: 540.3.0 speaks CUDA 12.2, 540.4.0 speaks 12.6."""
+_BRANCHES_AHEAD = 100
+"""From 515 to 615 it took four years: tables as old as that know nothing of a driver beyond."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knowledge:
+    """All tables. Only lookups here; judgement is the business of the rules."""
+
+    edition: str
+    sources: Mapping[str, Source]
+    toolkits: tuple[Toolkit, ...]
+    cudas: tuple[Cuda, ...]
+    branches: tuple[Branch, ...]
+    floors: tuple[Floor, ...]
+    generations: tuple[Generation, ...]
+    gpus: tuple[GpuModel, ...]
+    torch: tuple[TorchBuild, ...]
+    layers: tuple[Layer, ...]
+    components: tuple[Component, ...]
+    twins: tuple[Twin, ...]
+    labels: tuple[LabelFit, ...]
+    endings: tuple[Ending, ...]
+    extensions: tuple[Extension, ...]
+    regressions: tuple[Regression, ...]
+    features: tuple[Feature, ...]
+    states: tuple[State, ...]
+
+    def cuda(self, wanted: Version | None) -> Cuda | None:
+        """The row of a CUDA minor; no toolkit has none."""
+        return self._cudas.get(wanted) if wanted else None
+
+    @cached_property
+    def _cudas(self) -> Mapping[Version, Cuda]:
+        return {row.version: row for row in self.cudas}
+
+    def floor(self, cuda: Version) -> Floor | None:
+        """The lowest driver for a CUDA release, by its major."""
+        return next((row for row in self.floors if row.major == cuda.major), None)
+
+    def branch_of(self, driver: str) -> Branch | None:
+        """The branch of a driver; for a branch between two known ones the lower of them (it speaks at least that).
+
+        A driver of Jetson Linux is of no branch: ``None``.
+        """
+        number = driver_key(driver)[0]
+        if number in TEGRA_DRIVERS:
+            return None
+        known = [row for row in self.branches if row.number <= number]
+        return max(known, key=lambda row: row.number, default=None)
+
+    def is_driver(self, text: str) -> bool:
+        """Whether there can be a driver of this number: not one of a branch far after the newest that is known."""
+        return driver_key(text)[0] <= max((row.number for row in self.branches), default=0) + _BRANCHES_AHEAD
+
+    def cuda_of(self, driver: str) -> Version | None:
+        """The CUDA release that a driver speaks."""
+        branch = self.branch_of(driver)
+        return branch.cuda if branch else None
+
+    def branch_for(self, cuda: Version) -> Branch | None:
+        """The first branch whose drivers speak this CUDA release."""
+        able = [row for row in self.branches if row.cuda >= cuda]
+        return min(able, key=lambda row: row.number, default=None)
+
+    def native_driver(self, cuda: Version) -> str | None:
+        """The driver that came with the first release of a CUDA minor: full features, and JIT of its PTX."""
+        return self._natives.get(cuda.release[:2])
+
+    @cached_property
+    def _natives(self) -> Mapping[tuple[int, ...], str]:
+        rows = sorted(self.toolkits, key=lambda row: row.version, reverse=True)
+        return {row.version.release[:2]: row.driver for row in rows if row.driver}
+
+    def first_driver(self, branch: int) -> str:
+        """The earliest known driver of a branch, else the branch itself."""
+        drivers = [row.driver for row in self.toolkits if row.driver and driver_key(row.driver)[0] == branch]
+        return min(drivers, key=driver_key, default=str(branch))
+
+    def first_drives(self, row: Generation) -> str | None:
+        """The first driver of a generation that is known: its own, else the earliest of its first branch."""
+        return row.first_driver or (self.first_driver(row.first_branch) if row.first_branch else None)
+
+    def generation(self, capability: Capability | None) -> Generation | None:
+        """The row of a capability; 12.1 is not 12.0, so an unknown capability has none, and one that is not known."""
+        return self._generations.get(capability) if capability else None
+
+    @cached_property
+    def _generations(self) -> Mapping[Capability, Generation]:
+        return {row.capability: row for row in self.generations}
+
+    def layers_of(self, library: str, cuda: Version | None) -> tuple[Layer, ...]:
+        """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
+        rows = [row for row in self.layers if row.library == library]
+        majors = {row.cuda or 0 for row in rows}
+        reached = [major for major in majors if cuda is None or major <= cuda.major]
+        nearest = max(reached) if reached else min(majors, default=0)
+        return tuple(row for row in rows if (row.cuda or 0) == nearest)
+
+    def layer(self, library: str, release: Version, cuda: Version | None) -> Layer | None:
+        """The row that covers a release of a library, made for a CUDA release."""
+        return next((row for row in self.layers_of(library, cuda) if within(release, row.first, row.below)), None)
+
+    def twin(self, package: str, channel: str) -> Twin | None:
+        """The row of a package with CPU and CUDA builds in a channel."""
+        return next((row for row in self.twins if row.package == package and row.channel == channel), None)
+
+    def component(self, package: str) -> Component | None:
+        """The row of an NVIDIA package, by name or glob."""
+        exact, globs = _by_name(self.components)
+        if package in exact:
+            return exact[package]
+        return next((row for start, row in globs if package.startswith(start) and fnmatchcase(package, row.name)), None)
+
+    def holder_of(self, header: str) -> str | None:
+        """The conda package that brings a header file; ``None`` when no row knows one."""
+        return next((row.name for row in self.components if header in row.headers), None)
+
+    def is_component(self, package: str) -> bool:
+        """Whether the one-channel law binds a package."""
+        return self.component(package) is not None
+
+    def ending(self, package: str) -> Ending | None:
+        """The row of a package that ended."""
+        return next((row for row in self.endings if row.package == package), None)
+
+    def extension(self, package: str) -> tuple[Extension, ...]:
+        """The rows on a library that sits on torch, oldest releases first."""
+        return tuple(row for row in self.extensions if row.package == package)
+
+    def regression(self, package: str) -> tuple[Regression, ...]:
+        """The rows on broken releases of a library."""
+        return tuple(row for row in self.regressions if row.package == package)
+
+    def feature(self, capability: Capability, chip: str = "") -> Feature | None:
+        """What GPUs of a capability can do: the row of the chip, else that of all others."""
+        rows = [row for row in self.features if row.capability == capability and row.chip in ("", chip)]
+        return max(rows, key=lambda row: row.chip, default=None)
+
+    def state(self, about: str) -> State | None:
+        """What a state of a machine means."""
+        return next((row for row in self.states if row.about == about), None)
+
+
+@lru_cache(maxsize=8)
+def _by_name(
+    components: tuple[Component, ...],
+) -> tuple[Mapping[str, Component], tuple[tuple[str, Component], ...]]:
+    """The components by name, and those that are globs with what a package's name must begin with."""
+    globs = tuple((re.split(r"[*?\[]", row.name)[0], row) for row in components if "*" in row.name)
+    return {row.name: row for row in components}, globs

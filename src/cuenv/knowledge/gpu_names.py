@@ -1,0 +1,165 @@
+"""Which GPU a text means: what people type (``rtx4090``), what NVML prints (``NVIDIA A100-SXM4-80GB``), a PCI id.
+
+Words are compared whole and to the last: A100 is not A10, L40S is not L40, an RTX 4000 may be one of three
+generations. A text is stripped of what changes no capability (memory, bus, Laptop, Max-Q, vGPU and MIG profiles),
+and a name may be typed without its family (``4090``). Where that leaves products of several capabilities, the
+answer is none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from cuenv.knowledge.rows import GpuModel
+
+Words: TypeAlias = tuple[str, ...]
+Index: TypeAlias = dict[Words, tuple[GpuModel, ...]]
+
+_LONGEST = 120
+_MARKS = re.compile(r"\((?:r|tm|nvgpu)\)|[®™]")
+_MIG = re.compile(r"\bmig[\s-].*$")
+_VGPU = re.compile(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
+_VGPU_BOARD = re.compile(r"(?<=\d)[a-z]{1,2}$")
+_WORD = re.compile(r"[a-z0-9]+")
+_GLUED_FAMILY = re.compile(r"(geforce|quadro|tesla|jetson|titan|rtx|gtx)(?=.)")
+_GLUED_NUMBER = re.compile(r"(\d{4})(ti|super|ada|d|a)(super)?")
+
+_PLAIN = frozenset({"nvidia", "geforce", "gpu", "graphics", "corporation", "generation", "edition"})
+"""Words that never tell two products apart."""
+_QUALIFIERS = re.compile(
+    r"""laptop|mobile|notebook|maxq|with|design|tesla|grid|pcie|sxm\d?|hbm\d|hbm\de|3e|nvl\d*|dgxs|fhhl|active|ac
+    |grace|hopper|superchip|embedded|oem|lc|shared|developer|kit|\d{1,3}(?:g|gb|gib)|\d+mib""",
+    re.VERBOSE,
+)
+"""Words that change no capability: form, bus, memory. A product may carry one in its name all the same."""
+_FAMILY = frozenset({"pro", "ada", "blackwell", "pascal", "server", "workstation", "jetson"})
+"""Words that people leave out."""
+
+
+class _NameIndex(NamedTuple):
+    """The names of all products: in full, without qualifiers, and with any words of the family left out."""
+
+    full: Index
+    bare: Index
+    loose: Index
+
+
+_ALIKE = 0.6
+"""How alike two names must be, from 0 to 1 (and 1 more for a common number), for one to be worth naming."""
+
+
+def find_gpu(text: str, gpus: tuple[GpuModel, ...]) -> GpuModel | None:
+    """The product that a text means; ``None`` when it is unknown, or may be several of different capability."""
+    names = _names(gpus)
+    return next((found for words, index in _readings(text, names) if (found := _one(index.get(words, ())))), None)
+
+
+def near_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[GpuModel, ...]:
+    """The products whose names are nearest to a text, for an error: first those that it may mean, then by likeness."""
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only when a name is not found
+
+    names = _names(gpus)
+    meant = {model.name for words, index in _readings(text, names) for model in index.get(words, ())}
+    words = _bare(_words(text))
+    numbers = {word for word in words if any(letter.isdigit() for letter in word)}
+    matcher = SequenceMatcher(b="".join(words), autojunk=False)
+
+    def likeness(model: GpuModel) -> float:
+        best = 0.0
+        for name in (model.name, *model.aka):
+            own = _bare(_words(name))
+            matcher.set_seq1("".join(own))
+            best = max(best, matcher.ratio() + (1 if numbers.intersection(own) else 0))
+        return best
+
+    scored = [(likeness(model), model) for model in gpus]
+    alike = [(score, model) for score, model in scored if score >= _ALIKE or model.name in meant]
+    ranked = sorted(alike, key=lambda pair: (pair[1].name not in meant, -pair[0], pair[1].name))
+    return tuple(model for _, model in ranked[:count])
+
+
+def by_pci(device_id: str, gpus: Iterable[GpuModel]) -> GpuModel | None:
+    """The product with a PCI device id: ``2684``, ``0x2684``, or as NVML has it, with the vendor: ``0x268410DE``."""
+    digits = device_id.strip().lower().removeprefix("0x")
+    if len(digits) == 8 and digits.endswith("10de"):
+        digits = digits[:4]
+    return _one(tuple(model for model in gpus if digits in model.pci))
+
+
+def _readings(text: str, names: _NameIndex) -> Iterator[tuple[Words, Index]]:
+    """The ways to read a text, the most literal first, each with the names to look in."""
+    words = _words(text)
+    yield words, names.full
+    bare = _bare(words)
+    yield bare, names.full
+    yield bare, names.bare
+    yield bare, names.loose
+    if _VGPU.search(text.strip().lower()) and bare:
+        # A vGPU names the board by further letters: V100D and V100X are V100.
+        board = (*bare[:-1], _VGPU_BOARD.sub("", bare[-1]))
+        yield board, names.full
+        yield board, names.bare
+
+
+def _words(text: str) -> Words:
+    lowered = _MARKS.sub(" ", text[:_LONGEST].lower()).replace("max-q", "maxq").strip()
+    plain = _VGPU.sub("", _MIG.sub("", lowered).strip())
+    return tuple(part for word in _WORD.findall(plain) for part in _unglued(word) if part not in _PLAIN)
+
+
+def _unglued(word: str) -> Iterator[str]:
+    """``rtx4070tisuper`` as rtx, 4070, ti, super."""
+    while family := _GLUED_FAMILY.match(word):
+        yield family[1]
+        word = word[family.end() :]
+    number = _GLUED_NUMBER.fullmatch(word)
+    yield from (part for part in number.groups() if part) if number else (word,)
+
+
+def _bare(words: Words) -> Words:
+    return tuple(word for word in words if not _QUALIFIERS.fullmatch(word))
+
+
+def _one(models: tuple[GpuModel, ...]) -> GpuModel | None:
+    """The model, or that with the shortest name of several that share their capability."""
+    if len({model.capability for model in models}) != 1:
+        return None
+    return min(models, key=lambda model: (len(model.name), model.name))
+
+
+@lru_cache(maxsize=4)
+def _names(gpus: tuple[GpuModel, ...]) -> _NameIndex:
+    full: dict[Words, list[GpuModel]] = {}
+    bare: dict[Words, list[GpuModel]] = {}
+    loose: dict[Words, list[GpuModel]] = {}
+    for model in gpus:
+        for name in (model.name, *model.aka):
+            words = _words(name)
+            _add(full, words, model)
+            _add(bare, _bare(words), model)
+            for short in _shorter(_bare(words)):
+                _add(loose, short, model)
+    return _NameIndex(*({words: tuple(models) for words, models in index.items()} for index in (full, bare, loose)))
+
+
+def _add(index: dict[Words, list[GpuModel]], words: Words, model: GpuModel) -> None:
+    models = index.setdefault(words, [])
+    if words and model not in models:
+        models.append(model)
+
+
+def _shorter(words: Words) -> Iterator[Words]:
+    """The name with words of the family left out: quadro, rtx after it, ada, pro, blackwell ..."""
+    starts = [words]
+    if words[:1] == ("quadro",):
+        starts.append(words[1:])
+    if starts[-1][:1] in (("rtx",), ("gtx",)):
+        starts.append(starts[-1][1:])
+    for start in starts:
+        optional = [index for index, word in enumerate(start) if word in _FAMILY][:6]
+        for choice in range(2 ** len(optional)):
+            left = {index for bit, index in enumerate(optional) if choice >> bit & 1}
+            yield tuple(word for index, word in enumerate(start) if index not in left)

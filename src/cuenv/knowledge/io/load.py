@@ -1,0 +1,89 @@
+"""Reads the tables of the knowledge base: those in the package, and a folder that is laid over them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from cuenv.core.errors import KnowledgeError
+from cuenv.core.io.files import DATA, make_folder, opened, shown, write_together
+from cuenv.core.reading import once
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.tables import TABLES, merge, parse
+
+"""The tables that come with the package."""
+
+_HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
+
+
+def load(extra: Path | None = None) -> Knowledge:
+    """Read the knowledge base.
+
+    Args:
+        extra: a folder with tables of its own (any of ``torch.json``, ``gpus.json`` ...), which replace rows with
+            the same key and add the others.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    base = _shipped()
+    return base if extra is None else _merged(base, extra)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Knowledge:
+    """The tables of the package: read once, for they do not change while it runs."""
+    return parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
+
+
+def lay_over(base: Knowledge, folder: Path) -> Knowledge:
+    """Lay the tables of a folder over others; a folder that is not there, or empty, adds nothing.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return base
+    return _merged(base, folder)
+
+
+def _merged(base: Knowledge, folder: Path) -> Knowledge:
+    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, shown(folder))
+
+
+def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write tables into a folder, a file for each; the folder is made.
+
+    Raises:
+        OutsideError: it cannot be written.
+    """
+    make_folder(folder)
+    files = [(folder / f"{name}.json", text) for name, text in texts.items()]
+    write_together(files)
+    return tuple(path for path, _ in files)
+
+
+def _tables_in(folder: Path) -> list[Path]:
+    try:
+        found = sorted(path for path in folder.iterdir() if path.suffix == ".json")
+    except OSError as error:
+        raise KnowledgeError(f"{shown(folder)}: cannot be read: {error.strerror}", hint=_HINT) from error
+    if not found:
+        raise KnowledgeError(f"{shown(folder)}: holds no table (*.json)", hint=_HINT)
+    return found
+
+
+def decode(path: Path, *, strict: bool = False) -> object:
+    """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
+    try:
+        with opened(path) as stream:
+            raw = stream.read()
+        return json.loads(raw, object_pairs_hook=once if strict else None)
+    except OSError as error:
+        raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
+    except RecursionError as error:
+        raise KnowledgeError(f"{shown(path)}: nested too deep for a table", hint=_HINT) from error
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
+        raise KnowledgeError(f"{shown(path)}: is no table: {error}", hint=_HINT) from error

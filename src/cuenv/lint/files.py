@@ -1,0 +1,255 @@
+"""Lint files: recognise what they are, find what is wrong, mend what can be mended without asking."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.findings import Finding, allowed
+from cuenv.core.io.files import first_bytes, is_file, names_in, read_text, write_atomically
+from cuenv.knowledge.base import Knowledge
+from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended
+from cuenv.lockfile.files import locked_from
+
+LIMIT = 16 * 1024 * 1024
+"""Bytes of a file that is linted."""
+
+_NAMES = (
+    ("conda-lock.yml", re.compile(r"(.*[.-])?conda-lock\.ya?ml")),
+    ("environment.yml", re.compile(r"(environment|env|conda)([._-].*)?\.ya?ml")),
+    ("Dockerfile", re.compile(r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)", re.IGNORECASE)),
+    (
+        "ds_config",
+        re.compile(r"(ds|deepspeed|zero).*\.json|.*(ds_?config|deepspeed|zero[123_-]).*\.json", re.IGNORECASE),
+    ),
+    ("shell", re.compile(r".*\.(sh|bash|zsh)|\.?(bashrc|zshrc|profile|bash_profile|bash_login|zprofile|zshenv|envrc)")),
+)
+_CONTENTS = (
+    ("conda-lock.yml", re.compile(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:")),
+    ("environment.yml", re.compile(r"(?m)^dependencies:")),
+    ("Dockerfile", re.compile(r"(?mi)^FROM\s+\S+")),
+    ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
+    ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
+)
+_LOCKS = re.compile(r"(?m)^@EXPLICIT\s*$|^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
+"""What ``conda list --explicit``, ``conda list -e`` and ``pixi.lock`` say."""
+_EXACT = re.compile(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
+_RESEMBLES = {
+    "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
+    "Dockerfile": re.compile(r"(?mi)^[ \t]*(FROM|RUN|ARG|COPY)[ \t]"),
+}
+"""What stands in a file of a kind, also in a broken one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linted:
+    """A file and what was found in it.
+
+    Attributes:
+        text: as it was read.
+        mended: as it is with every edit.
+        left: what is still found in the mended text.
+    """
+
+    path: Path
+    kind: str
+    text: str
+    lints: tuple[Lint, ...]
+    mended: str
+    left: tuple[Lint, ...]
+
+
+def found_here(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder that are recognised by their name, and what its lock was made from.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = tuple(
+        folder / name
+        for name in names_in(folder)
+        if _by_name(name) not in (None, "shell") and is_file(folder / name) and not _of_another_kind(folder / name)
+    )
+    source = locked_from(folder)
+    if source not in known and is_file(source):
+        known = (*known, source)
+    if not known:
+        raise UsageError(
+            "no environment.yml, conda-lock.yml, Dockerfile or ds_config*.json here", hint="cuenv lint FILE ..."
+        )
+    return known
+
+
+def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -> Linted:
+    """Lint a file.
+
+    Args:
+        path: the file.
+        kind: one of `KINDS`; by name and content when ``None``.
+        machine: what it is for.
+        knowledge: the tables.
+
+    Raises:
+        InputError: it cannot be read.
+        UsageError: nobody knows what it is.
+    """
+    text = _read(path)
+    kind = kind or _recognised(path.name, text)
+    if kind is None:
+        raise UsageError(
+            f"{path} is none of {', '.join(KINDS)} by its name or content",
+            hint=f"cuenv {'check' if _LOCKS.search(text) else 'lint --as environment.yml'} {shlex.quote(str(path))}",
+        )
+    rules = _rules(kind, str(path), machine, knowledge)
+    lints = in_order(text, rules(text))
+    after = mended(text, rules)
+    left = lints if after == text else in_order(after, rules(after))
+    return Linted(path=path, kind=kind, text=text, lints=lints, mended=after, left=left)
+
+
+def save(linted: Linted) -> None:
+    """Write the mended text in place of the file, unless nothing changed or the file changed meanwhile.
+
+    Raises:
+        InputError: it is another one than was read.
+        OutsideError: it cannot be written; the old one stays.
+    """
+    if linted.mended == linted.text:
+        return
+    if _read(linted.path) != linted.text:
+        hint = f"cuenv lint --fix {shlex.quote(str(linted.path))}"
+        raise InputError(f"{linted.path} changed while it was linted", hint=hint)
+    write_atomically(linted.path, linted.mended)
+
+
+def _read(path: Path) -> str:
+    """The text with its own line ends; a byte order mark stays where it is."""
+    text = read_text(path, limit=LIMIT)
+    raw = first_bytes(path, 3)
+    return f"\ufeff{text}" if raw == b"\xef\xbb\xbf" else text
+
+
+def _by_name(name: str) -> str | None:
+    return next((kind for kind, pattern in _NAMES if pattern.fullmatch(name)), None)
+
+
+def _recognised(name: str, text: str) -> str | None:
+    """By the name alone where it is exact; a name that only resembles one of ours needs the content as well."""
+    kind = _by_name(name)
+    known = _RESEMBLES.get(kind or "")
+    if known and not _EXACT.fullmatch(name) and text.strip() and not known.search(text[:200_000]):
+        return _by_content(text)
+    return kind or _by_content(text)
+
+
+def _of_another_kind(path: Path) -> bool:
+    """Whether a file of a name that resembles one of ours holds something else, such as a workflow."""
+    if _by_name(path.name) not in _RESEMBLES or _EXACT.fullmatch(path.name):
+        return False
+    try:
+        return _recognised(path.name, _read(path)) is None
+    except InputError:
+        return False  # linting says what is wrong
+
+
+def _by_content(text: str) -> str | None:
+    return next((kind for kind, pattern in _CONTENTS if pattern.search(text[:200_000])), None)
+
+
+def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:
+    """What looks at a text of a kind; one that cannot be read is a finding, so that others are linted all the same."""
+    look = _LOOKS[kind]
+
+    def rules(text: str) -> Iterator[Lint]:
+        try:
+            yield from look(text, source, machine, knowledge)
+        except InputError as error:
+            yield _unreadable(error, text)
+
+    return rules
+
+
+def _unreadable(error: InputError, text: str) -> Lint:
+    line = re.search(r"line (\d+)", error.message)
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    at = starts[min(int(line[1]), len(starts)) - 1] if line else 0
+    fix = None if (error.hint or "").startswith("cuenv lint ") else error.hint  # that is what is being done
+    return Lint(finding=Finding(code="CU300", severity="error", subject="file", message=error.message, fix=fix), at=at)
+
+
+def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.environment_file import environment_lints, number_lints  # noqa: PLC0415 - as above
+    from cuenv.lint.marks import marked_yaml  # noqa: PLC0415 - as above
+    from cuenv.resolver.policy import for_file  # noqa: PLC0415 - as above
+    from cuenv.solve import environment_yml  # noqa: PLC0415 - each kind loads its own reader
+
+    tree = marked_yaml(text, source)
+    if tree is None or tree.kind != "map":
+        environment_yml.parse(text, source)  # says what is wrong
+        return
+    spec = None
+    try:
+        # `python: 3.10` has a rule of its own: what it means is read, so that it hides no other finding.
+        spec, _ = environment_yml.parse(edited(text, number_lints(tree)), source)
+    except InputError as error:
+        yield _unreadable(error, text)
+    for item in environment_lints(text, tree, spec, knowledge, machine):
+        (finding,) = for_file([item.finding], source)
+        yield replace(item, finding=finding)
+
+
+def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """The laws of locks, each at the package that it is about; nothing here is mended by hand."""
+    from cuenv.lockfile.formats.conda_lock import parse  # noqa: PLC0415 - as above
+    from cuenv.lockfile.policy_pip import pip_findings  # noqa: PLC0415 - as above
+    from cuenv.resolver.solution_policy import edited, lock_findings  # noqa: PLC0415 - as above
+
+    lock = parse(text, source)
+    found = [*edited(lock)]
+    for solution in lock.solutions:
+        found += [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution)]
+    for finding in allowed(found, lock.allowed):
+        name = re.escape(finding.subject.split(", ")[0])
+        entry = re.search(rf"(?m)^\s*(?:- )?['\"]?name['\"]?: ['\"]?{name}['\"]?\s*$", text)
+        yield Lint(finding=finding, at=entry.start() if entry else 0)
+
+
+def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
+    from cuenv.lint.ds_config import ds_config_lints, json_lints  # noqa: PLC0415 - as above
+    from cuenv.lint.marks import marked_json  # noqa: PLC0415 - as above
+
+    found = marked_json(text, source)
+    if found.tree.kind != "map":
+        raise InputError(f"{source}: a configuration of DeepSpeed is a mapping")
+    yield from json_lints(found.comments, found.commas, found.twice)
+    yield from ds_config_lints(found.tree, load_guidance(knowledge).ds_keys, machine)
+
+
+def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.dockerfile import dockerfile_lints, parse  # noqa: PLC0415 - as above
+
+    yield from dockerfile_lints(parse(text, source), machine, knowledge)
+
+
+def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.commands import command_lints, without_comments  # noqa: PLC0415 - as above
+    from cuenv.lint.installing import asked_in, install_lints  # noqa: PLC0415 - as above
+
+    bare = without_comments(text)
+    yield from command_lints(bare, 0, machine, None, knowledge)
+    for asked in asked_in([(bare, 0)]):
+        yield from install_lints(asked, knowledge)
+
+
+_LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
+    "environment.yml": _environment,
+    "conda-lock.yml": _lock,
+    "Dockerfile": _dockerfile,
+    "ds_config": _ds_config,
+    "shell": _shell,
+}

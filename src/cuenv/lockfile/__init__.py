@@ -1,0 +1,1 @@
+"""Locks: made, updated, repaired, compared and checked."""

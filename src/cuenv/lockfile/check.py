@@ -1,0 +1,191 @@
+"""Check: a lock against a host, against its environment file, and against the laws."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv.core.errors import InputError
+from cuenv.core.findings import Finding, LayerCoverage, Report, allowed, report
+from cuenv.core.urls import redact
+from cuenv.host.describe import host_line
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, checked_host
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.companions import sibling_findings
+from cuenv.lockfile.coverage import coverage
+from cuenv.lockfile.files import (
+    LOCK_NAME,
+    environment_files,
+    lock_there,
+    read_environment,
+    read_lock,
+    recorded_host,
+    spec_digest,
+)
+from cuenv.lockfile.host_check import candidate_of, host_findings
+from cuenv.lockfile.minimum_host import record_findings
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.health import driver_findings, machine_findings
+from cuenv.resolver.solution_policy import edited, lock_findings
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.model import Lock, Solution
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockCheck:
+    """A report, the host that it was made for, and how each layer of the lock serves its GPUs."""
+
+    report: Report
+    facts: HostFacts
+    layers: tuple[LayerCoverage, ...] = ()
+
+
+def check(
+    path: Path,
+    options: HostOptions,
+    knowledge: Knowledge,
+    wish: Request | None = None,
+    facts: HostFacts | None = None,
+) -> LockCheck:
+    """Check a lock: its file, or the folder that it lies in.
+
+    Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
+
+    Args:
+        path: the lock.
+        options: the host.
+        knowledge: the tables.
+        wish: the profile whose memory and disk the machine should have.
+        facts: the host of the options, where it was asked already.
+
+    Raises:
+        InputError: the lock cannot be read.
+    """
+    path = lock_there(path)
+    lock = read_lock(path)
+    facts = facts or checked_host(options, knowledge, wish)
+    notes: list[Finding] = []
+    if not options.given and not facts.gpus:
+        recorded = recorded_host(lock, facts, knowledge)
+        if recorded:
+            # Why this machine shows none is worth a word, and decides nothing: the answer is for the other host.
+            hidden = (replace(item, severity="info") for item in driver_findings(facts, knowledge))
+            notes += [_judged_for(recorded), *hidden]
+            facts = recorded
+    judged = effective(facts, knowledge)
+    found = [*notes, *edited(lock), *sibling_findings(lock, path), *_environment(lock, path)]
+    for solution in _asked_for(lock, facts, options):
+        alone = lock_findings(solution.packages, solution.platform, knowledge, explicit=not lock.channels)
+        # what another solver mixed at flexible channel priority, cuenv locks at strict priority
+        found += alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone)
+        found += _pip(solution)
+        host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
+        found += host_findings(solution, host, knowledge)
+        found += _by_record(lock, solution, host, knowledge)
+    mine = lock.solution(facts.platform)
+    layers = coverage(mine, judged, knowledge) if mine else ()
+    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
+    by_pip = sum(len(item.pip) for item in lock.solutions)
+    also = f" and {by_pip} for pip" if by_pip else ""
+    looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
+    lenient = allowed(found, lock.allowed)
+    return LockCheck(report=report(str(path), lenient, looked), facts=facts, layers=layers)
+
+
+def _locked_anew(finding: Finding) -> Finding:
+    return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
+
+
+def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:
+    """The platform that the options name, where the lock has it; else all of the lock."""
+    named = lock.solution(facts.platform) if options.platform else None
+    return (named,) if named else lock.solutions
+
+
+def _judged_for(facts: HostFacts) -> Finding:
+    return Finding(
+        code="CU409",
+        severity="info",
+        subject="host",
+        message=f"this machine has no NVIDIA GPU: judged for {host_line(facts)}",
+    )
+
+
+def _moved(facts: HostFacts, lock: Lock, solution: Solution) -> HostFacts:
+    """A lock for several platforms is judged for each; a lock for another platform alone is a finding."""
+    several = len(lock.solutions) > 1
+    return replace(facts, platform=solution.platform) if several else facts
+
+
+def _chosen(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:
+    solution = lock.solution(facts.platform)
+    return candidate_of(solution, knowledge) if solution else None
+
+
+def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
+    """The lock against the environment files that it names, where they lie beside it."""
+    for file in environment_files(lock, path.parent):
+        spec, _ = read_environment(file)
+        if lock.metadata.get("cuenv_environment") != spec_digest(spec):
+            yield from _unsatisfied(lock, spec, file)
+
+
+def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    try:
+        return tuple(record_findings(lock, solution, facts, knowledge))
+    except ValueError as error:
+        raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+
+
+def _pip(solution: Solution) -> Iterator[Finding]:
+    if solution.pip:
+        from cuenv.lockfile.policy_pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
+
+        yield from pip_findings(solution)
+
+
+def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
+    from cuenv.lockfile.policy_pip import unlocked  # noqa: PLC0415 - only when the file changed
+    from cuenv.solve.io.pip_index import pypi_names  # noqa: PLC0415 - as above
+    from cuenv.solve.io.solver import matches  # noqa: PLC0415 - as above
+
+    again = f"cuenv lock {shlex.quote(str(file))}"
+    for solution in lock.solutions:
+        asked = [pin for pin in spec.pins if not pin.name.startswith("__")]
+        broken = [
+            pin
+            for pin in asked
+            if (package := solution.package(pin.name)) is None or not matches(pin.match_spec(), package)
+        ]
+        for pin in broken:
+            package = solution.package(pin.name)
+            have = f"{package.version} {package.build} from {package.channel_name}" if package else "nothing"
+            yield Finding(
+                code="CU107",
+                severity="error",
+                subject=pin.name,
+                message=f"{file.name} asks for {pin.yaml_text()}, the lock for {solution.platform} holds {have}",
+                fix=again,
+            )
+        lacking = [*unlocked(spec.pip, solution, pypi_names())]
+        for requirement in map(redact, lacking):
+            yield Finding(
+                code="CU107",
+                severity="error",
+                subject=requirement,
+                message=f"{file.name} asks pip for {requirement}, which the lock for {solution.platform} does not hold",
+                fix=again,
+            )
+        if not broken and not lacking and "cuenv_environment" in lock.metadata:
+            yield Finding(
+                code="CU107",
+                severity="warning",
+                subject=file.name,
+                message=f"{file.name} changed since it was locked; the lock still satisfies it",
+                fix=again,
+            )

@@ -1,0 +1,167 @@
+"""Which GPUs each layer of a lock serves, which layer is the weakest, and the pins that could mend it.
+
+A layer is a library with device code, or the compiler. What it serves is read from the rows of its release, which
+say what the file with the least device code serves, never the union over a package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from packaging.version import Version
+
+from cuenv.core.findings import How, LayerCoverage
+from cuenv.core.versions import Capability, Jit, Native, serve
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.host_check import candidate_of, evidence_of
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.rules import RULES, Context, Verdict
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
+from cuenv.solve.model import Solution
+
+_RULES = {rule.name: rule.judge for rule in RULES}
+_LAYERS = {"device-code": "torch", "cudnn": "cuDNN", "nccl": "NCCL", "nvcc": "nvcc"}
+_PACKAGES = {
+    "device-code": ("pytorch",),
+    "cudnn": ("libcudnn", "cudnn"),
+    "nccl": ("nccl",),
+    "nvcc": NVCC,
+}
+
+
+_RANK: dict[How, int] = {"no": 0, "unknown": 1, "jit": 2, "native": 3}
+
+
+def coverage(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[LayerCoverage, ...]:
+    """How each layer of a solved environment serves the GPUs of a host; empty without a CUDA torch or without GPUs."""
+    candidate = candidate_of(solution, knowledge)
+    if candidate is None or candidate.cuda is None:
+        return ()
+    return tuple(_layers(candidate, solution, facts, knowledge))
+
+
+def _layers(
+    candidate: Candidate, solution: Solution, facts: HostFacts, knowledge: Knowledge
+) -> Iterator[LayerCoverage]:
+    for rule, layer in _LAYERS.items():
+        packages = [found for name in _PACKAGES[rule] if (found := solution.package(name))]
+        if rule == "nvcc" and not packages:
+            continue
+        judged = [_judged(rule, candidate, device, facts, knowledge) for device in facts.capabilities]
+        if not judged:
+            continue
+        inside = packages[0] if packages else solution.package("pytorch")
+        worst = min(judged, key=lambda item: _RANK[item[1]])[2]
+        yield LayerCoverage(
+            rule=rule,
+            layer=layer,
+            package=(f"{inside.name} {inside.version}" if packages else f"in {inside.name} {inside.version}")
+            if inside
+            else layer,
+            served=tuple((device, how) for device, how, _ in judged),
+            because=worst.because,
+            evidence=tuple(evidence_of(worst, knowledge)),
+        )
+
+
+def _judged(
+    rule: str, candidate: Candidate, device: Capability, facts: HostFacts, knowledge: Knowledge
+) -> tuple[Capability, How, Verdict]:
+    """What a rule says of one GPU alone."""
+    one = _only(facts, device)
+    if len(one.gpus) < len(facts.gpus):
+        one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
+    case = Context(facts=one, wish=Request(dev=True), knowledge=knowledge)
+    verdict = _RULES[rule](candidate, case)
+    if verdict.outcome == "reject":
+        return device, "no", verdict
+    if verdict.outcome == "unknown":
+        return device, "unknown", verdict
+    code = candidate.build.code if rule == "device-code" else None
+    return device, "jit" if code and isinstance(serve(code, device), Jit) else "native", verdict
+
+
+def _only(facts: HostFacts, device: Capability) -> HostFacts:
+    """The host with its GPUs of one capability; of a pool, the machines that have one."""
+    gpus = tuple(gpu for gpu in facts.gpus if gpu.capability == device)
+    members = tuple(_only(member, device) for member in facts.members if device in member.capabilities)
+    return replace(facts, gpus=gpus, members=members)
+
+
+def weakest(layers: tuple[LayerCoverage, ...]) -> LayerCoverage | None:
+    """The layer that serves fewest GPUs, if any is cut; of equals the one nearest to torch."""
+    return max((item for item in layers if item.cut), key=lambda item: len(item.cut), default=None)
+
+
+def repairs(solution: Solution, layers: tuple[LayerCoverage, ...], knowledge: Knowledge) -> tuple[Pin, ...]:
+    """Pins of which each could mend one layer that cuts; which of them are needed only solving tells.
+
+    Args:
+        solution: what is locked.
+        layers: its coverage.
+        knowledge: the tables.
+    """
+    found: dict[str, Pin] = {}
+    for layer in layers:
+        pin = _repair(layer, solution, knowledge) if layer.cut else None
+        if pin:
+            found.setdefault(pin.name, pin)
+    return tuple(found.values())
+
+
+def _repair(layer: LayerCoverage, solution: Solution, knowledge: Knowledge) -> Pin | None:
+    why = (layer.because,)
+    if layer.rule in ("cudnn", "nccl"):
+        package = next((found for name in _PACKAGES[layer.rule] if (found := solution.package(name))), None)
+        cap = _last_release(layer.rule, layer.cut[0], candidate_of(solution, knowledge), knowledge)
+        if package is None or cap is None:
+            return None
+        return Pin(name=package.name, version=f"<{cap}", channel=package.channel_name, role=layer.rule, why=why)
+    if layer.rule == "nvcc":
+        generation = knowledge.generation(layer.cut[0])
+        first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)
+        candidate = candidate_of(solution, knowledge)
+        too_old = first and candidate and candidate.cuda and candidate.cuda < first
+        bounds = (f">={first}" if too_old else "", f"<{last.major + 1}" if last else "")
+        version = ",".join(filter(None, bounds))
+        return Pin(name="cuda-version", version=version, why=why) if version else None
+    builds = _serving(layer.cut, solution, knowledge)
+    return Pin(name="pytorch", build=builds, why=why) if builds else None
+
+
+def _last_release(library: str, device: Capability, torch: Candidate | None, knowledge: Knowledge) -> Version | None:
+    """The release from which on a library, built for the CUDA of torch, no longer serves a GPU."""
+    of_library = knowledge.layers_of(library, torch.build.cuda if torch else None)
+    rows = [row for row in of_library if row.serves_from <= device]
+    return max((row.below for row in rows if row.below), default=None)
+
+
+def _serving(devices: tuple[Capability, ...], solution: Solution, knowledge: Knowledge) -> str:
+    """The glob of the builds, of the release that is locked, that hold code for the GPUs; empty without one."""
+    torch = solution.package("pytorch")
+    for row in reversed(knowledge.torch) if torch else ():
+        if torch and (row.stack, row.platform) == (torch.channel_name, solution.platform) and row.code:
+            same = str(row.version) == torch.version and row.cuda is not None
+            if same and all(isinstance(serve(row.code, device), Native) for device in devices):
+                return row.build
+    return ""
+
+
+def narrowed(spec: EnvironmentSpec, pins: tuple[Pin, ...]) -> EnvironmentSpec:
+    """An environment with further pins: on a package that it pins already both must hold."""
+    wanted = {pin.name: pin for pin in pins}
+    merged = [_both(pin, wanted.pop(pin.name)) if pin.name in wanted else pin for pin in spec.pins]
+    return replace(spec, pins=(*merged, *wanted.values()))
+
+
+def _both(pin: Pin, wanted: Pin) -> Pin:
+    return replace(
+        pin,
+        version=together((pin.condition(), wanted.version)),
+        build=pin.build or wanted.build,
+        why=(*pin.why, *wanted.why),
+        role=pin.role or wanted.role,
+    )

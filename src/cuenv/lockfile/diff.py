@@ -1,0 +1,261 @@
+"""Two locks side by side: what changed, the CUDA core first, and what that means for hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv.core.findings import Finding
+from cuenv.core.versions import Capability, Native, serve
+from cuenv.host.describe import host_line
+from cuenv.host.facts import Gpu, HostFacts
+from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, host_facts
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.files import lock_file, read_lock, recorded_host
+from cuenv.lockfile.host_check import candidate_of, host_findings
+from cuenv.resolver.rules import Context
+from cuenv.resolver.rules.driver import minimum_driver
+from cuenv.solve.model import Lock, LockedPackage, Solution
+
+_CORE = ("python", "pytorch-cuda", "torchtriton", "triton")
+"""Parts of the CUDA core that are neither NVIDIA's nor have a CPU build."""
+_LAYERS = ("CU403", "CU405", "CU406")
+"""Findings that say that a layer does not serve a GPU."""
+
+
+def is_core(package: LockedPackage, knowledge: Knowledge) -> bool:
+    """Whether a package is of the CUDA core: NVIDIA's components, what has CPU and CUDA builds, Python."""
+    return (
+        package.name in _CORE
+        or knowledge.is_component(package.name)
+        or any(row.package == package.name and row.essential for row in knowledge.twins)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageChange:
+    """One package that is in only one of two locks, or another in the second.
+
+    Attributes:
+        kind: ``added``, ``removed`` or ``changed``.
+        what: of a changed package: ``version``, ``build``, ``channel``, or ``hash`` where nothing else differs.
+        core: it is of the CUDA core.
+    """
+
+    platform: str
+    name: str
+    kind: str
+    core: bool
+    old: LockedPackage | None
+    new: LockedPackage | None
+    what: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostEffect:
+    """What a change means for one host on one platform.
+
+    Attributes:
+        minimum_driver: the lowest driver that runs the old and the new lock there; ``None`` where no row says it.
+        appear, vanish: findings of the rules that only the new, or only the old lock has.
+    """
+
+    host: HostFacts
+    platform: str
+    minimum_driver: tuple[str | None, str | None]
+    appear: tuple[Finding, ...]
+    vanish: tuple[Finding, ...]
+
+    @property
+    def same(self) -> bool:
+        """Nothing changes for the host."""
+        return self.minimum_driver[0] == self.minimum_driver[1] and not self.appear and not self.vanish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """How one capability is served by two locks: ``native``, ``jit``, ``no`` or ``unknown``."""
+
+    platform: str
+    capability: Capability
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockDiff:
+    """How two locks differ.
+
+    Attributes:
+        changes: for each platform that both have, the CUDA core first, then by name.
+        platforms_added, platforms_removed: those that only one of them has.
+        pip_added, pip_removed: ``name==version`` of the pip part, with the hash where nothing else differs.
+        services: the capabilities that the new lock serves in another way.
+        hosts: the effect on each host that was judged.
+    """
+
+    changes: tuple[PackageChange, ...]
+    platforms_added: tuple[str, ...] = ()
+    platforms_removed: tuple[str, ...] = ()
+    pip_added: tuple[str, ...] = ()
+    pip_removed: tuple[str, ...] = ()
+    services: tuple[Service, ...] = ()
+    hosts: tuple[HostEffect, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Both lock the same."""
+        return not (
+            self.changes or self.platforms_added or self.platforms_removed or self.pip_added or self.pip_removed
+        )
+
+
+def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge) -> LockDiff:
+    """Compare two locks.
+
+    Args:
+        old: the lock before.
+        new: the lock after.
+        hosts: both locks are judged for each of them, on its platform and on every other that both have.
+        knowledge: the tables.
+    """
+    before = {item.platform: item for item in old.solutions}
+    after = {item.platform: item for item in new.solutions}
+    both = [(before[name], after[name]) for name in before if name in after]
+    known, now = {*old.pip, *_rehashed(old, new)}, {*new.pip, *_rehashed(new, old)}
+    judged = tuple(hosts)
+    return LockDiff(
+        changes=tuple(change for pair in both for change in _changes(*pair, knowledge)),
+        platforms_added=tuple(name for name in after if name not in before),
+        platforms_removed=tuple(name for name in before if name not in after),
+        pip_added=tuple(sorted(now - known)),
+        pip_removed=tuple(sorted(known - now)),
+        services=tuple(service for pair in both for service in _services(*pair, knowledge)),
+        hosts=tuple(_effect(host, *pair, knowledge) for pair in both for host in judged),
+    )
+
+
+def _rehashed(lock: Lock, other: Lock) -> Iterator[str]:
+    """The releases of the pip part that both hold, of which the other holds another file for the same platform."""
+    hashes = {(one.platform, item.name, item.version): item.sha256 for one in other.solutions for item in one.pip}
+    for one in lock.solutions:
+        for item in one.pip:
+            theirs = hashes.get((one.platform, item.name, item.version))
+            if item.sha256 and theirs and theirs != item.sha256:
+                yield f"{item.name}=={item.version} (sha256 {item.sha256[:12]})"
+
+
+def _changes(old: Solution, new: Solution, knowledge: Knowledge) -> list[PackageChange]:
+    before = {package.name: package for package in old.packages}
+    after = {package.name: package for package in new.packages}
+    found = []
+    for name in sorted({*before, *after}):
+        first, second = before.get(name), after.get(name)
+        what = _what(first, second) if first and second else ()
+        if first and second and not what:
+            continue
+        found.append(
+            PackageChange(
+                platform=new.platform,
+                name=name,
+                kind="changed" if first and second else "removed" if first else "added",
+                core=any(is_core(package, knowledge) for package in (first, second) if package),
+                old=first,
+                new=second,
+                what=what,
+            )
+        )
+    return sorted(found, key=lambda change: not change.core)
+
+
+def _what(old: LockedPackage, new: LockedPackage) -> tuple[str, ...]:
+    parts = {
+        "version": (old.version, new.version),
+        "build": (old.build, new.build),
+        "channel": (old.channel, new.channel),
+    }
+    differ = tuple(name for name, (first, second) in parts.items() if first != second)
+    hashes = ((old.sha256, new.sha256), (old.md5, new.md5))
+    if not differ and any(first and second and first != second for first, second in hashes):
+        return ("hash",)
+    return differ
+
+
+def _effect(host: HostFacts, old: Solution, new: Solution, knowledge: Knowledge) -> HostEffect:
+    there = _on(host, new.platform)
+    before, after = host_findings(old, there, knowledge), host_findings(new, there, knowledge)
+    had, has = {_key(item) for item in before}, {_key(item) for item in after}
+    return HostEffect(
+        host=there,
+        platform=new.platform,
+        minimum_driver=(_minimum(old, there, knowledge), _minimum(new, there, knowledge)),
+        appear=tuple(item for item in after if _key(item) not in had),
+        vanish=tuple(item for item in before if _key(item) not in has),
+    )
+
+
+def _on(host: HostFacts, platform: str) -> HostFacts:
+    return host if host.platform == platform else replace(host, platform=platform)
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    """What makes a finding the same one in two locks: its words may name another release."""
+    return finding.code, finding.severity, finding.subject
+
+
+def _minimum(solution: Solution, host: HostFacts, knowledge: Knowledge) -> str | None:
+    candidate = candidate_of(solution, knowledge)
+    return minimum_driver(candidate, Context(facts=host, wish=Request(), knowledge=knowledge)) if candidate else None
+
+
+def _services(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[Service]:
+    for row in sorted(knowledge.generations, key=lambda row: row.capability):
+        ways = [_service(item, row.capability, knowledge) for item in (old, new)]
+        if ways[0] != ways[1]:
+            yield Service(platform=new.platform, capability=row.capability, old=ways[0], new=ways[1])
+
+
+def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -> str:
+    """How a lock serves a capability: by torch's code, unless another layer cuts it."""
+    candidate = candidate_of(solution, knowledge)
+    if candidate is None or candidate.build.code is None:
+        return "unknown"
+    gpu = Gpu(index=0, name="", capability=capability)
+    host = HostFacts(label="any", platform=solution.platform, gpus=(gpu,))
+    found = host_findings(solution, host, knowledge)
+    if any(item.severity == "error" and item.code in _LAYERS for item in found):
+        return "no"
+    return "native" if isinstance(serve(candidate.build.code, capability), Native) else "jit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A difference, and where the two locks were read."""
+
+    diff: LockDiff
+    old: str
+    new: str
+
+
+def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge) -> Compared:
+    """Compare two locks.
+
+    Args:
+        old: a lock, or a folder that holds ``conda-lock.yml``.
+        new: see ``old``.
+        options: the host to judge both for; without any, the hosts that the locks were made for.
+        knowledge: the tables.
+
+    Raises:
+        InputError: a lock cannot be read.
+    """
+    first, second = read_lock(old), read_lock(new)
+    if options.given:
+        hosts = [host_facts(options, knowledge)]
+    else:
+        nowhere = HostFacts(label="", platform="")
+        recorded = (recorded_host(item, nowhere, knowledge) for item in (first, second))
+        hosts = list({host_line(host): host for host in recorded if host}.values())
+    return Compared(diff=diff(first, second, hosts, knowledge), old=str(lock_file(old)), new=str(lock_file(new)))

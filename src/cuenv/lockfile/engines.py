@@ -1,0 +1,158 @@
+"""Which solver answers: the embedded one, or stock conda-lock with the user's own conda, whose answer is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from cuenv.core.errors import ChannelError, HashError, UsageError
+from cuenv.core.findings import Finding
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import ENGINES, LockedPackage, Solution, SolveRequest, Unsatisfiable
+
+_SHOWN = 5
+"""Requirements that a finding names."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What solves.
+
+    Attributes:
+        name: one of `ENGINES`.
+        conda: the client that conda-lock drives, by path or by name; ``None`` for the one that is found.
+    """
+
+    name: str = ENGINES[0]
+    conda: str | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is not the embedded one."""
+        return self.name != ENGINES[0]
+
+    def refuse(self, option: str, value: str) -> None:
+        """Refuse an option that only the embedded solver can serve; ``value`` is what the hint shows behind it.
+
+        Raises:
+            UsageError: this is another one.
+        """
+        if self.foreign:
+            raise UsageError(
+                f"{option} needs the embedded solver, which keeps and freezes single packages; "
+                f"{self.name} solves everything anew",
+                hint=f"cuenv lock --engine {ENGINES[0]} {option} {value}",
+            )
+
+
+def solved(
+    engine: Engine, question: SolveRequest, sources: Sources, environ: Mapping[str, str], progress: Progress | None
+) -> Solution | Unsatisfiable:
+    """Ask the engine for one platform.
+
+    Raises:
+        UsageError: the engine cannot take a mirror, or there is no such client.
+        ChannelError: a channel cannot be read.
+        OutsideError: the engine failed, or there is no client.
+    """
+    if not engine.foreign:
+        from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
+
+        return solve(question, sources, progress=progress)
+    from cuenv.lockfile.io import conda_lock  # noqa: PLC0415 - only with this engine
+    from cuenv.lockfile.io.conda_client import find_client  # noqa: PLC0415 - as above
+
+    client = find_client(engine.conda, environ)
+    return conda_lock.solve(question, sources, client, environ=environ, progress=progress)
+
+
+def compared(
+    engine: Engine, spec: EnvironmentSpec, solutions: list[Solution], sources: Sources
+) -> tuple[list[Solution], list[Finding]]:
+    """Another solver's answer, completed from the records of the channels, with what it does not meet.
+
+    conda-lock drops the builds of requirements and all ``constrains``; the records have both, and the hashes.
+
+    Raises:
+        HashError: a hash is not that of the channel's record.
+    """
+    if not engine.foreign:
+        return solutions, []
+    made, found = [], []
+    for solution in solutions:
+        whole, findings = _one(engine, spec, solution, sources)
+        made.append(whole)
+        found += findings
+    return made, found
+
+
+def _one(engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sources) -> tuple[Solution, list[Finding]]:
+    from cuenv.solve.io.solver import (  # noqa: PLC0415 - as above
+        recorded,
+        stem,
+        unmet,
+    )
+
+    channels = spec.channels or ("defaults",)
+    findings, unknown = [], []
+    try:
+        records = recorded(solution.packages, channels, solution.platform, sources)
+    except ChannelError as error:
+        records = {}
+        findings.append(_alone(engine, len(solution.packages), error.message))
+    else:
+        unknown = [
+            f"no channel has a record of {package.name} {package.version} {package.build}"
+            for package in solution.packages
+            if stem(package.url) not in records
+        ]
+    packages = tuple(_checked(package, records.get(stem(package.url))) for package in solution.packages)
+    whole = replace(solution, packages=packages)
+    wrong = list(dict.fromkeys([*unmet(spec.pins, whole, channels, sources), *unknown]))
+    if wrong:
+        findings.append(_wrong(wrong, solution))
+    return whole, findings
+
+
+def _checked(package: LockedPackage, record: LockedPackage | None) -> LockedPackage:
+    """The package as the channel records it.
+
+    Raises:
+        HashError: the record has another hash.
+    """
+    if record is None:
+        return package
+    if record.url != package.url:  # the same build in the other archive format: its hashes are other ones
+        return replace(package, depends=record.depends, constrains=record.constrains)
+    for kind, ours, theirs in (("md5", record.md5, package.md5), ("sha256", record.sha256, package.sha256)):
+        if ours and theirs and ours != theirs:
+            raise HashError(
+                f"{package.name} {package.version} {package.build}: the client says {kind} {theirs}, "
+                f"the record of {package.channel_name} says {ours}",
+                hint="conda clean --index-cache",
+            )
+    return record
+
+
+def _alone(engine: Engine, count: int, why: str) -> Finding:
+    return Finding(
+        code="CU114",
+        severity="warning",
+        subject=engine.name,
+        message=f"the {count} packages of {engine.name} are not compared with the records of their channels, and what "
+        f"they require stands without builds: {why}",
+    )
+
+
+def _wrong(wrong: list[str], solution: Solution) -> Finding:
+    more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    return Finding(
+        code="CU113",
+        severity="error",
+        subject=solution.platform,
+        message=f"the answer of {solution.solver} is not what was asked: {'; '.join(wrong[:_SHOWN])}{more}",
+        fix=f"cuenv lock --engine {ENGINES[0]}",
+    )

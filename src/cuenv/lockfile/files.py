@@ -1,0 +1,232 @@
+"""Reading environment files and locks, and what a lock remembers of its inputs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from cuenv.core.errors import CuenvError, InputError
+from cuenv.core.io.files import exists, is_file, is_folder, read_text, shown
+from cuenv.core.versions import Capability, check_driver, version
+from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
+from cuenv.knowledge.base import Knowledge
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.model import Lock, Solution, digest
+
+LOCK_NAME = "conda-lock.yml"
+ENVIRONMENT = "environment.yml"
+UNLOCKED = "CU501"
+"""Allowing this code leaves the pip part out of the lock."""
+_DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
+_SOURCES = re.compile(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
+_PLAIN = re.compile(r"[^/\\]+\.ya?ml")
+_PACKAGE = re.compile(r"^package:", re.MULTILINE)
+
+
+_NO_CHANNELS = (
+    "channels: none named, so the default channels count: repo.anaconda.com/pkgs/main and pkgs/r unless .condarc says "
+    "otherwise, under Anaconda's terms of service; for conda-forge write channels: [conda-forge]"
+)
+
+
+def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+    """Read an environment file.
+
+    Raises:
+        InputError: it is not there or not valid.
+    """
+    from cuenv.solve import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
+
+    if not exists(path):
+        hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
+        raise InputError(f"{path} is not there: there is nothing to lock yet", hint=hint)
+    spec, warnings = environment_yml.parse(read_text(path), str(path))
+    return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
+
+
+def spec_digest(spec: EnvironmentSpec) -> str:
+    """Digest over what an environment file says; comments and order of keys do not count."""
+    pins = [[pin.channel, pin.name, pin.version, pin.build] for pin in spec.pins]
+    parts = [spec.channels, sorted(pins), spec.platforms, sorted(spec.pip), sorted(spec.variables.items())]
+    return digest(json.dumps(parts))
+
+
+def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
+    """The environment files that a lock names, of those that lie beside it: conda-lock takes others as well.
+
+    Args:
+        lock: what was read.
+        folder: where its file lies.
+    """
+    for source in lock.sources:
+        file = folder / source
+        if file.suffix in (".yml", ".yaml") and file.name != "meta.yaml" and is_file(file):
+            yield file
+
+
+def locked_from(folder: Path) -> Path:
+    """The environment file that is meant where none is named: what the lock of a folder was made from, if it is there.
+
+    ``environment.yml`` where no lock names one other file of that folder.
+    """
+    usual = folder / ENVIRONMENT
+    try:
+        text = read_text(folder / LOCK_NAME).partition("\npackage:")[0] if is_file(folder / LOCK_NAME) else ""
+    except CuenvError:
+        return usual
+    found = _SOURCES.search(text)
+    names = [_entry(line) for line in found[1].splitlines()] if found else []
+    if len(names) != 1 or not _PLAIN.fullmatch(names[0]) or not is_file(folder / names[0]):
+        return usual
+    return folder / names[0]
+
+
+def _entry(line: str) -> str:
+    text = line.strip().removeprefix("-").strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+def lock_file(path: Path) -> Path:
+    """The file that is meant by a lock or by the folder that it lies in."""
+    return path / LOCK_NAME if is_folder(path) else path
+
+
+def lock_there(path: Path) -> Path:
+    """The same, of a lock that has to be there.
+
+    Raises:
+        InputError: it is not.
+    """
+    file = lock_file(path)
+    if not exists(file):
+        raise InputError(f"{shown(file)} is not there", hint="cuenv lock environment.yml")
+    return file
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock: ``conda-lock.yml``, the folder that it lies in, or an explicit file.
+
+    Raises:
+        InputError: it is not there or not valid.
+    """
+    path = lock_file(path)
+    text = read_text(path)
+    if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
+        raise InputError(
+            f"{path} is an environment file, and no lock",
+            hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
+        )
+    if any(line.strip() == "@EXPLICIT" for line in text.splitlines()[:200]):
+        from cuenv.lockfile.formats import explicit_txt  # noqa: PLC0415 - the rarer format
+
+        solution = explicit_txt.parse(text, str(path))
+        return Lock(channels=(), sources=(), solutions=(solution,))
+    from cuenv.lockfile.formats.conda_lock import parse  # noqa: PLC0415 - YAML is read by lock and check only
+
+    return parse(text, str(path))
+
+
+def requirements_file(platform: str) -> str:
+    """The file beside the explicit lock that pip installs from."""
+    return f"requirements-{platform}.lock.txt"
+
+
+def existing_lock(path: Path) -> Lock | None:
+    """The lock that would be replaced, or ``None`` where there is none.
+
+    Raises:
+        InputError: it is not valid; the hint puts it aside.
+    """
+    if not exists(path):
+        return None
+    try:
+        return read_lock(path)
+    except InputError as error:
+        old, aside = shlex.quote(str(path)), shlex.quote(f"{path}.bad")
+        raise InputError(error.message, hint=f"mv {old} {aside}") from error
+
+
+def host_metadata(facts: HostFacts) -> dict[str, str]:
+    """What a lock remembers of its host beside the virtual packages: all GPUs, and the driver by its own number."""
+    found = {}
+    if facts.capabilities:
+        found["cuenv_gpus"] = " ".join(str(item) for item in facts.capabilities)
+    if facts.driver and facts.driver.version:
+        found["cuenv_driver"] = facts.driver.version
+    if facts.members:
+        found["cuenv_machines"] = " ".join(map(_machine_text, facts.members))
+    return found
+
+
+def _machine_text(facts: HostFacts) -> str:
+    driver = facts.driver.version if facts.driver else None
+    return f"{'+'.join(map(str, facts.capabilities))}@{driver or ''}"
+
+
+def _machines(lock: Lock) -> Iterator[tuple[tuple[Capability, ...], str | None]]:
+    """The GPUs and the driver of each machine of a pool that a lock was made for.
+
+    Raises:
+        ValueError: the record is not as cuenv writes it.
+    """
+    for text in lock.metadata.get("cuenv_machines", "").split():
+        gpus, _, driver = text.partition("@")
+        capabilities = tuple(Capability.parse(item) for item in gpus.split("+") if item)
+        yield capabilities, check_driver(driver) if driver else None
+
+
+def virtual_version(solution: Solution, name: str) -> str | None:
+    """The version of a virtual package that a solution was made with."""
+    return next((item.version for item in solution.virtual_packages if item.name == name), None)
+
+
+def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFacts | None:
+    """The host that a lock remembers, or ``None`` when it remembers no GPU.
+
+    Args:
+        lock: what was read.
+        here: its platform is taken of a lock for several; without one the first of the lock.
+        knowledge: the tables.
+
+    Raises:
+        InputError: the record is not as cuenv writes it.
+    """
+    texts = lock.metadata.get("cuenv_gpus", "").split()
+    solution = lock.solution(here.platform) or next(iter(lock.solutions), None)
+    packages = {item.name: item.version for item in solution.virtual_packages} if solution else {}
+    try:
+        gpus = tuple(Gpu(index=i, name="", capability=Capability.parse(text)) for i, text in enumerate(texts))
+        level = version(packages["__cuda"]) if "__cuda" in packages else None
+        libc = glibc(packages["__glibc"]) if "__glibc" in packages else None
+        driver = lock.metadata.get("cuenv_driver")
+        driver = check_driver(driver) if driver else None
+        machines = tuple(_machines(lock))
+    except ValueError as error:
+        raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    if not gpus:
+        return None
+    source = "the lock's record"
+    platform = solution.platform if solution else here.platform
+    members = tuple(
+        HostFacts(
+            label=f"machine {number} it was made for",
+            platform=platform,
+            driver=Driver(version=own, cuda=knowledge.cuda_of(own)) if own else None,
+            gpus=tuple(Gpu(index=i, name="", capability=item) for i, item in enumerate(capabilities)),
+            libc=libc,
+        )
+        for number, (capabilities, own) in enumerate(machines, 1)
+    )
+    return HostFacts(
+        label="the host it was made for",
+        platform=platform,
+        driver=Driver(version=driver, cuda=level) if driver or level else None,
+        gpus=gpus,
+        libc=libc,
+        kernel=packages.get("__linux"),
+        members=members,
+        evidence=tuple(Evidence(fact, source, "custom_metadata") for fact in ("gpus", "driver.version", "libc")),
+    )

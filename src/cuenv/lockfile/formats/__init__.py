@@ -1,0 +1,1 @@
+"""The files that a lock is written to, one module for each format."""

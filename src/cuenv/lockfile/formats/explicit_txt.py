@@ -1,0 +1,138 @@
+"""Explicit files (CEP 23): one URL per package, installed as they are and without a solver.
+
+The hash behind ``#`` is MD5 where the channel gives one. It is the only form that every client takes: conda before
+24.9 refuses SHA-256 (conda/conda#14048), mamba before 2 takes it with the prefix ``sha256:`` only, which therefore
+stands before the SHA-256 of packages without MD5. `conda-lock.yml` beside it carries both.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cuenv.core.reading import Faults, describe
+from cuenv.core.urls import blanked, strip_credentials
+from cuenv.solve.match_spec import split_name
+from cuenv.solve.model import LockedPackage, Solution
+from cuenv.solve.package_url import parse_package_url
+
+_MARK = "@EXPLICIT"
+_PLATFORM = re.compile(r"#\s*platform:\s*([a-z]+-[a-z0-9_]+)\s*")
+_HASH = re.compile(r"([0-9a-f]{32})|(?:sha256:)?([0-9a-f]{64})")
+
+
+def render(solution: Solution, *, head: tuple[str, ...]) -> str:
+    """Write an explicit file: every package after those it depends on, since installers keep the order.
+
+    Args:
+        solution: the packages of one platform.
+        head: lines for the comment at the top.
+    """
+    lines = [f"# {blanked(text)}".rstrip() for text in head]
+    lines += [f"# platform: {solution.platform}", _MARK]
+    return "\n".join([*lines, *map(_line, _sorted(solution.packages))]) + "\n"
+
+
+def _line(package: LockedPackage) -> str:
+    url = strip_credentials(package.url).partition("#")[0]
+    if package.md5:
+        return f"{url}#{package.md5}"
+    return f"{url}#sha256:{package.sha256}" if package.sha256 else url
+
+
+def _sorted(packages: tuple[LockedPackage, ...]) -> list[LockedPackage]:
+    """Dependencies first, else by name."""
+    by_name = {package.name: package for package in packages}
+    waits = {
+        name: {need for text in package.depends if (need := split_name(text)[0]) in by_name and need != name}
+        for name, package in by_name.items()
+    }
+    ordered: list[LockedPackage] = []
+    while waits:
+        ready = sorted(name for name, needs in waits.items() if not needs) or _circle(waits)
+        ordered += (by_name[name] for name in ready)
+        for name in ready:
+            del waits[name]
+        for needs in waits.values():
+            needs.difference_update(ready)
+    return ordered
+
+
+def _circle(waits: dict[str, set[str]]) -> list[str]:
+    """Packages that wait for each other and for nothing else; those that most others wait for come first."""
+    members = _reach(min(waits), waits)
+    while smaller := next(
+        (found for name in sorted(members) if len(found := _reach(name, waits)) < len(members)), None
+    ):
+        members = smaller
+    return sorted(members, key=lambda name: (-sum(name in needs for needs in waits.values()), name))
+
+
+def _reach(name: str, waits: dict[str, set[str]]) -> set[str]:
+    """Everything that a package waits for, directly or not."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        new = waits[todo.pop()] - seen
+        seen |= new
+        todo += new
+    return seen
+
+
+def parse(text: str, source: str) -> Solution:
+    """Read an explicit file of one platform. Requirements are not in it.
+
+    Args:
+        text: the file.
+        source: its name, for errors.
+
+    Returns:
+        the packages by name; the platform as the comment says it, else as the URLs do.
+
+    Raises:
+        InputError: no ``@EXPLICIT``, a line that is no URL of a package, two platforms, nothing at all.
+    """
+    faults = Faults(source)
+    lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
+    if _MARK not in lines:
+        faults.add("", f"no line says {_MARK}: this is no explicit file")
+        faults.check(hint="cuenv lock")
+    said = [found[1] for line in lines if (found := _PLATFORM.fullmatch(line))]
+    packages: dict[str, LockedPackage] = {}
+    for number, line in enumerate(lines, 1):
+        if not line or line == _MARK or line.startswith("#"):
+            continue
+        try:
+            package = _package(line)
+        except ValueError as error:
+            faults.add(f"line {number}", str(error))
+            continue
+        if package.name in packages:
+            faults.add(f"line {number}", f"{describe(package.name)} stands twice")
+        packages[package.name] = package
+    platforms = sorted({*said, *(package.subdir for package in packages.values())} - {"noarch"})
+    if not packages and not faults.items:
+        faults.add("", "no line names a package")
+    if len(platforms) != 1 and not faults.items:
+        faults.add("", f"expected one platform, got {', '.join(platforms) or 'none'}")
+    faults.check(hint="cuenv lock")
+    ordered = tuple(package for _, package in sorted(packages.items()))
+    return Solution(platform=platforms[0], packages=ordered, virtual_packages=(), solver="")
+
+
+def _package(line: str) -> LockedPackage:
+    url, mark, text = line.partition("#")
+    found = _HASH.fullmatch(text)
+    if mark and not found:
+        raise ValueError(f"expected an MD5 or SHA-256 after '#', got {describe(text)}")
+    clean = strip_credentials(url)
+    parts = parse_package_url(clean)
+    return LockedPackage(
+        name=parts.name,
+        version=parts.version,
+        build=parts.build,
+        subdir=parts.subdir,
+        channel=parts.channel,
+        url=clean,
+        md5=found[1] if found else None,
+        sha256=found[2] if found else None,
+    )

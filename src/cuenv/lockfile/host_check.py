@@ -1,0 +1,262 @@
+"""A solved environment against a host: the rules' verdicts as findings.
+
+What decides also checks: the packages of a lock make a candidate, and the same rules judge it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import minor, version
+from cuenv.host.describe import host_options
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Requirement, TorchBuild
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.rules import Context, Judge, Verdict
+from cuenv.resolver.rules.layers import range_for
+from cuenv.solve.environment_spec import NVCC
+from cuenv.solve.model import WHEEL, LockedPackage, Solution, build_cuda
+
+_NO_TORCH = version("0")
+"""The version that stands for no torch at all."""
+_NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+
+_CODES = {
+    "driver-floor": "CU401",
+    "driver-gpu": "CU402",
+    "device-code": "CU403",
+    "nvcc": "CU404",
+    "cudnn": "CU405",
+    "nccl": "CU406",
+    "glibc": "CU407",
+    "driver-level": "CU408",
+    "gpu": "CU409",
+    "extensions": "CU505",
+}
+"""Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
+
+_SHOWN = 3
+_CHOSEN = ("device-code", "nvcc", "glibc")
+"""Rules whose objection is lifted by choosing another environment, and by no driver or option."""
+_SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
+
+
+def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
+    """The candidate that a solved environment is; ``None`` without a torch in it."""
+    torch = solution.package("pytorch")
+    release = _version(solution, "pytorch")
+    if torch is None or release is None:
+        return None
+    own = build_cuda(torch.build)
+    return _candidate(solution, _row(torch, release, own, solution.platform, knowledge), _release(solution) or own)
+
+
+def _without_torch(solution: Solution) -> Candidate | None:
+    """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
+    cuda = _release(solution)
+    return _candidate(solution, _no_row("", _NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
+
+
+def bare_candidate(cuda: Version, platform: str) -> Candidate:
+    """An environment of which nothing is known but its CUDA release."""
+    build = _no_row("", _NO_TORCH, cuda, "", platform)
+    return Candidate(build=build, cuda=cuda, python="3", label=None, cudnn=None, nccl=None)
+
+
+def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
+    python = solution.package("python")
+    return Candidate(
+        build=build,
+        cuda=cuda,
+        python=".".join(python.version.split(".")[:2]) if python else "3",
+        label=None,
+        cudnn=_version(solution, "libcudnn") or _version(solution, "cudnn"),
+        nccl=_version(solution, "nccl"),
+    )
+
+
+def _row(
+    torch: LockedPackage, release: Version, own: Version | None, platform: str, knowledge: Knowledge
+) -> TorchBuild:
+    """The table's row of a locked torch, or a row that admits to knowing nothing."""
+    key = (torch.channel_name, release, own, platform)
+    known = next((row for row in knowledge.torch if row.key == key), None)
+    return known or _no_row(torch.channel_name, release, own, torch.build, platform)
+
+
+def _no_row(stack: str, release: Version, cuda: Version | None, build: str, platform: str) -> TorchBuild:
+    return TorchBuild(
+        stack=stack,
+        version=release,
+        cuda=cuda,
+        build=build,
+        platform=platform,
+        pythons=(),
+        code=None,
+        glibc=None,
+        cudnn=None,
+        nccl=None,
+        sources=(),
+    )
+
+
+def _release(solution: Solution) -> Version | None:
+    # Beside a build of the pytorch channel cuda-version may be of any release: it binds nothing there.
+    for name in ("pytorch-cuda", "cuda-version", "cudatoolkit"):
+        found = _version(solution, name)
+        if found:
+            return minor(found)
+    return None
+
+
+def _version(solution: Solution, name: str) -> Version | None:
+    """The version of a package, at least its leading numbers: ``1.1.1_h`` is one to conda and none to Python."""
+    package = solution.package(name)
+    if package is None:
+        return None
+    try:
+        return version(package.version)
+    except ValueError:
+        numbers = _NUMBERS.match(package.version)
+        return version(numbers[0]) if numbers else None
+
+
+def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge a solved environment against a host by the rules that decide."""
+    found = [_platform(solution, facts)] if solution.platform != facts.platform else []
+    found += _by_the_rules(solution, facts, knowledge)
+    if not any(item.code == _CODES["glibc"] and item.severity == "error" for item in found):
+        found += _glibc(solution, facts)
+    return tuple(found)
+
+
+def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    torch = candidate_of(solution, knowledge)
+    candidate = torch or _without_torch(solution)
+    if candidate is None or candidate.cuda is None:
+        return
+    has_nvcc = any(package.name in NVCC for package in solution.packages)
+    case = Context(facts=facts, wish=Request(dev=has_nvcc), knowledge=knowledge)
+    there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
+    for verdict in Judge(case).verdicts(candidate):
+        if there.get(verdict.rule, True):
+            yield from as_findings(verdict, candidate, case)
+    if torch and not torch.build.sources:
+        yield unknown_build(torch)
+
+
+def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
+    """What the packages themselves ask of the C library: it may be more than the rows on torch and its layers say."""
+    needs = solution.glibcs
+    floor = max((lowest for _, lowest in needs), default=None)
+    for machine in facts.machines:
+        libc = machine.libc
+        if libc is None or libc.family != "glibc":
+            continue
+        lacking = sorted(name for name, lowest in needs if lowest > libc.version)
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+            yield Finding(
+                code=_CODES["glibc"],
+                severity="error",
+                subject="glibc",
+                message=f"glibc {libc.version} of {machine.label} is below {floor}: what is locked of "
+                f"{', '.join(lacking[:_SHOWN])}{more} needs a later one",
+                fix=choose_anew(facts),
+            )
+
+
+def _platform(solution: Solution, facts: HostFacts) -> Finding:
+    return Finding(
+        code="CU106",
+        severity="error",
+        subject="platform",
+        message=f"the lock is for {solution.platform}, {facts.label} is {facts.platform}",
+        fix=f"cuenv lock --platform {facts.platform}",
+    )
+
+
+def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterator[Finding]:
+    """A verdict on a candidate as a finding, where its rule judges a solved environment and it is no plain pass."""
+    code = _CODES.get(verdict.rule)
+    severity = _SEVERITY.get(verdict.outcome)
+    if code is None or severity is None:
+        return
+    if verdict.rule == "driver-level":
+        severity = "info"
+    yield Finding(
+        code=code,
+        severity=severity,
+        subject=verdict.rule,
+        message=verdict.because,
+        evidence=tuple(evidence_of(verdict, case.knowledge)),
+        fix=_fix(verdict, candidate, case),
+    )
+
+
+def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
+    """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
+    if verdict.outcome != "reject":
+        return None
+    if verdict.remedy:
+        return (
+            f"install {verdict.remedy.text}"
+            if verdict.remedy.driver
+            else _resolve(case.facts, *_libraries(case.wish), verdict.remedy.option)
+        )
+    if verdict.rule == "gpu":
+        return "cuenv inspect --json > node.json on the machine that it is for, then: cuenv check --host node.json"
+    if verdict.rule == "cudnn":
+        return _narrowed(candidate, case) or choose_anew(case.facts, case.wish)
+    return choose_anew(case.facts, case.wish) if verdict.rule in _CHOSEN else None
+
+
+def choose_anew(facts: HostFacts, wish: Request | None = None) -> str:
+    """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
+    return _resolve(facts, *(_libraries(wish) if wish else ()), "--prove", "-o", "environment.new.yml")
+
+
+def _libraries(wish: Request) -> list[str]:
+    """The wishes for libraries, as options: another environment is to have them too."""
+    return [word for text in (*wish.packages, *(f"pip:{item}" for item in wish.pip)) for word in ("--with", text)]
+
+
+def _resolve(facts: HostFacts, *options: str | None) -> str:
+    return shlex.join(["cuenv", "resolve", *host_options(facts), *filter(None, options)])
+
+
+def _narrowed(candidate: Candidate, case: Context) -> str | None:
+    """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
+    asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
+    if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEEL:
+        return None  # a torch from pip asks for one cuDNN exactly
+    found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
+    return f"add to dependencies: {asked.package}<{found.below}" if found.answer == "below" else None
+
+
+def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:
+    """The grounds of a verdict as text, each with the titles of its sources."""
+    for ground in verdict.grounds:
+        cited = [knowledge.sources[item].title for item in ground.sources if item in knowledge.sources]
+        low = " (low confidence)" if ground.low else ""
+        where = "; ".join(cited or ground.sources)
+        yield f"{ground.says} [{where}]{low}" if where else f"{ground.says}{low}"
+
+
+def unknown_build(candidate: Candidate) -> Finding:
+    """The finding that the tables do not know a torch build."""
+    build = candidate.build
+    return Finding(
+        code="CU111",
+        severity="info",
+        subject="pytorch",
+        message=f"the tables do not know pytorch {build.version} {build.build} of {build.stack}: "
+        "which GPUs it serves is not judged",
+    )

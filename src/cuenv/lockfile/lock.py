@@ -1,0 +1,315 @@
+"""Lock: from an environment file to the three lock files, judged before and after solving."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuenv.core import __version__
+from cuenv.core.errors import CuenvError, UsageError
+from cuenv.core.findings import Finding, Report, allowed, report
+from cuenv.core.io.exclusive import side_by_side
+from cuenv.core.io.files import read_text
+from cuenv.host.facts import HostFacts, virtual_packages
+from cuenv.host.select import HostOptions
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
+from cuenv.lockfile.engines import Engine, compared, solved
+from cuenv.lockfile.file_host import host_for, lock_words
+from cuenv.lockfile.files import LOCK_NAME, existing_lock, host_metadata, read_environment, spec_digest
+from cuenv.lockfile.host_check import host_findings
+from cuenv.lockfile.judge import drift_findings, judge_spec, named_cuda
+from cuenv.lockfile.minimum_host import minimum_host
+from cuenv.lockfile.pip import before_pip, lock_pip
+from cuenv.lockfile.products import create_commands, write_products
+from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
+from cuenv.resolver.solution_policy import cpu_twins, lock_findings
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
+
+if TYPE_CHECKING:  # most locks are no updates
+    from cuenv.lockfile.update import Update
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockRequest:
+    """What to lock and how.
+
+    Attributes:
+        path: the environment file.
+        platforms: to lock for; empty for those of the file, else the host's.
+        allow: codes of error findings that do not refuse.
+        update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
+        facts: the host, where it is known already; the options count no more.
+        engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
+    """
+
+    path: Path
+    host: HostOptions
+    sources: Sources
+    platforms: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    facts: HostFacts | None = None
+    engine: Engine = field(default_factory=Engine)
+
+    @property
+    def updating(self) -> Update:
+        """What is asked of an update."""
+        from cuenv.lockfile.update import Update  # noqa: PLC0415 - as above
+
+        return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locked:
+    """What came of locking.
+
+    Attributes:
+        report: findings before and after the solve.
+        facts: the host it is locked for.
+        lock: ``None`` when it was refused or cannot be solved.
+        written: the files, in the order they were written.
+        kept: files of other programs that were replaced, and where what they held is kept.
+        unsatisfiable: the solver's no.
+        warnings: what was noticed when the environment file was read.
+        named: the host options that the head of the file gave, where nothing else said which host it is for.
+    """
+
+    report: Report
+    spec: EnvironmentSpec
+    facts: HostFacts
+    lock: Lock | None = None
+    written: tuple[Path, ...] = ()
+    kept: tuple[tuple[Path, Path], ...] = ()
+    unsatisfiable: Unsatisfiable | None = None
+    warnings: tuple[str, ...] = ()
+    named: str = ""
+
+    @property
+    def making(self) -> Mapping[str, tuple[str, ...]]:
+        """For each platform the commands that make the environment from what was written; none when it was refused."""
+        return create_commands(self.lock, self.spec, self.written[0].parent) if self.lock else {}
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys(command for commands in self.making.values() for command in commands))
+
+
+def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:
+    """Solve an environment file and write its locks beside it; write nothing when a finding refuses.
+
+    Raises:
+        UsageError: an update by another engine than the embedded one.
+        InputError: the file, an existing lock or a channel cannot be read.
+        OutsideError: the solver crashed, or a file cannot be written.
+    """
+    if request.update:
+        request.engine.refuse("--update", " --update ".join(request.update))
+    spec, warnings = read_environment(request.path)
+    asked = (request.host.platform,) if request.host.platform else ()
+    kept, facts, named = _standing(request, spec, knowledge)
+    platforms = request.platforms or asked or kept or spec.platforms
+    moved: tuple[Finding, ...] = ()
+    if platforms and facts.platform not in platforms:
+        moved = _moved(facts, platforms, request)
+        facts = replace(facts, platform=platforms[0])
+    hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
+    _open_ahead(spec, hosts[0], request)
+    before = [
+        *moved,
+        *for_file(spec_findings(spec, knowledge), str(request.path)),
+        *before_pip(spec, request.allow),
+        *_without_cuda(spec, facts, request, knowledge),
+    ]
+    if not any(item.code == "CU413" for item in before):
+        before += [finding for host in hosts for finding in judge_spec(spec, host, knowledge)]
+    early = report(request.path.name, allowed(before, request.allow))
+    refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings, named=named)
+    if early.errors:
+        return refused
+    solutions = _solve(request, spec, hosts, knowledge, progress)
+    if isinstance(solutions, Finding):
+        return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
+    if isinstance(solutions, Unsatisfiable):
+        return replace(refused, unsatisfiable=solutions)
+    solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
+    solutions, of_pip = lock_pip(
+        spec,
+        solutions,
+        request.path.parent / LOCK_NAME,
+        update=request.update,
+        environ=request.host.environ,
+        allow=request.allow,
+        certificates=request.sources.certificates,
+        offline=request.sources.offline,
+        progress=progress,
+    )
+    after = [*early.findings, *of_engine, *of_pip]
+    from cuenv.resolver.prove import cuda_offered  # noqa: PLC0415 - the solver is heavy
+
+    asked_for = {pin.name for pin in spec.pins}
+    for host, solution in zip(hosts, solutions, strict=True):
+        offered = cuda_offered(solution, spec, request.sources, knowledge)
+        after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for)
+        if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
+            after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
+        after += host_findings(solution, host, knowledge)
+        after += drift_findings(spec, solution, knowledge)
+    late = report(request.path.name, allowed(after, request.allow))
+    if late.errors:
+        return replace(refused, report=late)
+    made = Lock(
+        channels=spec.channels or ("defaults",),
+        sources=(request.path.name,),
+        solutions=tuple(solutions),
+        metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
+    )
+    written, aside = write_products(request.path, made, spec)
+    return replace(refused, report=late, lock=made, written=written, kept=aside)
+
+
+def _standing(
+    request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge
+) -> tuple[tuple[str, ...], HostFacts, str]:
+    if request.facts:
+        return (), request.facts, ""
+    if not request.update:
+        return (), *host_for(request.path, request.host, knowledge, request.platforms or spec.platforms)
+    from cuenv.lockfile.update import standing  # noqa: PLC0415 - most locks are no updates
+
+    return *standing(request.updating, knowledge), ""
+
+
+def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
+    from cuenv.solve.io.solver import open_ahead  # noqa: PLC0415 - the solver is heavy
+
+    if not request.engine.foreign:
+        open_ahead(spec.channels or ("defaults",), host.platform, request.sources)
+
+
+def _solve(
+    request: LockRequest,
+    spec: EnvironmentSpec,
+    hosts: list[HostFacts],
+    knowledge: Knowledge,
+    progress: Progress | None,
+) -> list[Solution] | Unsatisfiable | Finding:
+    """Solve for each platform, side by side; packages of an existing lock stay while they satisfy the file.
+
+    What fails beside others is asked again alone: one may have mended the cache under another. So what is returned or
+    raised is what one platform after another would say.
+    """
+    old = existing_lock(request.path.parent / LOCK_NAME)
+
+    def ask(host: HostFacts) -> Solution | Unsatisfiable | Finding:
+        if progress:
+            progress(f"solving for {host.platform}")
+        kept = old.solution(host.platform) if old else None
+        question = SolveRequest(
+            spec=spec,
+            channels=spec.channels or ("defaults",),
+            platform=host.platform,
+            virtual_packages=virtual_packages(host),
+            prefer=kept.packages if kept else (),
+        )
+        if request.update:
+            from cuenv.lockfile.update import updated  # noqa: PLC0415 - most locks are no updates
+
+            return updated(request.updating, question, old, knowledge)
+        return solved(request.engine, question, request.sources, request.host.environ, progress)
+
+    def attempt(host: HostFacts) -> Solution | None:
+        try:
+            answer = ask(host)
+        except (CuenvError, OSError):
+            return None
+        return answer if isinstance(answer, Solution) else None
+
+    alone = len(hosts) < 2 or request.engine.foreign
+    ahead = [None] * len(hosts) if alone else side_by_side(attempt, hosts)
+    solutions: list[Solution] = []
+    for host, known in zip(hosts, ahead, strict=True):
+        answer = known or ask(host)
+        if not isinstance(answer, Solution):
+            return answer
+        solutions.append(answer)
+    return solutions
+
+
+def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
+    for platform in platforms:
+        if platform not in PLATFORMS:
+            raise UsageError(
+                f"{path}: {platform} is not served: cuenv locks for {' and '.join(PLATFORMS)}",
+                hint=f"cuenv lock {shlex.quote(str(path))} --platform {PLATFORMS[0]}",
+            )
+    return platforms
+
+
+def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -> tuple[Finding, ...]:
+    """The host is of another platform than the file; a platform that the options leave open is not."""
+    if request.host.gpus and not request.host.hosts:
+        return ()
+    return (
+        Finding(
+            code="CU106",
+            severity="warning",
+            subject="platform",
+            message=f"{request.path.name} is for {', '.join(platforms)}, {facts.label} is {facts.platform}",
+            fix=f"cuenv lock {shlex.quote(str(request.path))} --platform {facts.platform}",
+        ),
+    )
+
+
+def _without_cuda(
+    spec: EnvironmentSpec, facts: HostFacts, request: LockRequest, knowledge: Knowledge
+) -> tuple[Finding, ...]:
+    """A file that names CUDA cannot be solved without a driver's CUDA level."""
+    if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):
+        return ()
+    words = lock_words(read_text(request.path))
+    named = shlex.join([*words[:2], str(request.path), *words[3:]]) if words[3:] else ""
+    pretend = f"CONDA_OVERRIDE_CUDA={named_cuda(spec) or '12.4'} cuenv lock {shlex.quote(str(request.path))}"
+    return (
+        Finding(
+            code="CU413",
+            severity="error",
+            subject="__cuda",
+            message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda): "
+            "name the machine with --host, or with --gpu and --driver, or pretend a CUDA level",
+            fix=named or pretend,
+        ),
+    )
+
+
+def _metadata(
+    spec: EnvironmentSpec,
+    facts: HostFacts,
+    solutions: list[Solution],
+    request: LockRequest,
+    knowledge: Knowledge,
+) -> dict[str, str]:
+    """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
+    least = dict(minimum_host(solutions, facts, knowledge))
+    if spec.variables:
+        least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
+    found = {
+        "created_by": f"{CREATED_BY} {__version__}",
+        "cuenv_content": content_digest(solutions, least),
+        "cuenv_environment": spec_digest(spec),
+        "cuenv_knowledge": knowledge.edition,
+        **host_metadata(facts),
+        **least,
+    }
+    if request.allow:
+        found["cuenv_allowed"] = " ".join(sorted(request.allow))
+    return found

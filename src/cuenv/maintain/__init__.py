@@ -1,0 +1,1 @@
+"""Keeping the tables true: comparing them with a channel's records, and learning new rows."""

@@ -1,0 +1,246 @@
+"""The tables against the records of a channel: what they do not know, what is gone, and what they say wrongly.
+
+A record is a fact. A row that contradicts one is an error (CU603 to CU605); a build that no row knows is a warning
+(CU601), for which ``cuenv kb learn`` has the row; a row without a record is information (CU602): a channel may be
+partial, a mirror often is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import minor, version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import BuildKey, Ending, LabelFit, Requirement, TorchBuild
+from cuenv.solve.match_spec import split_name
+from cuenv.solve.observed import Record, SeenBuild
+
+_SHOWN = 4
+_LEARN = "cuenv kb learn --channel {} --save DIR, then --knowledge DIR"
+
+
+class Fault(NamedTuple):
+    """One cell of a row that is not what the records say."""
+
+    code: str
+    severity: Severity
+    cell: str
+    says: str
+
+
+def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowledge: Knowledge) -> Iterator[Finding]:
+    """Compare the rows of ``torch`` with the builds of a channel.
+
+    Args:
+        seen: the builds of the channel.
+        stack: the channel, ``conda-forge`` or ``pytorch``.
+        platform: which builds are compared.
+        knowledge: the tables.
+    """
+    rows = {row.key: row for row in knowledge.torch if (row.stack, row.platform) == (stack, platform)}
+    builds = {build.key: build for build in seen}
+    first = min((row.version for row in rows.values()), default=None)
+    older, cpu = [], []
+    for key, build in builds.items():
+        row = rows.get(key)
+        if row is not None:
+            yield from (_finding(fault, build, row) for fault in faults(build, row))
+        elif first is not None and build.version < first:
+            older.append(str(build))
+        elif build.cuda is None and not any(item.cuda is None for item in rows.values()):
+            cpu.append(str(build))
+        else:
+            yield _unknown(build)
+    yield from _many(older, "CU602", "builds older than the first row of this channel are not compared")
+    yield from _many(cpu, "CU602", "CPU builds are not compared: the tables have none of this channel")
+    first_seen = [str(build) for key, build in builds.items() if key in rows and rows[key].seen is None]
+    says = f"builds that no row had seen in a channel are in this one ({_LEARN.format(stack)})"
+    yield from _many(first_seen, "CU602", says)
+    gone = [f"pytorch {row.version} {row.build}" for key, row in rows.items() if key not in builds]
+    yield from _many(gone, "CU602", "builds of the tables are not in this channel")
+    yield from _many(_lost_pythons(rows, builds), "CU602", "builds of the tables are not in this channel for a Python")
+
+
+def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, SeenBuild]) -> list[str]:
+    found = []
+    for key, row in rows.items():
+        lost = [text for text in row.pythons if key in builds and text not in builds[key].pythons]
+        if lost:
+            found.append(f"pytorch {row.version} {row.build} for Python {', '.join(lost)}")
+    return found
+
+
+def _many(items: list[str], code: str, says: str) -> Iterator[Finding]:
+    """One finding for many of a kind; all of them are its evidence."""
+    if items:
+        shown = "; ".join(items[:_SHOWN]) + (f"; and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
+        message = f"{len(items)} {says}: {shown}"
+        yield Finding(code=code, severity="info", subject="pytorch", message=message, evidence=tuple(items))
+
+
+def _unknown(build: SeenBuild) -> Finding:
+    return Finding(
+        code="CU601",
+        severity="warning",
+        subject=f"pytorch {build.version}",
+        message=f"no row knows {build}, for Python {', '.join(build.pythons)}",
+        evidence=build.builds,
+        fix=_LEARN.format(build.stack),
+    )
+
+
+def _finding(fault: Fault, build: SeenBuild, row: TorchBuild) -> Finding:
+    return Finding(
+        code=fault.code,
+        severity=fault.severity,
+        subject=f"pytorch {build.version}",
+        message=f"{build}, {fault.cell}: {fault.says}",
+        evidence=(*build.builds, f"the row cites {', '.join(row.sources)}"),
+        fix=_LEARN.format(build.stack),
+    )
+
+
+def faults(build: SeenBuild, row: TorchBuild) -> Iterator[Fault]:
+    """Where a row and the records of its build differ."""
+    strangers = [text for text in build.builds if not fnmatchcase(text, row.build)]
+    if strangers:
+        yield Fault("CU603", "error", "build", f"{row.build} does not match {strangers[0]}")
+    fresh = [text for text in build.pythons if text not in row.pythons]
+    if fresh:
+        yield Fault("CU601", "warning", "pythons", f"the row does not know Python {', '.join(fresh)}")
+    yield from _requirement("cudnn", row.cudnn, build.cudnn)
+    yield from _requirement("nccl", row.nccl, build.nccl)
+    yield from _glibc(row.glibc, build.glibc)
+
+
+def loosest(asked: Iterable[Requirement]) -> Requirement:
+    """What the most modest of several builds asks for, as a row says it.
+
+    Raises:
+        ValueError: nothing is asked.
+    """
+    return min(asked, key=lambda item: item.first or version("0"))
+
+
+def _requirement(cell: str, says: Requirement | None, asked: tuple[Requirement, ...]) -> Iterator[Fault]:
+    if not asked:
+        return
+    least = loosest(asked)
+    if says is None:
+        yield Fault("CU601", "warning", cell, f"the row does not say it, the records ask for {least}")
+        return
+    told = f"the row says {says}, the records ask for {'; '.join(map(str, asked[:_SHOWN]))}"
+    if says.package not in {item.package for item in asked}:
+        yield Fault("CU603", "error", cell, told)
+    elif not says.package:
+        if says.first and least.first and says.first.release[:3] != least.first.release[:3]:
+            inside = f"the row says {says.first}, the build string says {least.first}"
+            yield Fault("CU603", "error", cell, inside)
+    elif says.below not in {item.below for item in asked}:
+        yield Fault("CU603", "error", cell, told)
+    elif says.first != least.first:
+        # A bound that names a major alone admits that nobody has read the rest.
+        vague = says.first is not None and len(says.first.release) == 1 and says.first < (least.first or says.first)
+        yield Fault("CU603", "warning" if vague else "error", cell, told)
+
+
+def _glibc(says: Version | None, asked: tuple[Version, ...]) -> Iterator[Fault]:
+    if not asked:
+        return
+    if says is None:
+        yield Fault("CU601", "warning", "glibc", f"the row does not say it, the records need {asked[0]}")
+    elif says != asked[0]:
+        yield Fault("CU603", "error", "glibc", f"the row says {says}, the records need {', '.join(map(str, asked))}")
+
+
+def ending_findings(rows: Iterable[Ending], records: Iterable[Record]) -> Iterator[Finding]:
+    """Packages that ended, says a row, and that have a later release."""
+    there = tuple(records)
+    for row in rows:
+        last = max(map(_number, row.versions), default=_NONE)
+        later = sorted({release for item in there if item.name == row.package and (release := _release(item)) > last})
+        if later:
+            yield Finding(
+                code="CU604",
+                severity="error",
+                subject=row.package,
+                message=f"{row.package} of {row.channel} ended with {last}, says its row; the channel has {later[-1]}",
+                evidence=tuple(map(str, later)),
+            )
+
+
+def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[Finding]:
+    """Compilers of conda-forge that the tables do not know."""
+    known = {row.version for row in knowledge.cudas if row.conda_nvcc}
+    there = nvcc_minors(records)
+    for cuda in sorted(there - known):
+        yield Finding(
+            code="CU601",
+            severity="warning",
+            subject=f"CUDA {cuda}",
+            message=f"no row knows that conda-forge has cuda-nvcc of CUDA {cuda}",
+            fix=_LEARN.format("conda-forge"),
+        )
+
+
+def nvcc_minors(records: Iterable[Record]) -> set[Version]:
+    """The CUDA minors that ``cuda-nvcc`` is there for."""
+    releases = (_release(item) for item in records if item.name == "cuda-nvcc")
+    return {minor(item) for item in releases if len(item.release) > 1}
+
+
+_NONE = version("0")
+
+
+def _release(record: Record) -> Version:
+    return _number(record.version)
+
+
+def _number(text: str) -> Version:
+    """A version, the lowest for a text that Python takes for none (``2019a_1``)."""
+    try:
+        return version(text)
+    except ValueError:
+        return _NONE
+
+
+def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record]) -> Iterator[Finding]:
+    """A label of the nvidia channel whose libraries do not lie within the bounds of ``pytorch-cuda``.
+
+    Args:
+        row: what the tables say.
+        pins: the records of ``pytorch-cuda``.
+        label: the records of the label, as far as ``pytorch-cuda`` asks for them.
+    """
+    there: dict[str, list[Version]] = {}
+    for record in label:
+        there.setdefault(record.name, []).append(_release(record))
+    for pin in pins:
+        if _release(pin) != row.cuda or not fnmatchcase(pin.build, row.build):
+            continue
+        for text in pin.depends:
+            name, asked = split_name(text)
+            if name not in there or not asked.startswith(">="):
+                continue
+            bound = _range(asked.split(" ")[0])
+            if bound and not any(map(bound.admits, there[name])):
+                has = ", ".join(map(str, sorted(there[name])[:_SHOWN]))
+                yield Finding(
+                    code="CU605",
+                    severity="error",
+                    subject=f"label {row.label}",
+                    message=f"label {row.label} fits pytorch-cuda {pin.version} {pin.build}, says its row; "
+                    f"that asks for {name} {asked}, and the label has {has}",
+                )
+
+
+def _range(text: str) -> Requirement | None:
+    try:
+        return Requirement.parse(text)
+    except ValueError:
+        return None

@@ -1,0 +1,399 @@
+"""New rows for the tables from the records of a channel: facts as facts, and what only follows marked as inferred."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from packaging.version import Version
+
+from cuenv.core.versions import DeviceCode, version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Cuda, Extension, Requirement, Source, TorchBuild, Twin
+from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
+from cuenv.maintain.audit import faults, loosest
+from cuenv.solve.match_spec import split_name
+from cuenv.solve.model import names_cpu, names_cuda
+from cuenv.solve.observed import Record, SeenBuild
+
+_GLOBS = ("cuda*", "*_cuda", "*_cuda*", "*cuda*", "*_cu*", "gpu*", "*gpu*")
+"""What CUDA builds are told apart by, the narrowest first."""
+_MINOR = re.compile(r"(?:cuda_?|_cu)(1\d)\.?(\d)")
+_TORCH = ("pytorch", "libtorch")
+_NOT_ON_TORCH = {*_TORCH, "pytorch-gpu", "pytorch-cpu"}
+
+
+def twins_of(records: Iterable[Record], channel: str, knowledge: Knowledge, source: Source) -> list[Twin]:
+    """The packages with CPU and CUDA builds that no row knows.
+
+    Such a package has both of one release, or names the one ``cpu`` and the other by CUDA. That its CPU build defeats
+    the purpose of a CUDA environment is inferred: whoever knows better writes the row.
+    """
+    packages: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        packages[record.name].append(record)
+    found = []
+    for name in sorted(packages):
+        glob = None
+        known = knowledge.is_component(name) or knowledge.twin(name, channel)
+        if not known and not name.endswith("-cpu"):
+            glob = _told_apart(packages[name])
+        if glob:
+            found.append(
+                Twin(
+                    package=name,
+                    channel=channel,
+                    guard=glob,
+                    any_cuda=glob,
+                    essential=True,
+                    sources=(source.id,),
+                    low=True,
+                    note="that its CPU build defeats the purpose is inferred",
+                )
+            )
+    return found
+
+
+def _told_apart(records: list[Record]) -> str | None:
+    """The glob that every CUDA build matches and no other build, of a package that has both."""
+    cuda = [record for record in records if names_cuda(record.build)]
+    other = [record for record in records if not names_cuda(record.build)]
+    both = {item.version for item in cuda} & {item.version for item in other}
+    if not cuda or not (both or any(names_cpu(item.build) for item in other)):
+        return None
+    last = max(map(_number, cuda))
+    newest = [item for item in cuda if _number(item) == last]
+    return _glob(cuda, other) or _glob(newest, other)
+
+
+def _glob(cuda: list[Record], other: list[Record]) -> str | None:
+    fits = (
+        glob
+        for glob in _GLOBS
+        if all(fnmatchcase(item.build, glob) for item in cuda)
+        and not any(fnmatchcase(item.build, glob) for item in other)
+    )
+    return next(fits, None)
+
+
+def _number(record: Record) -> Version:
+    return _release(record) or version("0")
+
+
+class _Seen(NamedTuple):
+    """Builds of one release of a library for some CUDA minors."""
+
+    package: str
+    release: Version
+    cudas: tuple[Version, ...]
+    channel: str
+    platform: str
+    source: str
+
+
+def extensions_of(
+    records: Iterable[Record], channel: str, platform: str, knowledge: Knowledge, source: Source
+) -> list[Extension]:
+    """The libraries whose CUDA builds ask for one range of torch, release by release, where no row says it.
+
+    Builds of one release for several minors of torch become one range; where a minor between them is left out, the
+    newest stretch counts.
+    """
+    asked: dict[tuple[str, Version], dict[Version, set[Requirement]]] = defaultdict(lambda: defaultdict(set))
+    for record in records:
+        key, cuda, torch = _release(record), _cuda_of(record), _torch_of(record)
+        if record.name in _NOT_ON_TORCH or key is None or cuda is None or torch is None:
+            continue
+        asked[record.name, key][cuda].add(torch)
+    found = []
+    for (name, release), minors in sorted(asked.items()):
+        same: dict[str, tuple[Requirement, list[Version]]] = {}
+        for cuda in sorted(minors):
+            torch = _joined(minors[cuda])
+            same.setdefault(str(torch), (torch, []))[1].append(cuda)
+        rows = [row for row in knowledge.extension(name) if channel in row.comes and row.covers(release)]
+        for torch, cudas in same.values():
+            if not any(_says(row, torch, cudas, platform) for row in rows):
+                seen = _Seen(name, release, tuple(cudas), channel, platform, source.id)
+                found.append(_row(seen, torch))
+    return found
+
+
+def _says(row: Extension, torch: Requirement, cudas: Iterable[Version], platform: str) -> bool:
+    """Whether a row says of builds what their records say."""
+    if row.platforms and platform not in row.platforms:
+        return False
+    mine, asked = row.torch, (torch.first, torch.below)
+    if mine is None or None in asked or not set(cudas) <= set(row.cuda):
+        return False
+    return mine.overlaps(*asked) and _within(mine, torch)
+
+
+def _within(outer: Requirement, inner: Requirement) -> bool:
+    """Whether a range lies within another; the patch release that a build asks for at least is no matter of a row."""
+    starts = outer.first is None or inner.first is None or outer.first.release[:2] <= inner.first.release[:2]
+    return starts and (outer.below is None or (inner.below is not None and inner.below <= outer.below))
+
+
+def _row(seen: _Seen, torch: Requirement) -> Extension:
+    """A row on the builds of one release for one platform."""
+    return Extension(
+        package=seen.package,
+        comes=(seen.channel,),
+        releases=(seen.release,),
+        first=None,
+        below=None,
+        torch=torch,
+        cuda=seen.cudas,
+        match="exact",
+        platforms=(seen.platform,),
+        serves_from=None,
+        nvcc=None,
+        tolerates=(),
+        checks=False,
+        headers=(),
+        tools=(),
+        sources=(seen.source,),
+        low=False,
+        note="",
+    )
+
+
+def _release(record: Record) -> Version | None:
+    try:
+        return version(record.version)
+    except ValueError:
+        return None
+
+
+def _cuda_of(record: Record) -> Version | None:
+    """The CUDA minor in a build string: ``cuda129_py312``, ``cuda_129py312``, ``py312_cu126``."""
+    found = _MINOR.search(record.build)
+    return version(f"{found[1]}.{found[2]}") if found else None
+
+
+def _torch_of(record: Record) -> Requirement | None:
+    """The range of torch that a record asks for."""
+    for text in record.depends:
+        name, asked = split_name(text)
+        if name in _TORCH and asked.startswith(">=") and "," in asked:
+            try:
+                return Requirement.parse(asked.split(" ")[0].replace(".0a0", "").replace("a0", ""))
+            except ValueError:
+                continue
+    return None
+
+
+def _joined(ranges: Iterable[Requirement]) -> Requirement:
+    """Ranges that touch as one; of several stretches the newest."""
+    ordered = sorted(_ends(ranges))
+    first, below = ordered[-1]
+    for start, end in reversed(ordered[:-1]):
+        if end < first and end.release[:2] != first.release[:2]:
+            break
+        first = min(first, start)
+    return Requirement(package="", first=first, below=below)
+
+
+def _ends(ranges: Iterable[Requirement]) -> Iterator[tuple[Version, Version]]:
+    for item in ranges:
+        if item.first is not None and item.below is not None:
+            yield item.first, item.below
+
+
+_RULE = Source(
+    id="learned_rule",
+    title="Inferred: device code as in the newest build of the same CUDA release, which recipes seldom change",
+    publisher="cuenv",
+    locator="tables torch and cudas, newest row",
+    read_on="",
+)
+
+
+def learn(
+    seen: Iterable[SeenBuild],
+    knowledge: Knowledge,
+    *,
+    nvccs: Iterable[Version],
+    stack: str,
+    platform: str,
+    day: str,
+    records: Iterable[Record] = (),
+) -> Knowledge:
+    """Lay over the tables what a channel's records say and the tables do not.
+
+    Args:
+        seen: the torch builds of the channel.
+        knowledge: the tables so far.
+        nvccs: CUDA minors that conda-forge has ``cuda-nvcc`` for; empty for another channel.
+        stack: the channel, ``conda-forge`` or ``pytorch``.
+        platform: of the records.
+        day: ``YYYY-MM-DD``, the day of the records.
+        records: of further packages, in which CPU and CUDA builds under one name are found, and libraries on torch.
+
+    Returns:
+        the tables with the new rows; the very same when there is nothing to learn.
+    """
+    source = Source(
+        id=f"learned_{stack}_{platform}".replace("-", "_"),
+        title=f"Package records of {stack}, read by cuenv kb learn",
+        publisher=stack,
+        locator=f"repodata of {platform}: pytorch, cuda-nvcc",
+        read_on=day,
+    )
+    torch = [row for build in seen if (row := _torch(build, source, knowledge))]
+    cudas = _cudas(torch, nvccs, source, knowledge)
+    other = replace(
+        source,
+        id=f"learned_libraries_{stack}_{platform}".replace("-", "_"),
+        locator=f"repodata of {platform}: packages with CUDA builds",
+    )
+    further = tuple(records)
+    twins = twins_of(further, stack, knowledge, other)
+    extensions = extensions_of(further, stack, platform, knowledge, other)
+    if not (torch or cudas or twins or extensions):
+        return knowledge
+    cited = {item for row in (*torch, *cudas, *twins, *extensions) for item in row.sources}
+    sources = [item for item in (source, other, replace(_RULE, read_on=day)) if item.id in cited]
+    found: dict[str, list[Any]] = {
+        "sources": sources,
+        "cudas": cudas,
+        "torch": torch,
+        "twins": twins,
+        "extensions": extensions,
+    }
+    edition = max(knowledge.edition, day)
+    return merge(knowledge, texts_of(_only(knowledge, found, edition)), f"what {stack} says")
+
+
+def own(base: Knowledge, merged: Knowledge) -> Knowledge:
+    """The rows that were laid over a base: those of ``merged`` that are not the very rows of ``base``."""
+    found: dict[str, list[Any]] = {}
+    for name in TABLES:
+        there = {id(row) for row in rows_of(base, name)}
+        found[name] = [row for row in rows_of(merged, name) if id(row) not in there]
+    return _only(merged, found, merged.edition)
+
+
+def texts_of(overlay: Knowledge) -> dict[str, object]:
+    """The tables of an overlay that have rows, as decoded JSON, in the form of the files."""
+    return {name: json.loads(dump(overlay, name)) for name in TABLES if rows_of(overlay, name)}
+
+
+def _only(knowledge: Knowledge, found: Mapping[str, Iterable[Any]], edition: str) -> Knowledge:
+    """Tables that hold the given rows and nothing else."""
+    rows: dict[str, Any] = {name: tuple(found.get(name, ())) for name in TABLES}
+    sources = {row.id: row for row in rows.pop("sources")}
+    return replace(knowledge, edition=edition, sources=sources, **rows)
+
+
+def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild | None:
+    """The row of a build: new, or the known one mended; ``None`` when the known one is right."""
+    row = next((item for item in knowledge.torch if item.key == build.key), None)
+    if row is None:
+        return _fresh(build, source, knowledge) if _in_reach(build, knowledge) else None
+    wrong = {fault.cell for fault in faults(build, row)}
+    if not wrong and row.seen:
+        return None
+    note = f"{', '.join(sorted(wrong))} as in the records of {source.read_on}" if wrong else ""
+    return replace(
+        row,
+        build=build.glob if "build" in wrong else row.build,
+        pythons=tuple(sorted({*row.pythons, *build.pythons}, key=_python_key)),
+        cudnn=loosest(build.cudnn) if "cudnn" in wrong else row.cudnn,
+        nccl=loosest(build.nccl) if "nccl" in wrong else row.nccl,
+        glibc=build.glibc[0] if "glibc" in wrong else row.glibc,
+        seen=max(row.seen or "", build.day or source.read_on),
+        sources=tuple(dict.fromkeys((*row.sources, source.id))),
+        note=f"{row.note}; {note}" if row.note and note not in row.note else row.note or note,
+    )
+
+
+def _in_reach(build: SeenBuild, knowledge: Knowledge) -> bool:
+    """Whether the tables speak of such builds: none older than their first, no CPU build where they have none."""
+    rows = [row for row in knowledge.torch if (row.stack, row.platform) == (build.stack, build.platform)]
+    first = min((row.version for row in rows), default=build.version)
+    return build.version >= first and (build.cuda is not None or not rows or any(row.cuda is None for row in rows))
+
+
+def _fresh(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild:
+    model = _model(build, knowledge) if build.cuda else None
+    code = model.code if model else None
+    sources: tuple[str, ...] = (source.id,)
+    low, note = False, ""
+    if build.cuda is None:
+        code = DeviceCode(sass=(), ptx=())
+    elif model:
+        sources, low = (source.id, _RULE.id, *model.sources), True
+        note = f"device code inferred: as in pytorch {model.version} {model.build}; all else is read from records"
+    else:
+        low, note = True, "device code unknown: no earlier build of this CUDA release is known"
+    return TorchBuild(
+        stack=build.stack,
+        version=build.version,
+        cuda=build.cuda,
+        build=build.glob,
+        platform=build.platform,
+        pythons=build.pythons,
+        code=code,
+        glibc=build.glibc[0] if build.glibc else None,
+        cudnn=loosest(build.cudnn) if build.cudnn else None,
+        nccl=loosest(build.nccl) if build.nccl else None,
+        seen=build.day or source.read_on,
+        sources=tuple(dict.fromkeys(sources)),
+        low=low,
+        note=note,
+    )
+
+
+def _model(build: SeenBuild, knowledge: Knowledge) -> TorchBuild | None:
+    """The newest known build of the same stack and CUDA release, of the same platform if there is one."""
+    same = [
+        row
+        for row in knowledge.torch
+        if (row.stack, row.cuda) == (build.stack, build.cuda) and row.code is not None and row.version < build.version
+    ]
+    return max(same, key=lambda row: (row.platform == build.platform, row.version), default=None)
+
+
+def _cudas(torch: Iterable[TorchBuild], nvccs: Iterable[Version], source: Source, knowledge: Knowledge) -> list[Cuda]:
+    """Rows of CUDA releases that a build or a compiler names and no row knows, or knows without conda's compiler."""
+    compilers = set(nvccs)
+    named = compilers | {row.cuda for row in torch if row.cuda}
+    found = []
+    for minor in sorted(named):
+        row = knowledge.cuda(minor)
+        if row is None:
+            found.append(_cuda(minor, source, knowledge, compiler=minor in compilers))
+        elif minor in compilers and not row.conda_nvcc:
+            sources = tuple(dict.fromkeys((*row.sources, source.id)))
+            found.append(replace(row, conda_nvcc=True, sources=sources))
+    return found
+
+
+def _cuda(minor: Version, source: Source, knowledge: Knowledge, *, compiler: bool) -> Cuda:
+    earlier = [row for row in knowledge.cudas if row.version.major == minor.major and row.version < minor]
+    model = max(earlier, key=lambda row: row.version, default=None)
+    return Cuda(
+        version=minor,
+        isa=None,
+        targets=model.targets if model else (),
+        gcc_min=None,
+        gcc_max=None,
+        conda_gcc_max=None,
+        conda_nvcc=compiler,
+        labels=(),
+        glibc=None,
+        sources=tuple(dict.fromkeys((source.id, *((_RULE.id, *model.sources) if model else ())))),
+        low=True,
+        note=f"targets inferred: as in CUDA {model.version}" if model else "what its compiler targets is unknown",
+    )
+
+
+def _python_key(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))

@@ -1,0 +1,601 @@
+"""What a script of ``activate.d`` does to variables, read from its text: nothing of it is run.
+
+Read are assignments, ``export``, ``unset``, tests, ``if``, and the function by which conda-forge's compiler packages
+set theirs. The names that any other line may set have a value that is not known, which is told and never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+_OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
+_SPACE = " \t\r\0"
+_GOES_ON = frozenset({"&&", "||", "|"})
+"""A line that ends in one of these is continued by the next one."""
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
+_REDIRECTED = re.compile(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A word as it is written, with its quotes, or an operator between commands."""
+
+    text: str
+    line: int
+    operator: bool = False
+
+
+def tokens(text: str) -> list[Token] | None:
+    """The words and operators of a script, without comments and redirections; ``None`` when it is not understood."""
+    if "\0" in text:
+        return None
+    text = text.replace("\\\r\n", "").replace("\\\n", "\0")
+    found: list[Token] = []
+    at, line = 0, 1
+    while at < len(text):
+        end = _skipped(text, at)
+        if end == at:
+            operator = next((item for item in _OPERATORS if text.startswith(item, at)), None)
+            end = at + len(operator) if operator else _word(text, at) or at
+            raw = text[at:end].replace("\0", "")
+            goes_on = operator == "\n" and found and found[-1].operator and found[-1].text in _GOES_ON
+            if not goes_on:
+                found.append(Token(text=raw, line=line, operator=operator is not None))
+        if end is None or end == at:
+            return None
+        line += text.count("\n", at, end) + text.count("\0", at, end)
+        at = end
+    return found
+
+
+def _skipped(text: str, at: int) -> int | None:
+    """Behind a space, a comment, or a redirection with its file; ``None`` when it is not understood."""
+    if text[at] in _SPACE:
+        return at + 1
+    if text[at] == "#":
+        end = text.find("\n", at)
+        return len(text) if end < 0 else end
+    redirected = _REDIRECTED.match(text, at)
+    if redirected is None:
+        return at
+    if redirected[0].endswith("<") and text.startswith("<", redirected.end()):
+        return None  # a text that stands in the script
+    at = redirected.end()
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return _word(text, at)
+
+
+def _word(text: str, at: int) -> int | None:
+    """Where the word that begins here ends; ``None`` when a quote or a bracket is not closed."""
+    while at < len(text) and text[at] not in " \t\r\n;&|()<>":
+        end = _piece(text, at)
+        if end is None:
+            return None
+        at = end
+    return at
+
+
+def _piece(text: str, at: int) -> int | None:
+    char = text[at]
+    if char == "\\":
+        return min(at + 2, len(text))
+    if char == "'":
+        end = text.find("'", at + 1)
+        return None if end < 0 else end + 1
+    if char == '"':
+        return _quoted(text, at + 1)
+    if char == "`":
+        end = text.find("`", at + 1)
+        return None if end < 0 else end + 1
+    if char == "$" and text.startswith(("{", "("), at + 1):
+        return _bracketed(text, at + 1)
+    return at + 1
+
+
+def _quoted(text: str, at: int) -> int | None:
+    while at < len(text):
+        if text[at] == '"':
+            return at + 1
+        end = _piece(text, at) if text[at] in "\\`$" else at + 1
+        if end is None:
+            return None
+        at = end
+    return None
+
+
+def _bracketed(text: str, at: int) -> int | None:
+    """Behind the bracket that closes the one here; quotes inside are passed over."""
+    opened, closes, depth = text[at], "}" if text[at] == "{" else ")", 0
+    while at < len(text):
+        char = text[at]
+        if char == opened:
+            depth += 1
+        elif char == closes:
+            depth -= 1
+            if not depth:
+                return at + 1
+        elif char in "'\"\\`$":
+            end = _piece(text, at)
+            if end is None:
+                return None
+            at = end
+            continue
+        at += 1
+    return None
+
+
+def expand(raw: str, values: Mapping[str, str | None]) -> str | None:
+    """The value of a word; ``None`` when only a shell could tell it.
+
+    Args:
+        raw: as it is written, with its quotes.
+        values: the variables; ``None`` for one whose value is not known.
+    """
+    found: list[str] = []
+    at, quoted = 0, False
+    while at < len(raw):
+        char = raw[at]
+        if char == "~" and not quoted and (at == 0 or raw[at - 1] == ":"):
+            return None  # somebody's home
+        if char == '"':
+            quoted = not quoted
+            at += 1
+        elif char == "'" and not quoted:
+            end = raw.find("'", at + 1)
+            if end < 0:
+                return None
+            found.append(raw[at + 1 : end])
+            at = end + 1
+        elif char == "\\":
+            after = raw[at + 1 : at + 2]
+            found.append(char + after if quoted and after not in '$`"\\' else after)
+            at += 2
+        elif char == "`":
+            return None
+        elif char == "$":
+            value, at = _variable_at(raw, at, values)
+            if value is None:
+                return None
+            found.append(value)
+        else:
+            found.append(char)
+            at += 1
+    return None if quoted else "".join(found)
+
+
+def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[str | None, int]:
+    """The value of what a dollar begins, and the place behind it."""
+    plain = _VARIABLE_NAME.match(raw, at + 1)
+    if plain:
+        return values.get(plain[0], ""), plain.end()
+    if not raw.startswith("{", at + 1):
+        return (None, at + 1) if raw[at + 1 : at + 2] not in ("", " ", '"', "/", ":") else ("$", at + 1)
+    end = _bracketed(raw, at + 1)
+    inner = _BRACED.fullmatch(raw[at + 2 : (end or 0) - 1]) if end else None
+    if inner is None or end is None:
+        return None, at + 1
+    name, sign, other = inner[1], inner[2] or "", inner[3] or ""
+    known = values.get(name, "")
+    if not sign:
+        return known, end
+    if name in values and known is None:
+        return None, end  # it is set, or it is not
+    there = bool(known) if sign.startswith(":") else name in values
+    if sign.endswith("+"):
+        return (expand(other, values) if there else ""), end
+    return (known if there else expand(other, values)), end
+
+
+There = Callable[[str, str], bool]
+"""Answers a test of a file: its letter (``f``, ``d``, ``e``, ``x``, ``r``) and the path."""
+
+_ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SETS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
+_DEFAULTS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
+_CLOSES = frozenset(_OPENS.values())
+_INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
+_SEPARATORS = frozenset({"\n", ";", "&", "&&", "||", "|", "(", ")", ";;"})
+_ANYTHING = frozenset({"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias"})
+_NAMING = frozenset(
+    {"read", "declare", "typeset", "local", "readonly", "let", "printf", "mapfile", "readarray", "getopts"}
+)
+_STATUS = {"true": True, ":": True, "false": False}
+_TOOLCHAIN, _MARK = "_tc_activation", "CONDA_BACKUP_"
+_PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*),(.*)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Shell:
+    """The variables of the shell that would source the scripts.
+
+    Attributes:
+        values: by name; ``None`` for a value that cannot be told.
+        exported: those that programs get.
+        there: how files are asked for.
+        unknown: what sets the values that cannot be told: name to script and line.
+        anything: the first line that may set any variable at all; ``None`` without one.
+        unsure: names that may be exported or not, or gone; what they are set to later tells nothing.
+        ended: the script that ends the shell; ``None`` when none does.
+    """
+
+    values: dict[str, str | None]
+    exported: set[str]
+    there: There
+    unknown: dict[str, str] = field(default_factory=dict)
+    anything: str | None = None
+    ended: str | None = None
+    unsure: set[str] = field(default_factory=set)
+    functions: dict[str, list[Token]] = field(default_factory=dict)
+
+    def set(self, name: str, value: str | None, where: str) -> None:
+        """Set a variable; one whose value cannot be told is remembered with the line."""
+        value = None if name in self.unsure else value
+        self.values[name] = value
+        if value is None:
+            self.unknown.setdefault(name, where)
+        else:
+            self.unknown.pop(name, None)
+
+
+class _UnreadableError(Exception):
+    """The text is no shell that is understood."""
+
+
+def source(text: str, name: str, shell: Shell) -> None:
+    """Follow one script.
+
+    Args:
+        text: of the script.
+        name: of the script, for what is told.
+        shell: what is there before; changed to what is there after it.
+    """
+    try:
+        found = tokens(text)
+        if found is None:
+            raise _UnreadableError  # noqa: TRY301 - as what is found out later
+        _Script(name, shell).run(found)
+    except (_UnreadableError, RecursionError):
+        shell.anything = shell.anything or name
+
+
+class _ReturnError(Exception):
+    """The script ends here."""
+
+
+class _Script:
+    def __init__(self, name: str, shell: Shell) -> None:
+        self.name = name
+        self.shell = shell
+
+    def run(self, words: list[Token]) -> None:
+        try:
+            self._list(words)
+        except _ReturnError:
+            return
+
+    def _where(self, token: Token) -> str:
+        return f"{self.name}:{token.line}"
+
+    def _list(self, words: Sequence[Token]) -> bool | None:
+        """Follow commands one after the other; the status of the last one, ``None`` when it cannot be told."""
+        status: bool | None = True
+        joined, at = "", 0
+        while at < len(words):
+            token = words[at]
+            if token.operator:
+                joined = token.text if token.text in ("&&", "||") else ""
+                at += 1
+                continue
+            end = self._command(words, at)
+            follows = words[end].text if end < len(words) and words[end].operator else ""
+            goes = True if not joined else status if joined == "&&" else _not(status)
+            if follows in ("|", "&") or (at and words[at - 1].operator and words[at - 1].text == "|"):
+                status = None  # a shell of its own: it sets nothing here
+            elif goes:
+                status = self._one(words[at:end])
+            elif goes is None:
+                self._perhaps(words[at:end])
+                status = None
+            at = end
+        return status
+
+    def _command(self, words: Sequence[Token], at: int) -> int:
+        """Where the command that begins here ends."""
+        first = words[at]
+        if first.text == "function" or _is_function(words, at):
+            brace = next((i for i in range(at, len(words)) if words[i].text == "{" and not words[i].operator), None)
+            if brace is None:
+                raise _UnreadableError
+            return _closed(words, brace)
+        if first.text in _OPENS:
+            return _closed(words, at)
+        depth = 0
+        for i in range(at, len(words)):
+            if words[i].text == "[[" and not words[i].operator:
+                depth += 1
+            elif words[i].text == "]]":
+                depth -= 1
+            elif words[i].operator and words[i].text in _SEPARATORS and not depth:
+                if words[i].text in ("(", ")", ";;"):
+                    raise _UnreadableError
+                return i
+        return len(words)
+
+    def _one(self, words: Sequence[Token]) -> bool | None:
+        first = words[0]
+        if first.text == "function" or _is_function(words, 0):
+            name = words[1].text if first.text == "function" else first.text
+            brace = next(i for i, word in enumerate(words) if word.text == "{")
+            self.shell.functions[name] = list(words[brace + 1 : -1])
+            return True
+        if first.text == "if":
+            return self._if(words)
+        if first.text == "{":
+            return self._list(words[1:-1])
+        if first.text in _OPENS:
+            self._perhaps(words)
+            return None
+        return self._simple(words)
+
+    def _if(self, words: Sequence[Token]) -> bool | None:
+        """The branch that is taken; where that cannot be told, what any of them may set is not known."""
+        parts = _branches(words)
+        for i, (condition, body) in enumerate(parts):
+            taken = self._list(condition) if condition is not None else True
+            if taken:
+                return self._list(body)
+            if taken is None:
+                for other, rest in parts[i:]:
+                    self._perhaps(rest)
+                    self._perhaps(other or ())
+                return None
+        return True
+
+    def _perhaps(self, words: Sequence[Token]) -> None:
+        """What these words may set cannot be told."""
+        begins = True
+        for i, token in enumerate(words):
+            if token.operator:
+                begins = True
+                continue
+            for name in _SETS.findall(token.text):
+                self.shell.set(name, None, self._where(token))
+            if begins and (token.text in _ANYTHING or token.text.startswith(("$", "`"))):
+                self.shell.anything = self.shell.anything or self._where(token)
+            if begins and token.text in ("exit", "return"):
+                self.shell.anything = self.shell.anything or self._where(token)
+            if begins and token.text in self.shell.functions:
+                self._called(token.text, words[i:])
+            if begins and (token.text in _NAMING or token.text in ("export", "unset", "for")):
+                self._named(words[i + 1 :])
+            begins = begins and (token.text in _OPENS or token.text in ("then", "do", "else", "!", "elif"))
+
+    def _named(self, words: Sequence[Token]) -> None:
+        for token in words:
+            if token.operator or token.text == "in":
+                return
+            name = token.text.partition("=")[0]
+            if _NAME.fullmatch(name):
+                self.shell.unsure.add(name)
+                self.shell.set(name, None, self._where(token))
+
+    def _called(self, name: str, words: Sequence[Token]) -> None:
+        """A call of a function of the script, which is not followed into."""
+        body = self.shell.functions.pop(name)  # one that calls itself is looked at once
+        self._perhaps(body)
+        self.shell.functions[name] = body
+        if name == _TOOLCHAIN:
+            self.shell.anything = self.shell.anything or self._where(words[0])
+
+    def _simple(self, words: Sequence[Token]) -> bool | None:
+        for word in words:
+            for name in _DEFAULTS.findall(word.text):
+                self.shell.set(name, None, self._where(word))
+        if words[0].text in _INNER:
+            raise _UnreadableError
+        if words[0].text == "!":
+            return _not(self._one(words[1:])) if len(words) > 1 else None
+        at = 0
+        while at < len(words) and (pair := _ASSIGNED.fullmatch(words[at].text)):
+            if at + 1 == len(words) or all(_ASSIGNED.fullmatch(word.text) for word in words):
+                self.shell.set(pair[1], self._value(pair[2]), self._where(words[at]))
+            at += 1
+        if at == len(words):
+            return True
+        words = words[at:]
+        name = self._value(words[0].text)
+        if name is None:
+            self.shell.anything = self.shell.anything or self._where(words[0])
+            return None
+        return self._call(name, words)
+
+    def _call(self, name: str, words: Sequence[Token]) -> bool | None:
+        where = self._where(words[0])
+        if name in ("[", "test", "[["):
+            known = name == "[[" or not any(map(self._splits, words[1:]))
+            return self._test([word.text for word in words[1:] if word.text not in ("]", "]]")]) if known else None
+        if name in _STATUS:
+            return _STATUS[name]
+        if name == "export":
+            return self._export(words[1:])
+        if name == "unset":
+            return self._unset(words[1:])
+        return self._further(name, words, where)
+
+    def _further(self, name: str, words: Sequence[Token], where: str) -> bool | None:
+        if name in ("return", "exit"):
+            if name == "exit":
+                self.shell.ended = self.shell.ended or where
+            raise _ReturnError
+        if name == _TOOLCHAIN and name in self.shell.functions:
+            return self._toolchain(words[1:], where)
+        if name in self.shell.functions:
+            self._called(name, words)
+        else:
+            self._perhaps(words)  # a program changes no variable of the shell, a builtin may
+            if name in _ANYTHING:
+                self.shell.anything = self.shell.anything or where
+        return None
+
+    def _unset(self, words: Sequence[Token]) -> bool:
+        if any(word.text.startswith("-") and word.text != "-v" for word in words):
+            self._named(words)
+            return True
+        for word in words:
+            self.shell.values.pop(word.text, None)
+            self.shell.exported.discard(word.text)
+            self.shell.unknown.pop(word.text, None)
+        return True
+
+    def _export(self, words: Sequence[Token]) -> bool:
+        if any(word.text.startswith("-") for word in words):
+            self._perhaps(words)
+            self._named(words)
+            return True
+        # All words are expanded before the first of them is set.
+        pairs = [(word, _ASSIGNED.fullmatch(word.text)) for word in words]
+        values = [self._value(pair[2]) if pair else None for _, pair in pairs]
+        for (word, pair), value in zip(pairs, values, strict=True):
+            if pair:
+                self.shell.set(pair[1], value, self._where(word))
+                self.shell.exported.add(pair[1])
+            elif _NAME.fullmatch(word.text):
+                self.shell.exported.add(word.text)
+            else:
+                self.shell.anything = self.shell.anything or self._where(word)
+        return True
+
+    def _toolchain(self, words: Sequence[Token], where: str) -> bool | None:
+        """conda-forge's own: ``NAME,value``, or in older packages a program with the prefix of its tools as well."""
+        if not any(_MARK in token.text for token in self.shell.functions[_TOOLCHAIN]):
+            self._called(_TOOLCHAIN, words or [Token(text=_TOOLCHAIN, line=0)])
+            return None
+        told = [self._value(word.text) for word in words]
+        prefix = ""
+        if told[:1] == ["activate"]:
+            prefix, told, words = told[1] or "", told[2:], words[2:]
+        root = self.shell.values.get("CONDA_PREFIX") or ""
+        for word, value in zip(words, told, strict=True):
+            raw = _PAIR.match(word.text.lstrip("\"'"))
+            pair = _PAIR.fullmatch(value) if value is not None else None
+            if pair or raw:
+                name, given = (pair[1], pair[2]) if pair else (raw[1] if raw else "", None)
+            elif value is not None and prefix and _NAME.fullmatch(re.sub(r"[+.-]", "_", value)):
+                name, given = _variable(value), f"{root}/bin/{prefix}{value}"
+                if not self.shell.there("x", given):
+                    return False
+            else:
+                self.shell.anything = self.shell.anything or where
+                continue
+            self.shell.set(name, given, where)
+            self.shell.exported.add(name)
+        return True
+
+    def _splits(self, word: Token) -> bool:
+        """Whether a word without quotes becomes none or several."""
+        value = self._value(word.text) if "$" in word.text and not word.text.startswith('"') else "plain"
+        return not value or value != "".join(value.split()) or bool(re.search(r"[*?\[]", value))
+
+    def _value(self, raw: str) -> str | None:
+        return expand(raw, self.shell.values)
+
+    def _test(self, words: list[str]) -> bool | None:
+        for joint in ("||", "&&", "-o", "-a"):
+            if joint in words:
+                at = words.index(joint)
+                left, right = self._test(words[:at]), self._test(words[at + 1 :])
+                if joint in ("||", "-o"):
+                    return True if left or right else None if left is None or right is None else False
+                return False if left is False or right is False else None if left is None or right is None else True
+        if words and words[0] == "!":
+            return _not(self._test(words[1:]))
+        if len(words) == 2 and words[0] == "-v":
+            return self.shell.values.get(words[1]) is not None or (None if words[1] in self.shell.values else False)
+        told = [self._value(word) for word in words]
+        if None in told or not 0 < len(told) <= 3:
+            return None
+        return self._plain(words, [item or "" for item in told])
+
+    def _plain(self, raw: list[str], told: list[str]) -> bool | None:
+        if len(told) == 1:
+            return bool(told[0])
+        if len(told) == 2:
+            if raw[0] in ("-n", "-z"):
+                return bool(told[1]) == (raw[0] == "-n")
+            asked = raw[0][1:]
+            return self.shell.there(asked, told[1]) if len(asked) == 1 and asked in "defrx" else None
+        left, sign, right = told
+        if sign in ("=", "==", "!=") and not re.search(r"[*?\[]", raw[2]):
+            return (left == right) == (sign != "!=")
+        return None
+
+
+def _not(status: bool | None) -> bool | None:
+    return None if status is None else not status
+
+
+def _variable(program: str) -> str:
+    """The variable of a program, as conda-forge's packages of compilers make it: ``CXX`` of ``c++``."""
+    return program.upper().replace("+", "X").replace("-", "_").replace(".", "_")
+
+
+def _is_function(words: Sequence[Token], at: int) -> bool:
+    after = [(token.operator, token.text) for token in words[at + 1 : at + 3]]
+    return not words[at].operator and after == [(True, "("), (True, ")")]
+
+
+def _closed(words: Sequence[Token], at: int) -> int:
+    """The place behind the word that closes the block which begins here."""
+    stack: list[str] = []
+    begins = True
+    for i in range(at, len(words)):
+        token = words[i]
+        if token.operator:
+            begins = True
+            continue
+        if begins and token.text in _OPENS:
+            stack.append(_OPENS[token.text])
+        elif begins and token.text in _CLOSES:
+            if not stack or stack.pop() != token.text:
+                raise _UnreadableError
+            if not stack:
+                return i + 1
+        begins = begins and token.text in (*_OPENS, "then", "do", "else", "elif", "!")
+        begins = begins and token.text not in ("for", "case", "select")
+    raise _UnreadableError
+
+
+def _branches(words: Sequence[Token]) -> list[tuple[Sequence[Token] | None, Sequence[Token]]]:
+    """Each condition of an ``if`` with what follows it; that of ``else`` has none."""
+    marks: list[tuple[str, int]] = [("if", 0)]
+    at, begins = 1, True
+    while at < len(words) - 1:
+        token = words[at]
+        if begins and not token.operator and token.text in _OPENS:
+            at = _closed(words, at)
+            begins = False
+            continue
+        if begins and not token.operator and token.text in ("then", "elif", "else"):
+            marks.append((token.text, at))
+        else:
+            begins = token.operator
+            at += 1
+            continue
+        at += 1
+    marks.append(("fi", len(words) - 1))
+    found: list[tuple[Sequence[Token] | None, Sequence[Token]]] = []
+    condition: Sequence[Token] | None = None
+    for (word, start), (_, end) in pairwise(marks):
+        inner = words[start + 1 : end]
+        if word in ("if", "elif"):
+            condition = inner
+        else:
+            found.append((condition if word == "then" else None, inner))
+    return found

@@ -1,0 +1,209 @@
+"""The machine code of an environment's libraries against each GPU of a host, read from the binaries themselves."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from cuenv.binary.code import CodeObject, FileCode, summary
+from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import Target, version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Extension
+from cuenv.prefix.fixes import pip_command
+from cuenv.prefix.inventory import Prefix
+
+TORCH = "torch"
+_BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d{2})(\d)\.so")
+_HALF = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFile:
+    """A library with device code.
+
+    Attributes:
+        library: the distribution that it belongs to: ``torch``, ``flash-attn``.
+        version: of that distribution; ``None`` when it is not known.
+        path: of the file.
+        built: torch compiled it on first use, on this machine or another.
+    """
+
+    library: str
+    version: str | None
+    path: str
+    code: FileCode
+    built: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.rpartition("/")[2]
+
+
+def code_findings(
+    files: Iterable[CodeFile], gpus: Iterable[HostGpu], knowledge: Knowledge, prefix: Prefix
+) -> Iterator[Finding]:
+    """Judge each library for each GPU: one finding for what all of its files lack.
+
+    Args:
+        files: the libraries.
+        gpus: of the host.
+        knowledge: for the CUDA release of a PTX ISA.
+        prefix: where they are, for the commands that mend it.
+    """
+    groups: dict[str, list[CodeFile]] = {}
+    for file in files:
+        objects = _general(file.code.objects)
+        if objects:
+            groups.setdefault(file.library, []).append(file)
+    for library, members in groups.items():
+        for gpu in gpus:
+            served = [(file, gpu_code(_general(file.code.objects), gpu, knowledge)) for file in members]
+            yield from _of_gpu(library, served, gpu, prefix)
+
+
+def _general(objects: tuple[CodeObject, ...]) -> tuple[CodeObject, ...]:
+    """The objects that are not made for one generation alone (``9.0a``): a library has another way for the others."""
+    return tuple(item for item in objects if any(not entry.target.suffix for entry in item.entries if not entry.bare))
+
+
+def _of_gpu(library: str, served: list[tuple[CodeFile, GpuCode]], gpu: HostGpu, prefix: Prefix) -> Iterator[Finding]:
+    for outcome in ("nothing", "partly", "jit"):
+        lacking = [(file, how) for file, how in served if how.outcome == outcome]
+        if not lacking:
+            continue
+        file, how = max(lacking, key=lambda pair: len(pair[1].missing) + len(pair[1].beyond))
+        more = f" and {len(lacking) - 1} more of its files" if len(lacking) > 1 else ""
+        name = f"{library} {file.version}" if file.version else library
+        yield Finding(
+            code="CU290" if library == TORCH else "CU291",
+            severity=_severity(library, how, gpu),
+            subject=f"{library} on {gpu.capability}",
+            message=f"{name}: {file.name}{more} {_says(file, how, gpu)}",
+            evidence=tuple(f"{one.path}: {_held(one.code)}" for one, _ in lacking),
+            fix=_fix(file, how, gpu, prefix),
+        )
+        return
+
+
+def _severity(library: str, how: GpuCode, gpu: HostGpu) -> Severity:
+    if how.outcome == "jit":
+        return "info" if gpu.level is None else "warning"
+    if how.outcome == "nothing":
+        return "error"
+    return "error" if library == TORCH and how.native + how.jit < how.objects // _HALF else "warning"
+
+
+def _says(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
+    """What a file has for a GPU, with the numbers."""
+    device = f"the GPU of {gpu.capability}"
+    needs = f"a driver that speaks CUDA {how.needs}" if how.needs else f"a driver that knows PTX {how.unknown_isa}"
+    if how.outcome == "jit":
+        speaks = f"; this one speaks {gpu.level}" if gpu.level else "; the driver is not known"
+        return f"has only PTX for {device}: the first start compiles it, with {needs}{speaks}"
+    if how.outcome == "partly":
+        return f"has nothing for {device} in {len(how.missing) + len(how.beyond)} of {how.objects} code objects"
+    if how.beyond:
+        return f"has only PTX for {device}, which needs {needs}; this one speaks {gpu.level}"
+    return f"holds {_held(file.code)}: nothing for {device}"
+
+
+def _held(code: FileCode) -> str:
+    held = summary(code.objects)
+    ptx = [f"{target}+PTX" for target, _ in held.ptx]
+    return " ".join([*map(str, held.sass), *ptx]) or "no machine code"
+
+
+def _fix(file: CodeFile, how: GpuCode, gpu: HostGpu, prefix: Prefix) -> str | None:
+    if how.outcome == "jit":
+        return None
+    if how.beyond and not how.missing and how.driver:
+        return f"install driver {how.driver} or later"
+    if file.library == TORCH:
+        return f"cuenv resolve --gpu {gpu.capability} -o environment.new.yml"
+    if file.built:
+        return f"rm -r {shlex.quote(file.path.rpartition('/')[0])}"
+    if prefix.package(file.library):  # pip's would lie over conda's
+        return None
+    number = (file.version or "").partition("+")[0]
+    asked = f"{file.library}=={number}" if re.fullmatch(r"[0-9][\w.]*", number) else file.library
+    again = ("--no-binary", file.library, "--force-reinstall", "--no-deps", asked)
+    return f"TORCH_CUDA_ARCH_LIST={gpu.capability} {pip_command(prefix, 'install', '--no-build-isolation', *again)}"
+
+
+# which of bitsandbytes' libraries is loaded
+
+
+def bitsandbytes_libraries(names: Iterable[str]) -> dict[Version, str]:
+    """The CUDA releases that its libraries are for, by their names: ``libbitsandbytes_cuda128.so`` is for 12.8."""
+    found = ((match, name) for name in names if (match := _BITSANDBYTES.fullmatch(name)))
+    return {version(f"{match[1]}.{match[2]}"): name for match, name in found}
+
+
+def bitsandbytes_choice(
+    there: Iterable[Version], cuda: Version, release: Version | None, rows: Iterable[Extension]
+) -> Version | None:
+    """The release of CUDA whose library bitsandbytes loads beside a torch.
+
+    Args:
+        there: the releases that it has libraries for.
+        cuda: torch's own.
+        release: of bitsandbytes; from which on another minor serves as well, the rows say.
+        rows: on bitsandbytes.
+    """
+    known = sorted(there)
+    if cuda in known:
+        return cuda
+    if not any(row.match == "major" and release and row.covers(release) for row in rows):
+        return None
+    same = [item for item in known if item.major == cuda.major]
+    return max((item for item in same if item <= cuda), default=min(same, default=None))
+
+
+def other_bitsandbytes(
+    files: Iterable[CodeFile], cuda: Version, gpus: Iterable[HostGpu], knowledge: Knowledge
+) -> str | None:
+    """The variable that lets bitsandbytes load another library of its set which serves every GPU, of the same major."""
+    devices = list(gpus)
+    named = {file.name: file for file in files}
+    for release, name in sorted(bitsandbytes_libraries(named).items(), reverse=True):
+        served = [gpu_code(_general(named[name].code.objects), gpu, knowledge).outcome for gpu in devices]
+        if release.major == cuda.major and served and set(served) == {"native"}:
+            return f"export BNB_CUDA_VERSION={release.major}{release.minor}"
+    return None
+
+
+def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, prefix: Prefix) -> Finding:
+    """No library of its set is for torch's CUDA."""
+    has = ", ".join(map(str, sorted(there))) or "no CUDA"
+    return Finding(
+        code="CU292",
+        severity="error",
+        subject="bitsandbytes",
+        message=f"bitsandbytes {number} has libraries for CUDA {has}, and torch is made with {cuda}: none is loaded",
+        fix=pip_command(prefix, "install", "--upgrade", "bitsandbytes"),
+    )
+
+
+# what libtorch's activation script says
+
+
+def declared_finding(declared: Iterable[Target], torch: Iterable[CodeFile], script: str) -> Iterator[Finding]:
+    """Targets that the build says it has, and that no file of torch holds; extension builds believe the script."""
+    files = list(torch)
+    held = {target for file in files for target in summary(file.code.objects).sass}
+    lacking = sorted(set(declared) - held)
+    if files and lacking:
+        yield Finding(
+            code="CU293",
+            severity="warning",
+            subject="CF_TORCH_CUDA_ARCH_LIST",
+            message=f"{script} says that torch holds {', '.join(map(str, lacking))}, and its binaries do not",
+            evidence=tuple(f"{file.path}: {_held(file.code)}" for file in files),
+        )

@@ -1,0 +1,223 @@
+"""The commands that mend an installed environment, for the client that is at hand; a test runs each of them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from cuenv.knowledge.rows import Extension
+from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.prefix.solution import cuda_of
+from cuenv.solve.model import LockedPackage
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._!+-]*")
+_URL = re.compile(r"(?:https?|file)://[!-~]+")
+_CHANNEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
+"""What may stand in a command: a name that a record made up could be an option."""
+_LOCAL = re.compile(r"\+(cu[0-9]{3}|cpu)$")
+_OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
+"""What PyTorch's own indexes hold, one for each CUDA release; a version from there ends like ``+cu128``."""
+INDEX = "https://download.pytorch.org/whl/"
+"""PyTorch's own indexes, by CUDA release."""
+_NVIDIA = ("cuda-", "libcu", "libnv", "libnpp", "cudnn", "nccl")
+AGAIN = "make the environment again from its lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who brought a file: a conda package by its record, or a distribution by its RECORD."""
+
+    package: LockedPackage | None = None
+    wheel: Wheel | None = None
+
+
+def pip_command(prefix: Prefix, *words: str) -> str:
+    """A command of an environment's own pip, which need not be the active one; uv's where the environment has none."""
+    python = f"{prefix.path}/bin/python"
+    if prefix.wheel("pip"):
+        return shlex.join([python, "-m", "pip", *words])
+    verb, *rest = (word for word in words if word != "-y")
+    return shlex.join(["uv", "pip", verb, "--python", python, *rest])
+
+
+def pip_again(prefix: Prefix, wheel: Wheel) -> str:
+    """What installs a distribution once more as it is, and nothing that it requires."""
+    if wheel.url and _URL.fullmatch(wheel.url):
+        asked = wheel.url
+    elif _VERSION.fullmatch(wheel.version):
+        asked = f"{wheel.name}=={wheel.version}"
+    else:
+        return pip_command(prefix, "install", "--force-reinstall", "--no-deps", wheel.name)
+    return pip_exactly(prefix, asked, index=wheel.version)
+
+
+def pip_exactly(prefix: Prefix, *asked: str, index: str = "") -> str:
+    """What installs exact distributions, whatever is there of them, and nothing that they require.
+
+    Args:
+        prefix: the environment.
+        asked: requirements.
+        index: a version whose local part says from which of PyTorch's indexes it came (``2.9.1+cu128``).
+    """
+    local = _LOCAL.search(index) if _OF_PYTORCH.issuperset(re.split("[=< >]", one)[0] for one in asked) else None
+    where = ("--index-url", f"{INDEX}{local[1]}") if local else ()
+    return pip_command(prefix, "install", "--force-reinstall", "--no-deps", *where, *asked)
+
+
+def put_back(package: LockedPackage, prefix: Prefix) -> str:
+    """The command that puts exactly one conda package into an environment: a URL is never solved for.
+
+    conda leaves a URL alone whose record the environment holds, with ``--force-reinstall`` as well, so the record is
+    removed first; micromamba installs it anew.
+    """
+    if not _URL.fullmatch(package.url) or not _NAME.fullmatch(package.name):
+        return prefix.anew or AGAIN
+    if not prefix.client:
+        return prefix.anew or _put_back(package, prefix, "conda")
+    return _put_back(package, prefix, prefix.client)
+
+
+def _put_back(package: LockedPackage, prefix: Prefix, client: str) -> str:
+    if client == "micromamba":
+        return shlex.join([client, "install", "-y", "--force-reinstall", "-p", prefix.path, package.url])
+    there = prefix.package(package.name)
+    install = shlex.join([client, "install", "-y", "-p", prefix.path, package.url])
+    if there and (there.version, there.build) == (package.version, package.build):
+        return f"{shlex.join([client, 'remove', '-y', '--force', '-p', prefix.path, package.name])} && {install}"
+    return install
+
+
+def take_out(name: str, prefix: Prefix) -> str:
+    """The command that removes one conda package and nothing that needs it."""
+    if not _NAME.fullmatch(name) or (prefix.anew and not prefix.client):
+        return prefix.anew or AGAIN
+    return shlex.join([prefix.client or "conda", "remove", "-y", "--force", "-p", prefix.path, name])
+
+
+def bring_again(owner: Owner | None, prefix: Prefix) -> str | None:
+    """What installs a package once more that lost or spoiled a file; ``None`` where nobody owns the file."""
+    if owner and owner.package:
+        return put_back(owner.package, prefix)
+    return pip_again(prefix, owner.wheel) if owner and owner.wheel else None
+
+
+def conda_install(prefix: Prefix, name: str) -> str:
+    """What brings a conda package into an environment, by name, in the version that fits what is installed.
+
+    A package that the records hold already has lost a file: it is put back as it was.
+    """
+    own = prefix.package(name)
+    return put_back(own, prefix) if own else conda_exactly(prefix, _fitting(name, prefix))
+
+
+def conda_exactly(prefix: Prefix, *specs: str, again: bool = False) -> str:
+    """What brings conda packages in versions that the caller names, from where the environment's others came.
+
+    The line names the channels, as a fresh conda has none, and the CUDA level, without which a solver on a machine
+    without GPU takes CPU builds instead.
+
+    Args:
+        prefix: the environment.
+        specs: what is asked for.
+        again: a package that is installed as asked for is installed once more.
+    """
+    channels = _channels(prefix)
+    words = [prefix.client or "conda", "install", "-y", *(["--force-reinstall"] if again else []), "-p", prefix.path]
+    words += ["--override-channels", *(word for channel in channels for word in ("-c", channel))]
+    words += ["--strict-channel-priority"] if len(channels) > 1 else []
+    return f"{override(prefix)}{shlex.join([*words, *(_at_home(spec, prefix) for spec in specs)])}"
+
+
+def with_torch(prefix: Prefix, *names: str) -> str:
+    """What brings the releases of conda packages that the torch of the environment asks for."""
+    torch = prefix.package("pytorch")
+    fixed = torch and _VERSION.fullmatch(torch.version) and _VERSION.fullmatch(torch.build)
+    asked = [f"pytorch={torch.version}={torch.build}"] if torch and fixed else []
+    return conda_exactly(prefix, *names, *(asked or ([] if names else ["pytorch"])), again=True)
+
+
+def override(prefix: Prefix) -> str:
+    """The variable that tells a solver the CUDA level of an environment; empty for one without CUDA."""
+    found = cuda_of(prefix)
+    return f"CONDA_OVERRIDE_CUDA={found[0]} " if found else ""
+
+
+def _channels(prefix: Prefix) -> list[str]:
+    """The channels of what is installed; the one of most packages last, as it is the general one."""
+    counts: dict[str, int] = {}
+    for package in prefix.conda:
+        if _CHANNEL.fullmatch(package.channel_name):
+            counts[package.channel_name] = counts.get(package.channel_name, 0) + 1
+    return sorted(counts, key=lambda name: counts[name]) or ["conda-forge"]
+
+
+def _fitting(name: str, prefix: Prefix) -> str:
+    """A package that is not there, in the version of its sibling, else of the CUDA release."""
+    base, cuda = name.removesuffix("-dev"), cuda_of(prefix)
+    sibling = next((item for item in map(prefix.package, (base, f"lib{base}")) if item), None)
+    if sibling and _VERSION.fullmatch(sibling.version):
+        return f"{name}={sibling.version}"
+    return f"{name}={cuda[0]}" if cuda and name.startswith("cuda-") else name
+
+
+def _at_home(spec: str, prefix: Prefix) -> str:
+    """A spec with its channel where an environment has several: NVIDIA's packages come from one alone."""
+    if len(_channels(prefix)) < 2 or not spec.startswith(_NVIDIA):
+        return spec
+    counts: dict[str, int] = {}
+    for package in prefix.conda:
+        if package.name.startswith("cuda-") and _CHANNEL.fullmatch(package.channel_name):
+            counts[package.channel_name] = counts.get(package.channel_name, 0) + 1
+    home = max(counts, key=lambda name: counts[name], default=None)
+    return f"{home}::{spec}" if home else spec
+
+
+def for_this_torch(
+    prefix: Prefix, name: str, torch: Version | None, rows: Iterable[Extension], pins: Callable[[Wheel], bool]
+) -> str:
+    """What brings a build of a library on torch that was made for the torch which is here.
+
+    A row names the release; else pip finds it by what the releases ask of torch; else it is built from source. The
+    newest wheel would be made for the newest torch.
+
+    Args:
+        prefix: the environment.
+        name: the library, as conda or pip calls it.
+        torch: the release that is here.
+        rows: on libraries that sit on torch.
+        pins: whether a distribution asks for one release of torch.
+    """
+    if prefix.package(name) and _by_conda(name, prefix):
+        return with_torch(prefix, name)
+    wheel, mine = prefix.wheel(name), prefix.wheel("torch")
+    local = mine.version if mine else ""
+    release = _release_for(name, torch, rows)
+    if release:
+        return pip_exactly(prefix, f"{name}=={release}", index=local)
+    if wheel and mine and pins(wheel) and _VERSION.fullmatch(mine.version):
+        return pip_command(prefix, "install", "--upgrade", name, f"torch=={mine.version}")
+    number = wheel.version.partition("+")[0] if wheel else ""
+    asked = f"{name}=={number}" if _VERSION.fullmatch(number) else name
+    anew = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
+    return pip_command(prefix, "install", *anew, asked)
+
+
+def _release_for(name: str, torch: Version | None, rows: Iterable[Extension]) -> Version | None:
+    """The newest release of a library whose wheels are for one release of torch, and for this one."""
+    if torch is None:
+        return None
+    fit = [row for row in rows if row.package == name and "wheel" in row.comes and row.torch and row.releases]
+    exact = [row for row in fit if row.torch and row.torch.first and row.torch.below == Version(f"{row.torch.first}.1")]
+    public = Version(torch.public)
+    return max((row.releases[-1] for row in exact if row.torch and row.torch.admits(public)), default=None)
+
+
+def _by_conda(name: str, prefix: Prefix) -> bool:
+    """Whether what Python finds of a library is conda's."""
+    wheel = prefix.wheel(name)
+    return wheel is None or (wheel.conda is not None and not wheel.replaced)

@@ -1,0 +1,115 @@
+"""What an installed environment says that it holds: conda's records and Python's, as they were read from its files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cuenv.solve.model import LockedPackage
+
+Kind = Literal["conda", "venv", "python"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """A Python distribution, by its ``dist-info`` folder.
+
+    Attributes:
+        name: normalised as PyPI does it.
+        folder: the site-packages that holds it.
+        installer: the word in its INSTALLER file, such as ``pip``, ``conda`` or ``uv``; ``None`` without one.
+        url: where it came from, when it was installed from a URL (``direct_url.json``); without credentials.
+        info: the name of its ``dist-info`` folder.
+        conda: the conda package whose record lists that folder.
+        replaced: it is no more what conda put there: something wrote over it.
+    """
+
+    name: str
+    version: str
+    folder: str
+    installer: str | None = None
+    url: str | None = None
+    info: str = ""
+    conda: str | None = None
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A folder outside of the environment from which its Python also takes packages.
+
+    Attributes:
+        via: what puts it there: ``user site``, ``PYTHONPATH``, ``base of the venv``.
+        first: it goes before the environment's own folders.
+        torch: the version of the torch in it, which need not have a dist-info.
+    """
+
+    path: str
+    via: str
+    first: bool
+    wheels: tuple[Wheel, ...] = ()
+    torch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix:
+    """An environment on disk.
+
+    Attributes:
+        path: its folder, resolved.
+        kind: ``conda`` (it holds conda-meta), ``venv`` (it holds pyvenv.cfg), ``python`` (an interpreter's own prefix).
+        python: release of its Python, ``3.12``; ``None`` when it holds none.
+        site_packages: the folders that its Python reads packages from, first one first; only those that exist.
+        conda: the packages of conda-meta, by name.
+        wheels: the distributions in site_packages, by name; of one name that stands in two folders, both.
+        gone: distributions that conda's records list and that are not there any more.
+        damaged: records that cannot be read: path and reason.
+        client: what commands that mend it call: ``conda``, ``mamba`` or ``micromamba``; empty where none is at hand.
+        files: what conda's records list, by package, relative to the environment.
+        anew: the command that makes it anew from its lock; empty where none would.
+    """
+
+    path: str
+    kind: Kind
+    python: str | None
+    site_packages: tuple[str, ...]
+    conda: tuple[LockedPackage, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
+    gone: tuple[Wheel, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
+    client: str = "conda"
+    anew: str = ""
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def package(self, name: str) -> LockedPackage | None:
+        """The conda package of that name."""
+        return next((item for item in self.conda if item.name == name), None)
+
+    def wheel(self, name: str) -> Wheel | None:
+        """The distribution of that name that Python finds first."""
+        return next((item for item in self.wheels if item.name == name), None)
+
+    @property
+    def platform(self) -> str | None:
+        """The platform that its conda packages are for; ``None`` when none of them is for a platform."""
+        counts = Counter(item.subdir for item in self.conda if item.subdir != "noarch")
+        return max(counts, key=lambda subdir: counts[subdir], default=None)
+
+
+def told_by(wheels: Sequence[Wheel], files: str | None) -> Wheel:
+    """Of several records of one distribution that which its files are of; the newest where they do not say.
+
+    Args:
+        wheels: the records, at least one.
+        files: the release that the files themselves say, ``2.9.1+cu128``.
+    """
+    public = files.partition("+")[0] if files else ""
+    said = [wheel for wheel in wheels if files and wheel.version in (files, public)]
+    return (said or sorted(wheels, key=lambda wheel: _numbers(wheel.version)))[-1]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"[0-9]{1,9}", text)]

@@ -1,0 +1,196 @@
+"""Reading the CUDA of an environment from its files: SONAMEs, NEEDED, headers, wheels' RECORD; nothing is run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from packaging.version import Version
+
+from cuenv.binary.io.binaries import linkage
+from cuenv.core.io.files import is_file, names_in
+from cuenv.core.versions import minor, version
+from cuenv.host.io.system import read
+from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
+from cuenv.prefix.inventory import Prefix, Wheel, told_by
+from cuenv.prefix.io.distributions import TorchHere, files_of, find_torch_here, text_of
+
+_TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
+_REQUIRES = re.compile(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
+_HERE = re.compile(r"""platform_system *== *["'](\w+)["'](?: and platform_machine *== *["'](\w+)["'])?""")
+_DEFINES = {
+    "cudnn": ("cudnn_version.h", re.compile(r"^#define +CUDNN_(MAJOR|MINOR|PATCHLEVEL) +(\d{1,4})", re.MULTILINE)),
+    "nccl": ("nccl.h", re.compile(r"^#define +NCCL_(MAJOR|MINOR|PATCH) +(\d{1,4})", re.MULTILINE)),
+}
+_PACKAGES = {
+    "cudart": ("cuda-cudart", "cudatoolkit"),
+    "cudnn": ("libcudnn", "cudnn"),
+    "nccl": ("nccl",),
+    "nvcc": ("cuda-nvcc", "cuda-nvcc-tools", "cuda-toolkit", "cuda-compiler", "cudatoolkit-dev"),
+}
+
+
+def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
+    """What the files of an environment say about CUDA.
+
+    Args:
+        prefix: the environment.
+        known: names of libraries that sit on torch, whose versions are wanted.
+    """
+    torch = find_torch_here(prefix)
+    owners = _owners(prefix)
+    wheels = [wheel for wheel in prefix.wheels if wheel.name == "torch"]
+    wheel = told_by(wheels, torch.version if torch else None) if wheels else None
+    by_pip = wheel is not None and (wheel.conda is None or wheel.replaced)
+    versions = {item.name: item.version for item in prefix.conda} | {item.name: item.version for item in prefix.wheels}
+    return CudaFiles(
+        torch=torch.version if torch else None,
+        cuda=_cuda(torch),
+        by_pip=by_pip,
+        needed=tuple(_needed(prefix, torch)),
+        requires=tuple(_requires(wheel)) if wheel and by_pip else (),
+        libraries=tuple(_libraries(prefix, torch, owners)),
+        shared=tuple((path, names) for path, names in sorted(owners.items()) if len(names) > 1 and is_file(path)),
+        headers=tuple(_headers(prefix)),
+        nvcc=_nvcc(prefix),
+        extensions=tuple(sorted((name, versions[name]) for name in set(known) if name in versions)),
+    )
+
+
+def _cuda(torch: TorchHere | None) -> Version | None:
+    try:
+        return minor(version(torch.cuda)) if torch and torch.cuda else None
+    except ValueError:
+        return None
+
+
+def _owners(prefix: Prefix) -> dict[str, tuple[str, ...]]:
+    """The libraries that NVIDIA's wheels say they hold, each with the wheels that say so."""
+    found: dict[str, tuple[str, ...]] = {}
+    for wheel in prefix.wheels:
+        if not wheel.name.startswith("nvidia-"):
+            continue
+        for name in files_of(wheel):
+            if name.startswith("nvidia/") and family(name.rpartition("/")[2]):
+                path = os.path.realpath(f"{wheel.folder}/{name}")
+                found[path] = (*found.get(path, ()), wheel.name)
+    return found
+
+
+def _libraries(
+    prefix: Prefix, torch: TorchHere | None, owners: Mapping[str, tuple[str, ...]]
+) -> Iterator[InstalledCudaLibrary]:
+    versions = {wheel.name: wheel.version for wheel in prefix.wheels}
+    names: dict[str, list[tuple[str, str]]] = {}
+    for folder, source in _folders(prefix, torch):
+        for name in names_in(folder):
+            path = os.path.realpath(folder / name)
+            if family(name) and is_file(path):
+                names.setdefault(path, []).append((name, source))
+    for path, called in names.items():
+        dynamic = linkage(Path(path))
+        if dynamic is None:
+            continue
+        first, source = called[0]
+        owner = owners.get(path, (source,))[-1]
+        known = versions.get(owner) or (_by_conda(prefix, family(first) or "") if owner == "conda" else None)
+        yield InstalledCudaLibrary(
+            path=path,
+            soname=dynamic.soname or first,
+            source=owner,
+            version=known,
+            names=tuple(dict.fromkeys(name for name, _ in called)),
+        )
+
+
+def _folders(prefix: Prefix, torch: TorchHere | None) -> Iterator[tuple[Path, str]]:
+    """The folders that hold NVIDIA's libraries, and who put them there where no wheel says so."""
+    base = Path(prefix.path)
+    if prefix.kind == "conda":
+        yield base / "lib", "conda"
+        for target in names_in(base / "targets"):
+            yield base / "targets" / target / "lib", "conda"
+    for site in prefix.site_packages:
+        for name in names_in(Path(site) / "nvidia"):
+            yield Path(site) / "nvidia" / name / "lib", NOBODY
+    if torch:
+        yield torch.folder / "lib", "torch"
+
+
+def _by_conda(prefix: Prefix, kind: str) -> str | None:
+    """The version of the conda package that holds a library; that of cuDNN is in the package of its libraries."""
+    packages = (prefix.package(name) for name in _PACKAGES.get(kind, ()))
+    return next((package.version for package in packages if package), None)
+
+
+def _needed(prefix: Prefix, torch: TorchHere | None) -> Iterator[str]:
+    """The SONAMEs of NVIDIA's libraries that torch's own libraries name, each once."""
+    if torch is None:
+        return
+    told: dict[str, None] = {}
+    for folder in (torch.folder / "lib", Path(prefix.path) / "lib"):
+        if folder == Path(prefix.path) / "lib" and prefix.kind != "conda":
+            continue
+        for name in names_in(folder):
+            dynamic = linkage(folder / name) if _TORCH_LIBRARIES.fullmatch(name) else None
+            told.update(dict.fromkeys(item for item in (dynamic.needed if dynamic else ()) if family(item)))
+    yield from told
+
+
+def _requires(wheel: Wheel) -> Iterator[tuple[str, str]]:
+    """What torch's METADATA pins of NVIDIA's wheels on this platform."""
+    holds: dict[str, bool] = {"": True}
+    for name, number, marker in _REQUIRES.findall(text_of(wheel, "METADATA")):
+        if marker not in holds:
+            holds[marker] = _holds(marker)
+        if holds[marker]:
+            yield name, number
+
+
+def _holds(marker: str) -> bool:
+    """Whether a requirement counts here; torch's own are all of one form, for which the parser is not loaded."""
+    found = _HERE.fullmatch(marker.strip())
+    if found:
+        return found[1] == "Linux" and found[2] in (None, os.uname().machine)
+    from packaging.markers import InvalidMarker, Marker  # noqa: PLC0415 - only for other markers than torch's
+
+    try:
+        return Marker(marker.strip()).evaluate({"extra": ""})
+    except InvalidMarker:
+        return False
+
+
+def _headers(prefix: Prefix) -> Iterator[Header]:
+    base = Path(prefix.path)
+    folders = [base / "include", *(base / "targets" / name / "include" for name in names_in(base / "targets"))]
+    folders = folders if prefix.kind == "conda" else []
+    for site in prefix.site_packages:
+        folders += [Path(site) / "nvidia" / name / "include" for name in names_in(Path(site) / "nvidia")]
+    for kind, (name, pattern) in _DEFINES.items():
+        for folder in folders:
+            numbers = dict(pattern.findall(read(folder, name).text)) if is_file(folder / name) else {}
+            last = numbers.get("PATCHLEVEL", numbers.get("PATCH", "0"))
+            if "MAJOR" in numbers and "MINOR" in numbers:
+                told = version(f"{numbers['MAJOR']}.{numbers['MINOR']}.{last}")
+                yield Header(family=kind, version=told, path=str(folder / name))
+
+
+def _nvcc(prefix: Prefix) -> tuple[Version, str] | None:
+    """The compiler that the environment brings, and the release that its package says."""
+    found: list[tuple[str, str]] = []
+    path = f"{prefix.path}/bin/nvcc"
+    if is_file(path):
+        packages = (prefix.package(name) for name in _PACKAGES["nvcc"])
+        found += [(package.version, path) for package in packages if package]
+    for wheel in prefix.wheels:
+        if wheel.name.startswith("nvidia-cuda-nvcc"):
+            places = (f"{wheel.folder}/nvidia/{name}/bin/nvcc" for name in names_in(f"{wheel.folder}/nvidia"))
+            found += [(wheel.version, place) for place in places if is_file(place)]
+    for text, place in found:
+        try:
+            return version(text), place
+        except ValueError:  # noqa: PERF203 - as above
+            continue
+    return None

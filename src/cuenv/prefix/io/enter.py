@@ -1,0 +1,87 @@
+"""The way into an environment, read from its files: the variables and scripts that ``conda activate`` would take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cuenv.core.errors import InputError
+from cuenv.core.io.files import is_file, is_folder, look, names_in, shown
+from cuenv.prefix.io.activation import kept_variables
+from cuenv.prefix.shell_hook import Entering
+
+_ENDINGS = ("sh", "fish")
+
+
+def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
+    """How to enter an environment from where the variables say that one is.
+
+    An environment of conda that is active is left first, and remembered as ``conda deactivate`` wants it.
+
+    Args:
+        folder: of the environment: one of conda, or a venv.
+        environ: the variables of this process.
+
+    Raises:
+        InputError: it is no environment, or its path cannot stand in PATH.
+    """
+    prefix = os.path.abspath(folder)  # noqa: PTH100 - as it is typed: links in it stay, as with conda
+    path = Path(prefix)
+    if not is_folder(path):
+        raise InputError(f"{shown(path)} is no folder", hint=look(path))
+    if ":" in prefix or not prefix.isprintable():
+        raise InputError(f"{shown(path)}: such a path cannot stand in PATH", hint="move the environment")
+    if is_folder(path / "conda-meta"):
+        return _conda(path, environ)
+    if is_file(path / "pyvenv.cfg"):
+        left = environ.get("VIRTUAL_ENV", "")
+        sets = {"VIRTUAL_ENV": prefix, "PATH": _path(prefix, left, environ)}
+        removes = tuple(name for name in ("PYTHONHOME",) if name in environ)
+        return Entering(prefix=prefix, sets=sets, removes=removes, leaving={}, scripts={})
+    raise InputError(
+        f"{shown(path)} is no environment: it holds neither conda-meta nor pyvenv.cfg",
+        hint=f"cuenv install --prefix {shown(path)}",
+    )
+
+
+def _conda(path: Path, environ: Mapping[str, str]) -> Entering:
+    prefix, old = str(path), environ.get("CONDA_PREFIX", "")
+    level = _level(environ) if old else 0
+    again = old == prefix
+    sets = {
+        "PATH": _path(prefix, old if level else "", environ),
+        "CONDA_PREFIX": prefix,
+        "CONDA_SHLVL": str(level if again and level else level + 1),
+        "CONDA_DEFAULT_ENV": path.name if path.parent.name == "envs" else prefix,
+    }
+    sets["CONDA_PROMPT_MODIFIER"] = f"({sets['CONDA_DEFAULT_ENV']}) "
+    if level and not again:
+        sets[f"CONDA_PREFIX_{level}"] = old
+    before = Path(old) if level and is_folder(old) else None
+    own = kept_variables(path)
+    removes = kept_variables(before) if before else {}
+    return Entering(
+        prefix=prefix,
+        sets={**sets, **{name: value for name, value in own.items() if name not in sets}},
+        removes=tuple(name for name in removes if name not in own and name not in sets),
+        leaving={ending: _scripts(before, "deactivate.d", ending)[::-1] for ending in _ENDINGS} if before else {},
+        scripts={ending: _scripts(path, "activate.d", ending) for ending in _ENDINGS},
+    )
+
+
+def _level(environ: Mapping[str, str]) -> int:
+    text = environ.get("CONDA_SHLVL", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
+
+
+def _path(prefix: str, left: str, environ: Mapping[str, str]) -> str:
+    """PATH with the environment in front, without the one that is left."""
+    parts = environ.get("PATH", os.defpath).split(":")
+    return ":".join([f"{prefix}/bin", *(part for part in parts if part not in (f"{prefix}/bin", f"{left}/bin"))])
+
+
+def _scripts(prefix: Path, folder: str, ending: str) -> tuple[str, ...]:
+    place = prefix / "etc/conda" / folder
+    names = sorted(name for name in names_in(place) if name.endswith(f".{ending}") and name.isprintable())
+    return tuple(f"{place}/{name}" for name in names if is_file(place / name))

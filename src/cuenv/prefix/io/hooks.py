@@ -1,0 +1,110 @@
+"""The files of a hook in an environment: written together, taken away together, and nobody else's touched."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuenv.core.errors import InputError, OutsideError
+from cuenv.core.io.files import is_file, look, shown, why, write_atomically
+
+ENDINGS = ("sh", "fish")
+"""Of the scripts: a shell sources those of its own ending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """What a shell sources: the script that sets, and the one that restores."""
+
+    activate: str
+    deactivate: str
+
+
+def hook_files(prefix: Path, ending: str) -> tuple[Path, Path]:
+    """Where the scripts lie: conda sources by name, and ``~cuda-nvcc`` comes before ``~cuenv``."""
+    folder = prefix / "etc/conda"
+    return folder / f"activate.d/~cuenv_activate.{ending}", folder / f"deactivate.d/~cuenv_deactivate.{ending}"
+
+
+def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[Path, ...]:
+    """Write the files, of each shell the one that restores first; those that are as they should be stay.
+
+    Args:
+        prefix: the environment.
+        scripts: the texts, by the ending of their files.
+        own: how a file of ours begins; any other is not replaced.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        InputError: a file of that name is somebody else's.
+        OutsideError: one cannot be written.
+    """
+    texts: dict[Path, str] = {}
+    for ending, both in scripts.items():
+        on, off = hook_files(prefix, ending)
+        texts |= {off: both.deactivate, on: both.activate}
+    have = {path: _text(path) for path in texts}
+    for path, text in have.items():
+        if path.is_symlink() or (text is not None and not text.startswith(own)):
+            raise InputError(
+                f"{shown(path)} is not cuenv's: it was left as it is",
+                hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
+            )
+    changed = [path for path, text in texts.items() if have[path] != text]
+    for path in changed:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutsideError(
+                f"cannot make {shown(path.parent)}: {why(error)}", hint=look(path.parent, error)
+            ) from error
+        write_atomically(path, texts[path])
+    return tuple(changed)
+
+
+def remove_hook(prefix: Path, own: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Take our files away, and folders that are empty then.
+
+    Returns:
+        What was removed, and what bears the name and is somebody else's.
+
+    Raises:
+        OutsideError: one cannot be removed.
+    """
+    removed, kept = [], []
+    for path in (file for ending in ENDINGS for file in hook_files(prefix, ending)):
+        if not os.path.lexists(path):
+            continue
+        text = None if path.is_symlink() else _text(path)
+        if text is None or not text.startswith(own):
+            kept.append(path)
+            continue
+        try:
+            path.unlink()
+        except OSError as error:
+            raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        removed.append(path)
+        with contextlib.suppress(OSError):  # it holds other scripts
+            path.parent.rmdir()
+    return tuple(removed), tuple(kept)
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file; ``None`` when there is none, empty for what is no file."""
+    if not os.path.lexists(path):
+        return None
+    if not is_file(path):
+        return ""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise OutsideError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error

@@ -1,0 +1,214 @@
+"""What Python would open in an environment: read from its folders and from torch's own files, nothing is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
+from functools import lru_cache
+from pathlib import Path
+
+from cuenv.binary.loader import Seen
+from cuenv.core.io.files import DATA, is_file, names_in
+from cuenv.host.io.system import read
+from cuenv.host.io.torch_files import parse_version_py
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.io.distributions import files_of
+from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
+from cuenv.solve.pip_part import normalise
+
+_LIBRARIES = DATA / "linkage" / "libraries.json"
+_SUFFIX = re.compile(r"nvidia-[a-z-]+(-cu\d+)")
+
+
+@lru_cache(maxsize=1)
+def _rows() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = json.loads(_LIBRARIES.read_bytes())["libraries"]
+    return found
+
+
+def library_packages(prefix: Prefix) -> dict[str, str]:
+    """The package for each stem (``libcudart``): a conda package, or a wheel with the suffix of those that are here."""
+    conda = prefix.kind == "conda" and not any(wheel.name.startswith("nvidia-") for wheel in prefix.wheels)
+    if conda:
+        return {stem: row["conda"] for stem, row in _rows().items() if "conda" in row}
+    suffixes = [found[1] for wheel in prefix.wheels if (found := _SUFFIX.fullmatch(wheel.name))]
+    suffix = max(set(suffixes), key=suffixes.count) if suffixes else ""
+    return {stem: row["wheel"] + suffix if "wheel" in row else "" for stem, row in _rows().items()}
+
+
+_MOST_ENTRIES = 200_000
+_DEPTH = 6
+_SKIP = {"__pycache__", "include", "test", "tests", "share", "nvidia", "torch", "cmake"}
+_TORCH_LIBRARIES = re.compile(r"lib(?:c10|torch|torch_cpu|torch_cuda|torch_python|c10_cuda)\.so")
+# What these need is on few machines, and what holds them chooses among them or works without.
+_OPTIONAL = re.compile(r"ffmpeg|sox|video_reader|rocm|hip|_xpu|_npu|tensorrt|mpi")
+_PAIR = r"[\"'](\w{2,40})[\"']\s*[,:]\s*[\"'](lib\w{1,40}\.so[\w.*\[\]-]{0,40})[\"']"
+_DIRECT = re.compile(r"_preload_cuda_(?:deps|lib)\(\s*" + _PAIR)
+_SPARE = {"nvtx"}  # torch goes on without it
+_BNB = re.compile(r"libbitsandbytes_cuda(\d+)[^/]*\.so")
+
+Look = Callable[[str], Seen]
+
+
+def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: frozenset[str]) -> Plan:
+    """What is to be opened.
+
+    Args:
+        prefix: the environment.
+        environ: TORCH_EXTENSIONS_DIR and HOME say where torch keeps what it compiled.
+        look: how a file is looked at.
+        stems: names of the libraries that matter (``libcudart``), which are opened on their own as well.
+    """
+    home = next((folder for folder in prefix.site_packages if is_file(f"{folder}/torch/__init__.py")), None)
+    torch = _torch(Path(home), prefix) if home else None
+    cuda = _cuda(Path(home)) if home else None
+    roots = [root for folder in prefix.site_packages for root in _extensions(folder, prefix, look, cuda)]
+    roots += _compiled(prefix, environ, cuda) if torch else []
+    roots += _libraries(prefix, stems)
+    return Plan(python=_python(prefix), torch=torch, roots=tuple(dict.fromkeys(roots)))
+
+
+def own_libraries(prefix: Prefix) -> dict[str, tuple[str, ...]]:
+    """The libraries in the environment's folders of libraries, by name."""
+    folders = [f"{prefix.path}/lib", f"{prefix.path}/lib64"]
+    for site in prefix.site_packages:
+        folders += [f"{site}/torch/lib", *(f"{site}/nvidia/{name}/lib" for name in names_in(f"{site}/nvidia"))]
+    found: dict[str, list[str]] = {}
+    for folder in folders:
+        for name in names_in(folder):
+            if ".so" in name and is_file(f"{folder}/{name}"):
+                found.setdefault(name, []).append(f"{folder}/{name}")
+    return {name: tuple(paths) for name, paths in found.items()}
+
+
+def _python(prefix: Prefix) -> str | None:
+    for name in (f"python{prefix.python}", "python3", "python"):
+        path = os.path.realpath(f"{prefix.path}/bin/{name}")
+        if is_file(path):
+            return path
+    return None
+
+
+def _cuda(site: Path) -> str | None:
+    found = parse_version_py(read(site, "torch/version.py").text)
+    return found[1] if found else None
+
+
+def _torch(site: Path, prefix: Prefix) -> TorchPlan:
+    folder = site / "torch"
+    first = folder / "lib/libtorch_global_deps.so"
+    text = read(site, "torch/__init__.py").text
+    direct = _DIRECT.findall(text)
+    pairs = [pair for pair in re.findall(_PAIR, text) if pair not in direct]
+    after = [*(pairs if "_preload_cuda_deps()" in text else []), *(pair for pair in direct if pair[0] not in _SPARE)]
+    then = [
+        Root(path=str(folder / name), label=f"torch/{name}", kind="torch", owner="torch")
+        for name in names_in(folder)
+        if re.fullmatch(r"_C\.(?:cpython-|abi3)[\w.-]*so|_C\.so", name)
+    ]
+    for name in ("libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so"):
+        if is_file(folder / "lib" / name):
+            label = f"torch/lib/{name}"
+            then.append(Root(path=str(folder / "lib" / name), label=label, kind="torch", owner="torch", needed=False))
+    return TorchPlan(
+        first=Root(path=str(first), label="torch/lib/libtorch_global_deps.so", kind="torch", owner="torch")
+        if is_file(first)
+        else None,
+        rescue=tuple(_preloads(pairs, prefix)),
+        after=tuple(_preloads(after, prefix)),
+        then=tuple(then),
+    )
+
+
+def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[Preload]:
+    """The file for each library that torch opens by path: below ``nvidia/FOLDER``, or ``nvidia/cu13`` since CUDA 13."""
+    for folder, pattern in pairs:
+        found = (
+            f"{site}/{place}/lib/{name}"
+            for site in prefix.site_packages
+            for place in (f"nvidia/{folder}", *_majors(site), folder)
+            for name in names_in(f"{site}/{place}/lib")
+            if fnmatch(name, pattern)
+        )
+        yield Preload(pattern=pattern, path=next(found, None))
+
+
+def _majors(site: str) -> list[str]:
+    return [f"nvidia/{name}" for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)]
+
+
+def _extensions(site: str, prefix: Prefix, look: Look, cuda: str | None) -> Iterator[Root]:
+    """The files of all packages that need torch's libraries, and bitsandbytes' library for this CUDA."""
+    for path in _shared_objects(site):
+        label = path.removeprefix(f"{site}/")
+        name = label.rsplit("/", 1)[-1]
+        bnb = _BNB.fullmatch(name)
+        if bnb and (cuda is None or bnb[1] != cuda.replace(".", "")):
+            continue
+        seen = look(path)
+        needed = seen.elf.dynamic.needed if seen.elf and seen.elf.dynamic else ()
+        if _OPTIONAL.search(label):
+            continue
+        if bnb or any(_TORCH_LIBRARIES.fullmatch(item) for item in needed):
+            yield Root(path=path, label=label, kind="extension", owner=_owner(site, label, prefix))
+
+
+def _owner(site: str, label: str, prefix: Prefix) -> str:
+    """The distribution that holds an extension: by the name of its folder, else by the RECORD that lists it.
+
+    A module beside the folders need not be called like what brings it: ``flash_attn_2_cuda.so`` is of flash-attn.
+    """
+    name = normalise(label.partition("/")[0].partition(".")[0])
+    wheel = prefix.wheel(name) or next(
+        (item for item in prefix.wheels if item.folder == site and label in files_of(item)), None
+    )
+    if wheel is None:
+        return name if "/" in label else ""
+    return wheel.conda if wheel.conda and not wheel.replaced else wheel.name
+
+
+def _shared_objects(folder: str) -> Iterator[str]:
+    """The ``.so`` files below a folder; links to folders are not followed."""
+    left, stack = _MOST_ENTRIES, [(folder, 0)]
+    while stack:
+        here, depth = stack.pop()
+        try:
+            with os.scandir(here) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in listed:
+            left -= 1
+            if left < 0:
+                return
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _DEPTH and entry.name not in _SKIP and not entry.name.endswith((".dist-info", ".libs")):
+                    stack.append((entry.path, depth + 1))
+            elif entry.name.endswith(".so") and is_file(entry.path):
+                yield entry.path
+
+
+def _compiled(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> list[Root]:
+    """What torch compiled for this Python and CUDA: its own folder, or TORCH_EXTENSIONS_DIR."""
+    base = environ.get("TORCH_EXTENSIONS_DIR")
+    if not base and environ.get("HOME") and prefix.python:
+        build = f"py{prefix.python.replace('.', '')}_{'cu' + cuda.replace('.', '') if cuda else 'cpu'}"
+        base = f"{environ['HOME']}/.cache/torch_extensions/{build}"
+    found = []
+    for folder in names_in(base) if base else ():
+        path = f"{base}/{folder}/{folder}.so"
+        if is_file(path):
+            found.append(Root(path=path, label=path, kind="extension", needed=False, built=True))
+    return found
+
+
+def _libraries(prefix: Prefix, stems: frozenset[str]) -> Iterator[Root]:
+    """NVIDIA's libraries in the environment, each by the name that NEEDED uses."""
+    for name, paths in own_libraries(prefix).items():
+        if stem_of(name) in stems and re.fullmatch(r"\.so\.\d+", name[len(stem_of(name)) :]):
+            for path in paths:
+                label = path.removeprefix(f"{prefix.path}/")
+                yield Root(path=path, label=label, kind="library", needed=False)

@@ -1,0 +1,226 @@
+"""An environment on disk, read without running anything of it: conda, venv or an interpreter.
+
+PYTHONPATH goes first, then the user's own site (``~/.local``), then the environment; a venv with
+``include-system-site-packages`` asks the packages of its base last. (https://docs.python.org/3/library/site.html)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cuenv.core.errors import InputError
+from cuenv.core.io.files import is_file, is_folder, look, names_in, shown
+from cuenv.core.urls import strip_credentials
+from cuenv.host.io.system import read
+from cuenv.host.io.torch_files import parse_version_py
+from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
+from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records
+from cuenv.solve.pip_part import normalise
+
+_HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
+_DIST_INFO = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,200}?)-(?P<version>[^-/\s]{1,100})\.dist-info")
+_LEFT_BY_PIP = re.compile(r"~[A-Za-z0-9._-]{1,300}")
+_PYTHON = re.compile(r"python(3\.[0-9]{1,2})t?")
+_NOTHING = CondaRecords(packages=(), dists={}, damaged=())
+
+
+OWN_DIGEST = "conda-meta/cuenv"
+"""Where cuenv keeps the digest of what it installed."""
+
+
+def installed_digest(prefix: Path) -> str:
+    """The digest of what cuenv installed there; empty when cuenv did not."""
+    try:
+        with (prefix / OWN_DIGEST).open(encoding="ascii") as stream:
+            return stream.read(80).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def find_prefix(path: Path) -> Prefix:
+    """The environment in a folder.
+
+    Raises:
+        InputError: it is no folder, or no environment.
+    """
+    if not is_folder(path):
+        raise InputError(f"{shown(path)} is no folder", hint=_HINT)
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
+    real = Path(os.path.realpath(path))
+    kind = _kind(real)
+    library = _library(real)
+    found = _PYTHON.fullmatch(library or "")
+    python = found[1] if found else None
+    if kind is None or (kind == "python" and python is None):
+        raise InputError(
+            f"{shown(path)} is no environment: it holds neither conda-meta, nor pyvenv.cfg, nor a Python", hint=_HINT
+        )
+    folders = tuple(_site_packages(real, library)) if library else ()
+    records = read_conda_records(real) if kind == "conda" else _NOTHING
+    wheels = [_owned(wheel, records.dists) for folder in folders for wheel in wheels_in(Path(folder))]
+    there = {wheel.info for wheel in wheels}
+    return Prefix(
+        path=str(real),
+        kind=kind,
+        python=python,
+        site_packages=folders,
+        conda=records.packages,
+        files=records.files,
+        wheels=tuple(wheels),
+        gone=tuple(_gone(records, there, folders[0])) if folders else (),
+        damaged=(*records.damaged, *(text for folder in folders for text in _damaged(Path(folder)))),
+    )
+
+
+def _kind(prefix: Path) -> Kind | None:
+    if is_folder(prefix / "conda-meta"):
+        return "conda"
+    if is_file(prefix / "pyvenv.cfg"):
+        return "venv"
+    return "python"
+
+
+def _library(prefix: Path) -> str | None:
+    """The name of the folder of the Python that ``bin/python3`` leads to, else of the only one: ``python3.13t``."""
+    names = [name for name in names_in(prefix / "lib") if _PYTHON.fullmatch(name)]
+    real = Path(os.path.realpath(prefix / "bin/python3")).name
+    if real in names:
+        return real
+    return names[0] if len(names) == 1 else None
+
+
+def _site_packages(prefix: Path, library: str) -> Iterator[str]:
+    for lib in ("lib", "lib64"):
+        folder = prefix / lib / library / "site-packages"
+        if is_folder(folder) and not (lib == "lib64" and os.path.realpath(prefix / "lib64") == str(prefix / "lib")):
+            yield str(folder)
+
+
+def wheels_in(folder: Path) -> Iterator[Wheel]:
+    """The distributions in a folder of packages, by their dist-info; one without METADATA is none."""
+    for name in names_in(folder):
+        found = _DIST_INFO.fullmatch(name)
+        if not found or not is_file(folder / name / "METADATA"):
+            continue
+        word = _small(folder, f"{name}/INSTALLER").strip().lower()
+        yield Wheel(
+            name=normalise(found["name"]),
+            version=found["version"],
+            folder=str(folder),
+            installer=word if re.fullmatch(r"[\w.-]{1,40}", word, re.ASCII) else None,
+            url=_direct_url(folder, name),
+            info=name,
+        )
+
+
+def _small(folder: Path, name: str) -> str:
+    """A small file that is one; a pipe would never end."""
+    return read(folder, name).text if is_file(folder / name) else ""
+
+
+def _direct_url(folder: Path, name: str) -> str | None:
+    text = _small(folder, f"{name}/direct_url.json")
+    if not text:
+        return None
+    try:
+        url = json.loads(text)["url"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return strip_credentials(url) if isinstance(url, str) and url.isprintable() else None
+
+
+def _owned(wheel: Wheel, dists: Mapping[str, CondaDist]) -> Wheel:
+    """A wheel with the conda package that brought it, and whether its files are still those of that package."""
+    dist = dists.get(wheel.info)
+    if dist is None:
+        return wheel
+    base = Path(wheel.folder) / wheel.info
+    changed = any(_digest(base / name) not in (digest, None) for name, digest in dist.sha256.items())
+    return replace(wheel, conda=dist.package, replaced=changed)
+
+
+def _digest(path: Path) -> str | None:
+    import hashlib  # noqa: PLC0415 - OpenSSL costs 3 ms, and a venv digests nothing
+
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if is_file(path) else ""
+    except OSError:
+        return None
+
+
+def _gone(records: CondaRecords, there: set[str], folder: str) -> Iterator[Wheel]:
+    for info, dist in sorted(records.dists.items()):
+        found = _DIST_INFO.fullmatch(info)
+        if found and info not in there:
+            yield Wheel(
+                name=normalise(found["name"]), version=found["version"], folder=folder, info=info, conda=dist.package
+            )
+
+
+def _damaged(folder: Path) -> Iterator[tuple[str, str]]:
+    """What an interrupted pip leaves: a dist-info without METADATA, and folders that it had put aside."""
+    for name in names_in(folder):
+        path = folder / name
+        if _LEFT_BY_PIP.fullmatch(name):
+            yield str(path), f"{shown(path)}: pip put it aside and never came back"
+        elif name.endswith(".dist-info") and not is_file(path / "METADATA"):
+            yield str(path), f"{shown(path)}: it has no METADATA: an installation was interrupted"
+
+
+_SETTING = re.compile(r"^\s*(home|include-system-site-packages)\s*=\s*(.{1,1000}?)\s*$", re.MULTILINE)
+_MOST = 32
+
+
+def outside_sites(prefix: Prefix, environ: Mapping[str, str]) -> tuple[Site, ...]:
+    """The folders outside of an environment from which its Python would take packages in this process's variables.
+
+    Args:
+        prefix: the environment.
+        environ: for PYTHONPATH, PYTHONNOUSERSITE, PYTHONUSERBASE and HOME.
+    """
+    if prefix.python is None:
+        return ()
+    own = {os.path.realpath(folder) for folder in prefix.site_packages}
+    found: dict[str, Site] = {}
+    # The user's site has the folder's name as well: python3.13t for a Python without the GIL.
+    library = Path(prefix.site_packages[0]).parent.name if prefix.site_packages else f"python{prefix.python}"
+    for folder, via, first in _folders(prefix, library, environ):
+        real = os.path.realpath(folder)
+        if real not in own and real not in found and is_folder(folder):
+            wheels = tuple(wheels_in(folder))
+            found[real] = Site(path=str(folder), via=via, first=first, wheels=wheels, torch=torch_in(folder))
+    return tuple(found.values())
+
+
+def torch_in(folder: Path) -> str | None:
+    """The version of the torch in a folder of packages, by ``torch/version.py``."""
+    file = folder / "torch/version.py"
+    told = parse_version_py(read(folder, "torch/version.py").text) if is_file(file) else None
+    return told[0] if told else None
+
+
+def _folders(prefix: Prefix, library: str, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, bool]]:
+    for text in environ.get("PYTHONPATH", "").split(os.pathsep)[:_MOST]:
+        if text.startswith("/"):
+            yield Path(text), "PYTHONPATH", True
+    settings = _settings(Path(prefix.path)) if prefix.kind == "venv" else {}
+    shared = settings.get("include-system-site-packages", "").lower() == "true"
+    base = environ.get("PYTHONUSERBASE") or (f"{environ['HOME']}/.local" if environ.get("HOME") else "")
+    if base and not environ.get("PYTHONNOUSERSITE") and (prefix.kind != "venv" or shared):
+        yield Path(base) / "lib" / library / "site-packages", "user site", True
+    home = settings.get("home", "")
+    if shared and home.startswith("/"):
+        root = Path(home).parent
+        yield root / "lib" / library / "site-packages", "base of the venv", False
+        yield root / "local/lib" / library / "dist-packages", "base of the venv", False
+        yield root / "lib/python3/dist-packages", "base of the venv", False
+
+
+def _settings(prefix: Path) -> dict[str, str]:
+    return dict(_SETTING.findall(read(prefix, "pyvenv.cfg").text))

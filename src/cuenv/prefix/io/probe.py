@@ -1,0 +1,163 @@
+"""Running a probe with the Python of an environment, as activation would set it up, and in a folder that goes again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuenv.core.io.files import DATA, is_file, is_folder, private_folder
+from cuenv.core.io.process import Completed, run, which
+from cuenv.core.urls import printable
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.io.activation import kept_variables
+from cuenv.prefix.probing import Outcome, read_answer
+
+_PROBES = DATA / "probes"
+_NAMES = {
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH", "CUDA_MODULE_LOADING", "CUDA_CACHE_PATH"),
+    *("CUDAHOSTCXX", "CC", "CXX", "CPATH", "LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "MAX_JOBS"),
+    *("TORCH_CUDA_ARCH_LIST", "PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONUSERBASE"),
+}
+_BEGINNINGS = ("NCCL_", "NVIDIA_", "PYTORCH_", "BNB_", "DS_")
+_UNSAID = ("USER", "LOGNAME")
+_ACTIVATE = """for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
+[ -r "$script" ] && . "$script" 1>&2
+done
+exec "$@"
+"""
+
+_CRASH, _THREAD = "Fatal Python error", ("Thread 0x", "Current thread 0x")
+"""How Python's faulthandler begins."""
+
+_LINES, _WIDTH = 12, 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where probes run.
+
+    Attributes:
+        python: the environment's interpreter.
+        shell: the words before it, which run conda's activation scripts; none where there are none.
+        folder: a private folder; extensions and caches go there.
+        given: the variables of the user that a probe is given.
+        more: all its variables beside PATH, HOME and LD_LIBRARY_PATH.
+        environ: where those three come from.
+    """
+
+    python: str
+    shell: tuple[str, ...]
+    folder: str
+    given: Mapping[str, str]
+    more: Mapping[str, str]
+    environ: Mapping[str, str]
+
+
+@contextmanager
+def bench(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[Bench]:
+    """A place to run the probes of an environment; its folder is removed at the end.
+
+    Args:
+        prefix: the environment.
+        environ: the variables of this process.
+
+    Raises:
+        OutsideError: no folder can be made.
+    """
+    given = {name: value for name, value in environ.items() if name in _NAMES or name.startswith(_BEGINNINGS)}
+    path = f"{prefix.path}/bin:{environ.get('PATH', os.defpath)}"
+    with private_folder("run") as folder:
+        scratch = str(folder)
+        private = {
+            "TMPDIR": scratch,
+            "TORCH_EXTENSIONS_DIR": f"{scratch}/extensions",
+            "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
+            "TRITON_CACHE_DIR": f"{scratch}/triton",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        unsaid = {name: environ[name] for name in _UNSAID if name in environ}
+        yield Bench(
+            python=_python(prefix),
+            shell=_shell(prefix, environ),
+            folder=scratch,
+            given=given,
+            more={**unsaid, **given, **_activated(prefix), "PATH": path, **private},
+            environ=environ,
+        )
+
+
+def ask(name: str, place: Bench, timeout: float) -> Outcome:
+    """Run one probe to its end; whatever becomes of it is told in the outcome.
+
+    Args:
+        name: of the probe, such as ``torch``.
+        place: from `bench`.
+        timeout: seconds after which it is stopped, with all that it started.
+    """
+    if not is_file(place.python) or not os.access(place.python, os.X_OK):
+        return Outcome(answer=None, reason=f"{place.python} cannot be started: it is no program")
+    file = str(_PROBES / f"probe_{name}.py")
+    begun = time.monotonic()
+    done = run(
+        [*place.shell, place.python, "-B", "-X", "faulthandler", file, f"{timeout:g}"],
+        timeout,
+        place.environ,
+        more=place.more,
+        folder=place.folder,
+    )
+    return Outcome(
+        answer=read_answer(done.out),
+        reason=done.reason,
+        signal=_signal(done),
+        late=done.late,
+        last=_last(done),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _python(prefix: Prefix) -> str:
+    names = ("python", "python3", *((f"python{prefix.python}",) if prefix.python else ()))
+    found = next((name for name in names if is_file(f"{prefix.path}/bin/{name}")), "python")
+    return f"{prefix.path}/bin/{found}"
+
+
+def _shell(prefix: Prefix, environ: Mapping[str, str]) -> tuple[str, ...]:
+    bash = which("bash", environ)
+    if prefix.kind != "conda" or bash is None or not is_folder(f"{prefix.path}/etc/conda/activate.d"):
+        return ()
+    return (bash, "--noprofile", "--norc", "-c", _ACTIVATE, "bash")
+
+
+def _activated(prefix: Prefix) -> dict[str, str]:
+    """What activation sets."""
+    if prefix.kind == "venv":
+        return {"VIRTUAL_ENV": prefix.path}
+    if prefix.kind != "conda":
+        return {}
+    own = {"CONDA_PREFIX": prefix.path, "CONDA_DEFAULT_ENV": Path(prefix.path).name, "CONDA_SHLVL": "1"}
+    return {**kept_variables(Path(prefix.path)), **own}
+
+
+def _signal(done: Completed) -> str | None:
+    if done.code is None or done.code >= 0:
+        return None
+    try:
+        return signal.Signals(-done.code).name
+    except ValueError:
+        return f"signal {-done.code}"
+
+
+def _last(done: Completed) -> tuple[str, ...]:
+    """What was said last; of a crash or a hang, from where Python begins to tell of it."""
+    lines = [line.rstrip() for line in done.err.splitlines() if line.strip()]
+    told = [number for number, line in enumerate(lines) if line.startswith(_CRASH)]
+    threads = [number for number, line in enumerate(lines) if line.startswith(_THREAD)]
+    begun = threads[-1:] if done.late else told[:1]  # the main thread is told last
+    chosen = lines[begun[0] :][:_LINES] if begun else lines[-_LINES:]
+    return tuple(printable(line[:_WIDTH]) for line in chosen)

@@ -1,0 +1,411 @@
+"""What a build of CUDA extensions would find: nvcc, headers, libraries, ninja, host compilers, its folder.
+
+The order in which things are looked for is that of ``torch.utils.cpp_extension`` (read in torch 1.13 to 2.13).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cuenv.core.errors import InputError
+from cuenv.core.io.files import is_file, is_folder, names_in, read_text
+from cuenv.core.io.process import run, which
+from cuenv.core.versions import Capability, version
+from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
+from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.prefix.io.distributions import files_of
+from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, HostCompiler, Nvcc, Workshop, library_of
+
+_GCC = re.compile(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
+_CLANG = re.compile(
+    r"^[ \t]*#[ \t]*if[ \t]+defined\(__clang__\)[^\n]*\n\s*#[ \t]*if[ \t]+\(?[ \t]*"
+    r"\(?__clang_major__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b",
+    re.MULTILINE,
+)
+
+
+def parse(text: str) -> CompilerBounds | None:
+    """The newest majors of gcc and clang that the header accepts; ``None`` when it names no bound for gcc.
+
+    The header names no lower bound for gcc; that of clang (3.3) is older than any in use.
+    """
+    gcc = _bound(_GCC, text)
+    return None if gcc is None else CompilerBounds(gcc_max=gcc, clang_max=_bound(_CLANG, text))
+
+
+def _bound(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return (int(found[2]) - (found[1] == ">=")) if found else None
+
+
+_COMPILER_SECONDS = 20.0
+_CACHES = frozenset({"ccache", "sccache", "distcc", "icecc"})
+_PROGRAM = re.compile(
+    r"(?P<triple>[\w.-]+-)?(?P<kind>g\+\+|gcc|c\+\+|cc|clang\+\+|clang)(?:-(?P<number>[0-9]{1,3}(?:\.[0-9]{1,3}){0,2}))?"
+)
+_RECORD = re.compile(r"g(?:cc|xx)(?:_impl)?_linux-[a-z0-9]{1,20}-([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})-[^-]{1,80}\.json")
+_CCBIN = re.compile(r"--?(?:ccbin|compiler-bindir)(?:=(.*))?", re.DOTALL)
+
+
+def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[HostCompiler, ...]:
+    """The compiler of C++ files, then the one that nvcc calls.
+
+    torch takes ``CXX`` for the first, and tells nvcc to call ``CC``. nvcc takes the last that it is told: by
+    NVCC_APPEND_FLAGS, by its command line, by NVCC_PREPEND_FLAGS, by NVCC_CCBIN; else the gcc on PATH.
+
+    Args:
+        environ: the variables as activation leaves them.
+        running: whether they may be asked for their versions; else the files beside them are.
+    """
+    find = _compiler if running else _read
+    return (
+        find("C++", *_named(environ, ("CXX",), "c++"), environ),
+        find("nvcc", *nvcc_host(environ), environ),
+    )
+
+
+def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
+    """The host compiler that nvcc calls, as it is named, and what names it."""
+    for name, value in (
+        ("NVCC_APPEND_FLAGS", ccbin(environ.get("NVCC_APPEND_FLAGS", ""))),
+        ("CC", environ.get("CC")),
+        ("NVCC_PREPEND_FLAGS", ccbin(environ.get("NVCC_PREPEND_FLAGS", ""))),
+        ("NVCC_CCBIN", environ.get("NVCC_CCBIN")),
+    ):
+        if value:
+            return value, name
+    return "gcc", "PATH"
+
+
+def ccbin(flags: str) -> str | None:
+    """The host compiler that options of nvcc name last."""
+    words, found = _words(flags), None
+    for word, after in zip(words, [*words, ""][1:], strict=True):
+        match = _CCBIN.fullmatch(word)
+        if match:
+            found = match[1] if match[1] is not None else after
+    return found or None
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that nobody closes
+        return text.split()
+
+
+def _named(environ: Mapping[str, str], names: tuple[str, ...], otherwise: str) -> tuple[str, str]:
+    return next(((environ[name], name) for name in names if environ.get(name)), (otherwise, "PATH"))
+
+
+def _compiler(does: str, asked: str, via: str, environ: Mapping[str, str]) -> HostCompiler:
+    path = _path(asked, environ)
+    if path is None:
+        return HostCompiler(does=does, asked=asked, via=via)
+    # clang knows -dumpversion alone, gcc answers with its major to that.
+    for kind, question in (("gcc", ("-dumpfullversion", "-dumpversion")), ("clang", ("-dumpversion",))):
+        done = run([path, *question], _COMPILER_SECONDS, environ)
+        number = parse_compiler(done.out)
+        if done.reason is None and number:
+            return HostCompiler(does=does, asked=asked, via=via, path=path, kind=kind, version=number)
+    return HostCompiler(does=does, asked=asked, via=via, path=path)
+
+
+def _read(does: str, asked: str, via: str, environ: Mapping[str, str]) -> HostCompiler:
+    """A compiler by its name and the folder of its own libraries: ``lib/gcc/x86_64-conda-linux-gnu/13.3.0``."""
+    path = _path(asked, environ)
+    if path is None:
+        return HostCompiler(does=does, asked=asked, via=via)
+    real = Path(os.path.realpath(path))
+    found = _PROGRAM.fullmatch(real.name)
+    kind = "" if found is None else "clang" if found["kind"].startswith("clang") else "gcc"
+    number = _recorded(real, kind) if found else None
+    if found and number is None and not _is_script(real):  # a script may call another one
+        number = _number(real, kind, found)
+    return HostCompiler(
+        does=does, asked=asked, via=via, path=path, kind=kind if number else "", version=number, unread=number is None
+    )
+
+
+def _recorded(real: Path, kind: str) -> str | None:
+    """The version of an environment's own gcc, by the file names of its conda-meta."""
+    names = names_in(real.parent.parent / "conda-meta") if kind == "gcc" else ()
+    found = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
+    return found.pop() if len(found) == 1 else None
+
+
+def _number(real: Path, kind: str, name: re.Match[str]) -> str | None:
+    """The version of a compiler by its folders; of several the one that its name names."""
+    root = real.parent.parent
+    if kind == "clang":
+        folders = [root / lib / "clang" for lib in ("lib", "lib64")]
+    else:
+        own = (name["triple"] or "").rstrip("-")
+        bases = [root / lib / "gcc" for lib in ("lib", "lib64", "libexec")]
+        folders = [base / triple for base in bases for triple in names_in(base) if triple == own or not own]
+    found = {number for folder in folders for number in names_in(folder) if parse_compiler(number) == number}
+    named = name["number"]
+    if named:
+        found = {number for number in found if f"{number}.".startswith(f"{named}.")} or {named}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(2) == b"#!"
+    except OSError:
+        return True
+
+
+def _path(asked: str, environ: Mapping[str, str]) -> str | None:
+    """Where a compiler is; a cache in front of it is passed over, and of a folder its gcc is taken, as nvcc does."""
+    whole = asked.strip()
+    words = [whole] if is_file(whole) or is_folder(whole) else _words(whole)
+    while len(words) > 1 and Path(words[0]).name in _CACHES:
+        words = words[1:]
+    if not words:
+        return None
+    name = words[0]
+    if "/" not in name:
+        return which(name, environ)
+    if is_folder(name):
+        name = f"{name}/gcc"
+    return name if is_file(name) else None
+
+
+_SECONDS = 20.0
+_LARGEST = 8 * 1024 * 1024
+_TARGETS = {"linux-64": ("x86_64-linux",), "linux-aarch64": ("sbsa-linux", "aarch64-linux")}
+_CODE = re.compile(r"\bsm_([0-9]{2,3})\b")
+_BARE = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
+_NVCC_WHEEL = re.compile(r"nvidia_cuda_nvcc(?:_cu[0-9]{2})?-([0-9]{1,2}\.[0-9]{1,2})\.[0-9.]{1,20}\.dist-info")
+_SPLAYED = re.compile(r"""["']targets["'],\s*["']([\w-]{1,40})["'],\s*["']include["']""")
+_TORCH_HEADERS = tuple(f"ATen/cuda/{name}.h" for name in ("CUDAContext", "CUDAContextLight"))
+_INCLUDED = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*[<"]((?:cu|nccl)\w{0,40}\.h)[>"]""", re.MULTILINE)
+_SYSTEM_INCLUDES = ("/usr/local/include", "/usr/include")
+_SYSTEM_LIBRARIES = (
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+)
+
+
+def nvccs_in(prefix: Prefix) -> tuple[str, ...]:
+    """The nvcc programs of an environment itself: conda's, then those of NVIDIA's wheels."""
+    places = [prefix.path, *_wheel_folders(prefix)]
+    return tuple(path for place in places if os.access(path := f"{place}/bin/nvcc", os.X_OK) and is_file(path))
+
+
+def target_folders(prefix: Prefix, platform: str) -> tuple[str, ...]:
+    """The folders where conda's CUDA packages put headers and libraries: ``targets/x86_64-linux`` and the like."""
+    found = (f"{prefix.path}/targets/{name}" for name in _TARGETS[platform])
+    return tuple(folder for folder in found if is_folder(folder))
+
+
+def _wheel_folders(prefix: Prefix) -> Iterator[str]:
+    """The folders of NVIDIA's wheels: ``nvidia/cu13``, ``nvidia/cusparse``."""
+    for site in prefix.site_packages:
+        for name in names_in(f"{site}/nvidia"):
+            if is_folder(f"{site}/nvidia/{name}"):
+                yield f"{site}/nvidia/{name}"
+
+
+def torch_includes(prefix: Prefix) -> tuple[str, ...]:
+    """The CUDA headers that the headers of the environment's torch include, by name."""
+    found: dict[str, None] = {}
+    for folder in (*(f"{site}/torch/include" for site in prefix.site_packages), f"{prefix.path}/include"):
+        for name in _TORCH_HEADERS:
+            found |= dict.fromkeys(_INCLUDED.findall(_text(f"{folder}/{name}")))
+    return tuple(found)
+
+
+def built_libraries(prefix: Prefix, names: Iterable[str]) -> frozenset[str]:
+    """Those of the named distributions whose files include compiled modules."""
+    wanted = set(names)
+    return frozenset(wheel.name for wheel in prefix.wheels if wheel.name in wanted and _holds_module(wheel))
+
+
+def _holds_module(wheel: Wheel) -> bool:
+    return any(name.endswith(".so") for name in files_of(wheel))
+
+
+def _text(path: str) -> str:
+    """The text of a file; empty for one that is missing, unreadable, huge, or a pipe that nobody writes to."""
+    if not is_file(path):
+        return ""
+    try:
+        return read_text(Path(path), limit=_LARGEST)
+    except InputError:
+        return ""
+
+
+def look(
+    prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str], *, running: bool
+) -> Workshop:
+    """Everything that a build would find.
+
+    Args:
+        prefix: the environment.
+        platform: which of conda's target folders counts.
+        headers: names of header files to look for.
+        environ: the variables as activation leaves them.
+        running: whether compilers may be asked for their versions; else their files are.
+    """
+    home, via = home_of(environ)
+    compilers = find_host_compilers(environ, running=running)
+    splayed = target_folders(prefix, platform)
+    # A compiler of conda's looks into its own sysroot alone.
+    outside = not any(item.path and item.path.startswith(f"{prefix.path}/") for item in compilers)
+    includes = _torch_looks(prefix, home, environ)
+    includes += [f"{prefix.path}/include"] if prefix.kind == "conda" else []
+    looks = [*includes, *_listed(environ, "CPATH"), *_listed(environ, "CPLUS_INCLUDE_PATH")]
+    looks += _SYSTEM_INCLUDES if outside else ()
+    wheels = tuple(_wheel_folders(prefix))
+    places = dict.fromkeys([*looks, *(f"{folder}/include" for folder in (prefix.path, *splayed, *wheels))])
+    names = tuple(headers)
+    libraries = [*library_folders(home), *_listed(environ, "LIBRARY_PATH")]
+    libraries += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
+    libraries += _SYSTEM_LIBRARIES if outside else ()
+    wanted = {name for name in map(library_of, names) if name}
+    further = [f"{folder}/lib" for folder in (*splayed, *wheels)]
+    return Workshop(
+        nvcc=nvcc_at(home, via, running=running) if home else None,
+        inside=nvccs_in(prefix),
+        home=home,
+        named={name: environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)},
+        includes=tuple(item for item in dict.fromkeys(includes) if item != "/usr/include"),  # gcc wants it last
+        looks=tuple(dict.fromkeys(looks)),
+        headers={name: tuple(place for place in places if is_file(f"{place}/{name}")) for name in names},
+        links=frozenset(name for name in wanted if any(is_file(f"{folder}/lib{name}.so") for folder in libraries)),
+        versioned=dict(_versioned(wanted, [*libraries, *further])),
+        ninja=which("ninja", environ),
+        compilers=compilers,
+        folder=_build_folder(environ),
+    )
+
+
+def home_of(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """The folder that torch's builder takes for CUDA_HOME, and what leads to it."""
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if environ.get(name):
+            return environ[name].rstrip("/") or "/", name
+    nvcc = which("nvcc", environ)
+    if nvcc:
+        return str(Path(nvcc).parent.parent), "PATH"
+    return ("/usr/local/cuda", "/usr/local/cuda") if is_folder("/usr/local/cuda") else (None, "")
+
+
+def nvcc_at(home: str, via: str, *, running: bool) -> Nvcc:
+    """What the nvcc of a toolkit says of itself, or what the files around it say."""
+    path = f"{home}/bin/nvcc"
+    if not is_file(path):
+        return Nvcc(path=path, via=via, reason="no such file")
+    if not running:
+        told = _wheels_release(home) or next((item[0] for item in map(release_in, _roots(home, path)) if item), None)
+        known = _BARE.match(told or "")
+        bounds = _bounds(home, path)
+        return Nvcc(path=path, via=via, release=version(known[0]) if known else None, bounds=bounds)
+    done = run([path, "--version"], _SECONDS)
+    release = parse_nvcc(done.out)
+    if release is None:
+        return Nvcc(path=path, via=via, reason=done.reason or "it names no release")
+    listed = run([path, "--list-gpu-code"], _SECONDS)
+    numbers = sorted({int(number) for number in _CODE.findall(listed.out)}) if listed.reason is None else []
+    return Nvcc(
+        path=path,
+        via=via,
+        release=version(release),
+        targets=tuple(Capability(number // 10, number % 10) for number in numbers),
+        bounds=_bounds(home, path),
+    )
+
+
+def _roots(home: str, nvcc: str) -> tuple[str, ...]:
+    """Where the files of a toolkit may lie: the folder that leads to it, and the one that its nvcc really is in."""
+    return tuple(dict.fromkeys((home, toolkit_root(nvcc))))
+
+
+def _wheels_release(home: str) -> str | None:
+    """The release of an nvcc that came as a wheel, by the name of its dist-info."""
+    site, folder, _ = home.rpartition("/nvidia/")
+    found = filter(None, map(_NVCC_WHEEL.fullmatch, names_in(site))) if folder else ()
+    return next((match[1] for match in found), None)
+
+
+def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
+    for base in _roots(home, nvcc):
+        folders = (f"{base}/include", *(f"{base}/targets/{name}/include" for name in names_in(f"{base}/targets")))
+        for folder in folders:
+            found = parse(_text(f"{folder}/crt/host_config.h"))
+            if found:
+                return found
+    return None
+
+
+def _torch_looks(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
+    """Where torch's builder tells the compiler to look for CUDA headers; conda-forge's torch 2.11 looks in targets."""
+    texts = (_text(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
+    text = next((item for item in texts if item), "")
+    splayed = _SPLAYED.search(text)
+    conda = environ.get("CONDA_PREFIX")
+    if splayed:
+        return [f"{conda}/targets/{splayed[1]}/include"] if conda else []
+    folders = [f"{home}/include"] if home else []
+    folders += [environ["CUDA_INC_PATH"]] if environ.get("CUDA_INC_PATH") else []
+    cudnn = environ.get("CUDNN_HOME") or environ.get("CUDNN_PATH")
+    return folders + ([f"{cudnn}/include"] if cudnn else [])
+
+
+def library_folders(home: str | None) -> list[str]:
+    """Where torch's builder looks for the libraries of a toolkit: ``lib64``, or ``lib`` without one."""
+    if home is None:
+        return []
+    return [f"{home}/lib" if not is_folder(f"{home}/lib64") and is_folder(f"{home}/lib") else f"{home}/lib64"]
+
+
+def unlinked(stem: str, folders: Iterable[str]) -> str | None:
+    """A file of a library in folders where ``-l`` finds no link without version; ``None`` where one is there."""
+    places = tuple(dict.fromkeys(folders))
+    if any(is_file(f"{folder}/lib{stem}.so") for folder in places):
+        return None
+    return dict(_versioned({stem}, places)).get(stem)
+
+
+def _listed(environ: Mapping[str, str], name: str) -> list[str]:
+    return [part.rstrip("/") for part in environ.get(name, "").split(":") if part.startswith("/")]
+
+
+def _versioned(libraries: set[str], folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for folder in reversed([*dict.fromkeys(folders)]):
+        for name in names_in(folder):
+            stem, dot, _ = name.removeprefix("lib").partition(".so.")
+            if dot and stem in libraries:
+                yield stem, f"{folder}/{name}"
+
+
+def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
+    """Where torch builds; what is not there yet is made, so the first folder above it that is there decides."""
+    path, via = environ.get("TORCH_EXTENSIONS_DIR"), "TORCH_EXTENSIONS_DIR"
+    if path is None:
+        home = environ.get("HOME")
+        cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else None)
+        if cache is None:
+            return None
+        path, via = f"{cache}/torch_extensions", "torch's own choice"
+    real = Path(os.path.realpath(path))
+    there = next((item for item in (real, *real.parents) if os.path.lexists(item)), real)
+    reason = None
+    if not is_folder(there):
+        reason = f"{there} is no folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        reason = f"{there} may not be written"
+    elif os.statvfs(there).f_flag & os.ST_NOEXEC:
+        reason = f"{there} is mounted noexec: what is built there cannot be loaded"
+    return BuildFolder(path=str(real), via=via, reason=reason)

@@ -1,0 +1,391 @@
+"""Findings on the linkage of an environment: libraries that are missing, and symbols that nobody defines."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import replace as changed
+from itertools import groupby
+
+from packaging.version import Version
+
+from cuenv.binary.loader import Loaded, candidates
+from cuenv.binary.process import MissingLibrary
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.urls import one_line
+from cuenv.prefix.fixes import bring_again, conda_install, pip_command, pip_exactly, with_torch
+from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root, is_driver, stem_of
+from cuenv.prefix.linkage.symbols import Failure, NoSymbol, NoVersion, Unreadable, is_torch, readable
+
+
+def short(path: str, ground: LinkageContext) -> str:
+    """A file's path, from the environment or its site-packages on where it lies in them."""
+    text = posixpath.normpath(path)
+    text = text.removeprefix(f"{ground.prefix}/") if ground.inside(text) else text
+    text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
+    return text if text.isprintable() else repr(text)
+
+
+def more(askers: list[Loaded]) -> str:
+    """How many further files are concerned, for the end of a sentence."""
+    others = len({asker.path for asker in askers}) - 1
+    return f" (and {others} more)" if others else ""
+
+
+def count(names: list[str]) -> str:
+    """How many further names there are, for the end of a sentence."""
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+def again(root: Root, ground: LinkageContext) -> str | None:
+    """What brings a build of an extension for the torch that is here; ``None`` when nobody says where it is from."""
+    if root.built:
+        return f"rm -r {shlex.quote(posixpath.dirname(root.path))}"
+    return ground.fitting(root.owner) if root.owner else None
+
+
+def unspoiled(path: str, ground: LinkageContext) -> str | None:
+    """What installs once more the package that a file belongs to; ``None`` when no record names one."""
+    return bring_again(ground.owner(path), ground.home)
+
+
+def install(name: str, ground: LinkageContext) -> str | None:
+    """What brings a library; ``None`` when no row says which package does."""
+    package = ground.packages.get(stem_of(name))
+    if not package:
+        return None
+    if ground.home.kind == "conda" and not package.startswith("nvidia-"):
+        return conda_install(ground.home, package)
+    if package in ground.pinned:
+        return pip_exactly(ground.home, f"{package}=={ground.pinned[package]}")
+    return pip_command(ground.home, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
+
+
+def replace(name: str, winner: Loaded, ground: LinkageContext) -> str | None:
+    """What makes another file win."""
+    if not ground.inside(winner.path):
+        return unset(winner.via, winner)
+    package = ground.packages.get(stem_of(name), "")
+    known = ground.home.kind == "conda" and ground.home.package(package)
+    return with_torch(ground.home, package) if known else install(name, ground)
+
+
+def unset(via: str, winner: Loaded) -> str | None:
+    """What takes a library out of the search again; ``None`` when no variable put it there."""
+    if via == "LD_LIBRARY_PATH":
+        return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
+    return "unset LD_PRELOAD" if via == "LD_PRELOAD" else None
+
+
+def printable(finding: Finding) -> Finding:
+    """The finding with what does not print escaped: names in a binary or a folder can hold anything."""
+    return changed(
+        finding,
+        subject=one_line(finding.subject),
+        message=one_line(finding.message),
+        evidence=tuple(map(one_line, finding.evidence)),
+        fix=one_line(finding.fix) if finding.fix else None,
+    )
+
+
+_FOLDERS = 4
+_COPIES = 6
+
+
+def looked(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
+    """Where the loader looked for a library, one line for each part of the search."""
+    process = opening.process
+    lines = []
+    tried = candidates(item.name, item.asker, process.main, process.system)
+    for via, group in groupby(tried, key=lambda candidate: candidate.via):
+        folders = [posixpath.dirname(candidate.path) for candidate in group]
+        plain = list(dict.fromkeys(folder for folder in folders if "glibc-hwcaps" not in folder))
+        more = f" and {len(plain) - _FOLDERS} more" if len(plain) > _FOLDERS else ""
+        lines.append(f"looked in {via}: {', '.join(map(_clean, plain[:_FOLDERS]))}{more}")
+    return tuple(lines)
+
+
+def forbidden(opening: Opening, item: MissingLibrary) -> str | None:
+    """A file that the search comes upon and may not read, which the loader passes over."""
+    process = opening.process
+    tried = candidates(item.name, item.asker, process.main, process.system)
+    seen = (process.look(candidate.path) for candidate in tried)
+    return next((found.path for found in seen if found.kind == "denied" and found.identity != (0, 0)), None)
+
+
+def elsewhere(name: str, ground: LinkageContext) -> tuple[str, ...]:
+    """Copies in the environment of a library that the search does not find."""
+    return ground.own.get(name, ())
+
+
+def other_releases(name: str, ground: LinkageContext) -> tuple[str, ...]:
+    """Libraries of the environment that differ in the number of their name alone: ``libcudart.so.12``."""
+    start = f"{stem_of(name)}.so."
+    return tuple(sorted(other for other in ground.own if other.startswith(start) and other != name))
+
+
+def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: LinkageContext) -> tuple[str, ...]:
+    """The files that could have been chosen, in the order of the search, the winner first."""
+    process = opening.process
+    lines: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    for candidate in candidates(name, asker, process.main, process.system):
+        found = process.look(candidate.path)
+        if found.kind == "elf" and found.identity not in seen:
+            seen.add(found.identity)
+            word = "wins" if found.path == winner.path else "passed over"
+            lines.append(f"{word}: {_clean(found.path)} ({candidate.via})")
+    for path in elsewhere(name, ground):
+        if process.look(path).identity not in seen:
+            lines.append(f"not searched from there: {_clean(path)}")
+    return tuple(lines[:_COPIES])
+
+
+def _clean(path: str) -> str:
+    text = posixpath.normpath(path)
+    return text if text.isprintable() else repr(text)
+
+
+GLIBC = re.compile(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
+_SHOWN = 3
+
+
+def missing_findings(openings: Iterable[Opening], ground: LinkageContext) -> Iterator[Finding]:
+    """Libraries that are found nowhere (CU230), that cannot be loaded (CU231), and the driver's own (CU238)."""
+    groups: dict[str, list[tuple[Opening, MissingLibrary]]] = {}
+    for opening in (item for item in openings if not item.mended):
+        if opening.opened.root is None:
+            yield _no_root(opening, ground)
+        for item in opening.opened.missing:
+            groups.setdefault(item.name, []).append((opening, item))
+    for name, cases in groups.items():
+        if is_driver(name) and cases[0][1].broken is None:
+            if ground.driver:
+                yield _no_driver(name, cases, ground)
+            continue
+        yield _missing(name, cases, ground)
+
+
+def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: LinkageContext) -> Finding:
+    opening, item = next(((o, m) for o, m in cases if o.root.needed), cases[0])
+    askers = [m.asker for _, m in cases]
+    needed = f"{short(item.asker.path, ground)} needs it{more(askers)}"
+    severity: Severity = "error" if opening.root.needed else "warning"
+    if item.broken is not None:
+        text = f"{name}: {short(item.broken.path, ground)} is found first and cannot be loaded ({item.broken.why})"
+        return Finding(
+            code="CU231",
+            severity=severity,
+            subject=name,
+            message=f"{text}; {needed}",
+            evidence=looked(opening, item),
+            fix=unspoiled(item.broken.path, ground),
+        )
+    lying, others = elsewhere(name, ground), other_releases(name, ground)
+    known, fix = "", install(name, ground)
+    barred = forbidden(opening, item)
+    if barred:
+        known = f"; {short(barred, ground)} may not be read"
+        fix = f"chmod a+r {shlex.quote(barred)}"
+    elif lying:
+        known = f"; {short(lying[0], ground)} lies where nothing looks"
+        first = shlex.quote(posixpath.dirname(lying[0]))
+        fix = f'export LD_LIBRARY_PATH={first}"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
+    elif others and opening.root.kind == "extension":
+        known = f"; here is {others[0]}: it was built for another one"
+        fix = again(opening.root, ground)
+    return Finding(
+        code="CU230",
+        severity=severity,
+        subject=name,
+        message=f"{name} is missing: {needed}, so {_fails(opening.root)}{known}",
+        evidence=looked(opening, item),
+        fix=fix,
+    )
+
+
+def _no_root(opening: Opening, ground: LinkageContext) -> Finding:
+    seen = opening.opened.seen
+    text = f"{short(seen.path, ground)} cannot be loaded ({seen.why or 'no such file'}), so {_fails(opening.root)}"
+    severity: Severity = "error" if opening.root.needed else "warning"
+    return Finding(
+        code="CU231",
+        severity=severity,
+        subject=opening.root.label,
+        message=text,
+        fix=unspoiled(seen.path, ground) or again(opening.root, ground),
+    )
+
+
+def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: LinkageContext) -> Finding:
+    opening, item = cases[0]
+    text = f"{name} comes with the NVIDIA driver and is not where the loader looks; {short(item.asker.path, ground)}"
+    return Finding(
+        code="CU238",
+        severity="warning",
+        subject=name,
+        message=f"{text} needs it",
+        evidence=looked(opening, item),
+        fix="in a container: start it with --gpus all, and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+    )
+
+
+def foreign_findings(openings: Iterable[Opening], ground: LinkageContext) -> Iterator[Finding]:
+    """Libraries that win from outside although the environment has its own (CU232)."""
+    told: set[str] = set()
+    for opening in openings:
+        for item in opening.opened.new:
+            for name, became in item.needed:
+                if became is None or ground.inside(became.path) or became.path in told:
+                    continue
+                if name in ground.own and stem_of(name) in ground.packages:
+                    told.add(became.path)
+                    yield _foreign(name, item, became, opening, ground)
+
+
+def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: LinkageContext) -> Finding:
+    via, own = winner.via or "the executable", ground.own[name]
+    text = f"{name}: {winner.path} wins over the environment's own {short(own[0], ground)}, by {via}"
+    return Finding(
+        code="CU232",
+        severity="warning",
+        subject=name,
+        message=text,
+        evidence=(
+            f"needed by {short(asker.path, ground)}",
+            *copies(name, winner.loader or asker, winner, opening, ground),
+        ),
+        fix=unset(via, winner),
+    )
+
+
+def glibc_findings(openings: Iterable[Opening], ground: LinkageContext) -> Iterator[Finding]:
+    """Files that need a later glibc than the host has (CU234)."""
+    if ground.glibc is None:
+        return
+    lowest: dict[str, Version] = {}
+    items = dict.fromkeys(
+        item
+        for opening in openings
+        for item in opening.opened.new
+        if ground.inside(item.path) or (item is opening.opened.root and opening.root.kind != "python")
+    )
+    for item in items:
+        versions = [
+            Version(found[1])
+            for need in (item.elf.dynamic.needs if item.elf.dynamic else ())
+            for name, weak in need.versions
+            if not weak and (found := GLIBC.fullmatch(name))
+        ]
+        if versions and max(versions) > ground.glibc:
+            lowest[item.path] = max(versions)
+    if lowest:
+        worst = max(lowest, key=lambda path: lowest[path])
+        text = f"{short(worst, ground)} needs glibc {lowest[worst]}, the host has {ground.glibc}"
+        more = f"; {len(lowest)} files need a later one" if len(lowest) > 1 else ""
+        yield Finding(
+            code="CU234",
+            severity="error",
+            subject="glibc",
+            message=text + more,
+            evidence=tuple(f"{short(path, ground)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
+            fix=f"make the environment for that host: cuenv resolve --glibc {ground.glibc}",
+        )
+
+
+def _fails(root: Root) -> str:
+    if root.kind == "torch":
+        return "`import torch` fails" if root.needed else f"what torch opens as {root.label} fails"
+    return f"opening {root.label} fails"
+
+
+_CPP = re.compile(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
+_SHOWN_SYMBOLS = 3
+
+
+def symbol_findings(failures: Iterable[Failure], ground: LinkageContext) -> Iterator[Finding]:
+    """Versions and symbols that the winning files do not define (CU233, CU235, CU236); unreadable tables (CU237)."""
+    versions: dict[tuple[str, str], list[NoVersion]] = {}
+    symbols: dict[tuple[str, str], list[NoSymbol]] = {}
+    for failure in failures:
+        if isinstance(failure, Unreadable):
+            text = f"{short(failure.item.path, ground)} could not be read whole: {failure.reason}"
+            yield Finding(code="CU237", severity="warning", subject=short(failure.item.path, ground), message=text)
+        elif isinstance(failure, NoVersion):
+            if not (GLIBC.fullmatch(failure.version) and ground.glibc):
+                versions.setdefault((failure.winner.path, _kind(failure.version)), []).append(failure)
+        elif is_torch(failure.symbol.name) and failure.winner is None:
+            symbols.setdefault((failure.asker.path, "torch"), []).append(failure)
+        else:
+            symbols.setdefault((failure.asker.path, failure.symbol.file or ""), []).append(failure)
+    for version_cases in versions.values():
+        yield _version(version_cases, ground)
+    for (_, kind), symbol_cases in symbols.items():
+        yield _other_torch(symbol_cases, ground) if kind == "torch" else _symbol(symbol_cases, ground)
+
+
+def _kind(version: str) -> str:
+    return "c++" if _CPP.fullmatch(version) else ""
+
+
+def _version(cases: list[NoVersion], ground: LinkageContext) -> Finding:
+    first = cases[0]
+    names = sorted({case.version for case in cases}, key=_numbers)
+    text = f"{first.file}: {short(first.winner.path, ground)} wins, and it does not define {names[-1]}{count(names)}"
+    askers = [case.asker for case in cases]
+    return Finding(
+        code="CU235" if _CPP.fullmatch(names[-1]) else "CU233",
+        severity="error",
+        subject=first.file,
+        message=f"{text}, which {short(first.asker.path, ground)} needs{more(askers)}",
+        evidence=(
+            f"the loader will say: version `{first.version}' not found (required by {first.asker.path})",
+            f"{first.winner.path} is found by {first.winner.via or 'the executable'}",
+        ),
+        fix=replace(first.file, first.winner, ground),
+    )
+
+
+def _symbol(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
+    first = cases[0]
+    want, winner = first.symbol, first.winner
+    names = [case.symbol.name for case in cases]
+    version = f", version {want.version}" if want.version else ""
+    said = f"{short(first.asker.path, ground)}: undefined symbol: {want.name}{version}{count(names)}"
+    evidence = [f"undefined: {', '.join(names[:_SHOWN_SYMBOLS])}{count(names[_SHOWN_SYMBOLS - 1 :])}"]
+    fix = None
+    if winner is not None and want.file:
+        said += f"; {short(winner.path, ground)} wins for {want.file} and does not define it"
+        evidence.append(f"{winner.path} is found by {winner.via or 'the executable'}")
+        fix = replace(want.file, winner, ground)
+    elif want.version is None:
+        said += "; no library that it is loaded with defines it"
+    return Finding(
+        code="CU233",
+        severity="error",
+        subject=short(first.asker.path, ground),
+        message=said,
+        evidence=tuple(evidence),
+        fix=fix,
+    )
+
+
+def _other_torch(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
+    first = cases[0]
+    names = [case.symbol.name for case in cases]
+    path = short(first.asker.path, ground)
+    text = f"{path} was built for another torch: {readable(names[0])}{count(names)} is not in the torch that is here"
+    return Finding(
+        code="CU236",
+        severity="error",
+        subject=path,
+        message=text,
+        evidence=tuple(f"undefined symbol: {name}" for name in names[:_SHOWN_SYMBOLS]),
+        fix=again(first.root, ground),
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"[0-9]{1,9}", version))

@@ -1,0 +1,115 @@
+"""An installed environment against its lock: what is missing, changed, or was never locked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.prefix.fixes import AGAIN, pip_command, pip_exactly, put_back, take_out
+from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.solve.model import LockedPackage, PipLocked, Solution
+
+_ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
+"""What conda's solvers add to a Python that nobody asked for: pip, and what pip's builds ask for."""
+
+
+def installed_findings(
+    installed: Iterable[LockedPackage], solution: Solution, prefix: Prefix | None = None
+) -> tuple[Finding, ...]:
+    """The conda packages of an environment against its lock.
+
+    Args:
+        installed: what conda-meta says.
+        solution: what is locked for its platform.
+        prefix: the environment, for the commands that mend it.
+    """
+    have = {package.name: package for package in installed}
+    locked = {package.name: package for package in solution.packages}
+    found = []
+    for name in sorted(have.keys() | locked.keys()):
+        mine, asked = have.get(name), locked.get(name)
+        if asked is None and mine is not None:
+            text = f"{name} {mine.version} is installed and not in the lock"
+            fix = take_out(name, prefix) if prefix else AGAIN
+            if name in _ADDED and "pip" in have and "pip" not in locked:
+                text += ": conda adds it to a Python by itself, which CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents"
+                found.append(_finding("CU203", name, text, fix, "info"))
+            else:
+                found.append(_finding("CU203", name, text, fix))
+        elif mine is None and asked is not None:
+            text = f"{name} {asked.version} is in the lock and not installed"
+            found.append(_finding("CU201", name, text, put_back(asked, prefix) if prefix else AGAIN))
+        elif mine is not None and asked is not None and (text := _changed(mine, asked)):
+            found.append(_finding("CU202", name, text, put_back(asked, prefix) if prefix else AGAIN))
+    return tuple(found)
+
+
+def _changed(mine: LockedPackage, asked: LockedPackage) -> str:
+    """How an installed package differs from the locked one; a hash decides before a channel, which may be a mirror."""
+    name = mine.name
+    if (mine.version, mine.build) != (asked.version, asked.build):
+        return f"{name} is {mine.version} {mine.build}, the lock says {asked.version} {asked.build}"
+    for kind, own, other in (("sha256", mine.sha256, asked.sha256), ("md5", mine.md5, asked.md5)):
+        if own and other:
+            if own.lower() == other.lower():
+                return ""
+            return f"{name} {mine.version} {mine.build} has another {kind} than locked: {own}, the lock says {other}"
+    if mine.channel_name != asked.channel_name:
+        return f"{name} {mine.version} is from {mine.channel_name}, the lock says {asked.channel_name}"
+    return ""
+
+
+def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
+    """What pip put into an environment, against the pip part of its lock."""
+    have = {wheel.name: wheel for wheel in reversed(prefix.wheels) if wheel.conda is None or wheel.replaced}
+    locked = {item.name for item in solution.pip}
+    by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.gone}
+    for item in solution.pip:
+        mine = have.get(item.name)
+        fix = pip_exactly(prefix, _requirement(item), index=item.version)
+        if mine is None:
+            text = f"{item.name} {item.version} is in the pip part of the lock and not installed"
+            yield _finding("CU201", item.name, text, fix)
+        elif not item.direct and not same_version(mine.version, item.version):
+            text = f"{item.name} is {mine.version}, the pip part of the lock says {item.version}"
+            yield _finding("CU202", item.name, text, fix)
+    for wheel in have.values():
+        if wheel.name not in locked and wheel.name not in by_conda:
+            yield _extra(wheel, prefix)
+
+
+def _extra(wheel: Wheel, prefix: Prefix) -> Finding:
+    """A wheel that nobody locked; one from a folder is what the environment is for, and only told."""
+    own = bool(wheel.url and wheel.url.startswith("file:"))
+    return Finding(
+        code="CU203",
+        severity="info" if own else "warning",
+        subject=wheel.name,
+        message=f"{wheel.name} {wheel.version} is installed by {wheel.installer or 'pip'}"
+        f"{f' from {wheel.url}' if own else ''} and not in the lock",
+        fix=None if own else pip_command(prefix, "uninstall", "-y", wheel.name),
+    )
+
+
+def _requirement(item: PipLocked) -> str:
+    return f"{item.name} @ {item.url}" if item.direct else f"{item.name}=={item.version}"
+
+
+def same_version(left: str, right: str) -> bool:
+    """Whether two versions of a distribution are the same; dist-info may write ``1.0_1`` for ``1.0-1``."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only with a pip part
+
+    try:
+        return Version(left.replace("_", "-")) == Version(right)
+    except InvalidVersion:
+        return left == right
+
+
+def as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
+    """How many of the locked packages are installed in their version and build."""
+    have = {(package.name, package.version, package.build) for package in installed}
+    return sum((package.name, package.version, package.build) in have for package in solution.packages)
+
+
+def _finding(code: str, name: str, message: str, fix: str, severity: Severity = "error") -> Finding:
+    return Finding(code=code, severity=severity, subject=name, message=message, fix=fix)

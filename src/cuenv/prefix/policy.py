@@ -1,0 +1,314 @@
+"""What must hold in every installed environment: true records, whole packages, one source for each CUDA library."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.knowledge.base import Knowledge
+from cuenv.prefix.cuda_files import NOBODY, CudaFiles, InstalledCudaLibrary
+from cuenv.prefix.fixes import conda_exactly, pip_again, pip_command, pip_exactly, put_back
+from cuenv.prefix.inventory import Prefix, Site, Wheel, told_by
+from cuenv.solve.pip_part import normalise
+
+_GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
+"""Where a second copy breaks what was compiled against the first one."""
+_SHOWN = 5
+_NUMPY_2 = (2, 3)
+"""The first torch that was compiled for NumPy 2 as well (github.com/pytorch/pytorch/issues/107302)."""
+_NUMBERS = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+_RECORD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
+"""How conda-meta names its records: name, version, build."""
+
+
+def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, fix: str) -> Iterator[Finding]:
+    """A torch from pip that cannot use a GPU, where something says that one is wanted.
+
+    Args:
+        torch: its version; ``None`` without one.
+        cuda: the CUDA that ``torch/version.py`` names; ``None`` in a CPU build.
+        wanted: what says so; empty when nothing does.
+        grave: the environment itself says so, and not only the machine.
+        fix: how to get the other one.
+    """
+    if torch and cuda is None and wanted:
+        yield Finding(
+            code="CU209",
+            severity="error" if grave else "warning",
+            subject="torch",
+            message=f"torch {torch} is a CPU build, and {wanted}",
+            evidence=("torch/version.py names no CUDA",),
+            fix=fix,
+        )
+
+
+def numpy_findings(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
+    """NumPy 2 beside a torch that was compiled for NumPy 1: every exchange of arrays fails.
+
+    Builds of conda-forge say in their records which NumPy they take, and its solver minds it.
+
+    Args:
+        prefix: the environment.
+        torch: its version, by its files; ``None`` without one.
+    """
+    package, wheel = prefix.package("pytorch"), prefix.wheel("torch")
+    mind = package is not None and package.channel_name == "conda-forge" and (wheel is None or bool(wheel.conda))
+    numpy = prefix.wheel("numpy")
+    built, there = _release(torch), _release(numpy.version) if numpy else None
+    if numpy is None or built is None or there is None or mind or built >= _NUMPY_2 or there < (2,):
+        return
+    own = prefix.package("numpy")
+    by_conda = own is not None and bool(numpy.conda) and not numpy.replaced
+    yield Finding(
+        code="CU216",
+        severity="error",
+        subject="numpy",
+        message=f"torch {torch} was compiled for NumPy 1, and numpy {numpy.version} is installed: "
+        "torch.from_numpy and Tensor.numpy fail with 'Numpy is not available'",
+        evidence=(f"{numpy.folder}/{numpy.info}",),
+        fix=conda_exactly(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
+    )
+
+
+def _release(text: str | None) -> tuple[int, ...] | None:
+    """The first two numbers of a version; ``None`` for what is none."""
+    found = _NUMBERS.match(text or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def prefix_findings(
+    prefix: Prefix, sites: Iterable[Site], knowledge: Knowledge, names: Mapping[str, str], torch: str | None = None
+) -> Iterator[Finding]:
+    """Judge an environment by itself.
+
+    Args:
+        prefix: the environment.
+        sites: folders outside of it that its Python reads as well.
+        knowledge: for what matters with CPU and CUDA builds.
+        names: conda names and names on PyPI, where they differ.
+        torch: the release that torch's own files say.
+    """
+    yield from _over_conda(prefix, knowledge, names)
+    yield from _twice(prefix, torch)
+    yield from _damaged(prefix)
+    yield from _outside(prefix, sites)
+
+
+def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) -> Iterator[Finding]:
+    """What pip put over a package of conda: conda's record still says its own, and Python finds pip's."""
+    gone = {wheel.name: wheel for wheel in prefix.gone}
+    conda = {names.get(item.name) or normalise(item.name): item for item in prefix.conda}
+    seen: set[str] = set()
+    for wheel in prefix.wheels:
+        package = prefix.package(wheel.conda) if wheel.conda else conda.get(wheel.name)
+        if package is None and wheel.name in gone:
+            package = prefix.package(gone[wheel.name].conda or "")
+        if package is None or (wheel.conda and not wheel.replaced):
+            continue
+        seen.add(wheel.name)
+        how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
+        out = [pip_command(prefix, "uninstall", "-y", wheel.name)]
+        grave = wheel.name in _GRAVE or knowledge.twin(package.name, package.channel_name) is not None
+        yield Finding(
+            code="CU204",
+            severity="error" if grave else "warning",
+            subject=wheel.name,
+            message=f"{_who(wheel)} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
+            f"{package.build} and {how}",
+            evidence=(f"{wheel.folder}/{wheel.info}", f"conda-meta says {package.url}"),
+            fix=" && ".join([*out * (1 + (how == "is beside")), put_back(package, prefix)]),
+        )
+    for wheel in prefix.gone:
+        package = prefix.package(wheel.conda or "")
+        if wheel.name not in seen and package:
+            yield Finding(
+                code="CU205",
+                severity="error",
+                subject=package.name,
+                message=f"conda-meta says that {package.name} {package.version} is installed, and its "
+                f"{wheel.info} is gone",
+                evidence=(f"{wheel.folder}/{wheel.info}",),
+                fix=put_back(package, prefix),
+            )
+
+
+def _who(wheel: Wheel) -> str:
+    return wheel.installer if wheel.installer and wheel.installer != "conda" else "pip"
+
+
+def _twice(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
+    """One distribution by two dist-infos, none of them conda's: which one is true depends on who asks.
+
+    Of torch its own files say which one they are; of others the newest is taken for what was installed last.
+    """
+    copies: dict[str, list[Wheel]] = {}
+    for wheel in prefix.wheels:
+        copies.setdefault(wheel.name, []).append(wheel)
+    gone = {wheel.name for wheel in prefix.gone}
+    for name, wheels in copies.items():
+        if len(wheels) > 1 and name not in gone and not any(wheel.conda for wheel in wheels):
+            versions = ", ".join(wheel.version for wheel in wheels)
+            yield Finding(
+                code="CU206",
+                severity="error" if name in _GRAVE else "warning",
+                subject=name,
+                message=f"{name} is installed {len(wheels)} times: {versions}",
+                evidence=tuple(f"{wheel.folder}/{wheel.info}" for wheel in wheels),
+                fix=_keep_one(prefix, wheels, torch if name == "torch" else None),
+            )
+
+
+def _keep_one(prefix: Prefix, wheels: list[Wheel], files: str | None) -> str:
+    """Take the records of the others away, which pip would stumble over, and install the one that stays again."""
+    stays = told_by(wheels, files)
+    others = [f"{wheel.folder}/{wheel.info}" for wheel in wheels if wheel is not stays]
+    return f"{shlex.join(['rm', '-r', *others])} && {pip_again(prefix, stays)}"
+
+
+def _damaged(prefix: Prefix) -> Iterator[Finding]:
+    for path, reason in prefix.damaged:
+        name = path.rpartition("/")[2]
+        record = _RECORD.fullmatch(name) if "/conda-meta/" in path else None
+        quoted = shlex.quote(path)
+        mend = f"rm -r {quoted}"
+        if reason.endswith("permission denied"):
+            mend = f"chmod a+r {quoted}"
+        elif record:
+            mend = f"mv {quoted} {shlex.quote(path + '.bad')} && {conda_exactly(prefix, '='.join(record.groups()))}"
+        yield Finding(
+            code="CU207",
+            severity="error" if "/conda-meta/" in path else "warning",
+            subject=name,
+            message=f"a record of the environment is damaged: {reason}",
+            fix=mend if path.isprintable() else None,
+        )
+
+
+def _outside(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
+    """A torch, or what torch needs, that Python finds outside of the environment."""
+    own = {wheel.name for wheel in prefix.wheels}
+    torch = prefix.wheel("torch")
+    inside = f"the environment's {torch.version}" if torch else ""
+    for site in sites:
+        shadowed = sorted({wheel.name for wheel in site.wheels} & own)
+        if site.torch and (site.first or not inside):
+            there = f"torch {site.torch} of {site.path} ({site.via})"
+            told = (
+                f"Python finds {there} before {inside}" if inside else f"Python takes {there}: the environment has none"
+            )
+            severity: Severity = "error" if inside else "warning" if site.first else "info"
+            yield _site_finding(prefix, site, "torch", told, severity)
+        elif site.first and shadowed:
+            more = f" and {len(shadowed) - _SHOWN} more" if len(shadowed) > _SHOWN else ""
+            listed = ", ".join(shadowed[:_SHOWN])
+            told = f"Python finds {listed}{more} in {site.path} ({site.via}) before the environment's"
+            grave: Severity = "error" if _GRAVE & set(shadowed) else "warning"
+            yield _site_finding(prefix, site, site.via, told, grave)
+
+
+def _site_finding(prefix: Prefix, site: Site, subject: str, message: str, severity: Severity) -> Finding:
+    evidence = tuple(f"{wheel.name} {wheel.version}: {wheel.folder}/{wheel.info}" for wheel in site.wheels[:20])
+    return Finding(
+        code="CU208", severity=severity, subject=subject, message=message, evidence=evidence, fix=_without(prefix, site)
+    )
+
+
+def _without(prefix: Prefix, site: Site) -> str | None:
+    if site.via == "PYTHONPATH":
+        return "unset PYTHONPATH"
+    if site.via != "user site":
+        return None
+    words = ["conda", "env", "config", "vars", "set", "-p", prefix.path, "PYTHONNOUSERSITE=1"]
+    return shlex.join(words) if prefix.kind == "conda" else "export PYTHONNOUSERSITE=1"
+
+
+_SHOWN_FILES = 4
+
+
+def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """Libraries that the loader knows by one name, and that more than one package brought.
+
+    Beside a torch of conda a second set from pip is what no solver chose. Beside a torch from pip conda's set may be
+    there for its compiler: which file wins is then for the loader to say.
+    """
+    groups: dict[tuple[str, ...], dict[str, list[InstalledCudaLibrary]]] = {}
+    for soname, copies in _by_soname(found.libraries).items():
+        sources = tuple(sorted({copy.source for copy in copies}))
+        if len(sources) > 1:
+            groups.setdefault(tuple(map(_kind, sources)), {})[soname] = copies
+    for sonames in groups.values():
+        copies = [copy for group in sonames.values() for copy in group]
+        over_conda = any(copy.source == "conda" for copy in copies)
+        listed = list(sonames)
+        more = f" and {len(listed) - _SHOWN_FILES} more" if len(listed) > _SHOWN_FILES else ""
+        fix = _without_wheel(copies, prefix) if over_conda and not found.by_pip else None
+        yield Finding(
+            code="CU210",
+            severity="error" if fix else "warning",
+            subject=", ".join(listed[:_SHOWN_FILES]),
+            message=f"{', '.join(listed[:_SHOWN_FILES])}{more} {'is' if len(listed) == 1 else 'are'} there from "
+            f"{' and '.join(_sources(copies))}: which one is loaded depends on the order of search",
+            evidence=tuple(f"{copy.shown}: {copy.path}" for copy in copies),
+            fix=fix or "cuenv check -v says which file wins (check linkage)",
+        )
+    yield from _same_file(found, prefix)
+
+
+def _without_wheel(copies: list[InstalledCudaLibrary], prefix: Prefix) -> str | None:
+    """What takes out everything but conda's and torch's own: wheels by pip, and folders that no package owns."""
+    wheels = sorted({copy.source for copy in copies if prefix.wheel(copy.source)})
+    roots = tuple(f"{site}/nvidia/" for site in prefix.site_packages)
+    nobodys = [copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NOBODY]
+    parts = [pip_command(prefix, "uninstall", "-y", *wheels)] if wheels else []
+    if nobodys and all(folder.startswith(roots) for folder in nobodys):  # a link may lead anywhere
+        parts.append(shlex.join(["rm", "-r", *sorted(set(nobodys))]))
+    return " && ".join(parts) or None
+
+
+def _by_soname(libraries: Iterable[InstalledCudaLibrary]) -> dict[str, list[InstalledCudaLibrary]]:
+    """The copies that a search by name may meet: what lies under another name alone is not found by its SONAME."""
+    found: dict[str, list[InstalledCudaLibrary]] = {}
+    for library in libraries:
+        names = library.names or (library.soname,)
+        found.setdefault(library.soname if library.soname in names else names[0], []).append(library)
+    return found
+
+
+def _kind(source: str) -> str:
+    return source if source in ("conda", "torch") else "wheels"
+
+
+def _sources(copies: list[InstalledCudaLibrary]) -> list[str]:
+    """The sources in words, conda's before the wheels."""
+    names = dict.fromkeys(" ".join(filter(None, (copy.source, copy.version))) for copy in copies)
+    kept = sorted(names, key=lambda name: (not name.startswith("conda"), name))
+    return [*kept[:_SHOWN_FILES], *([f"{len(kept) - _SHOWN_FILES} more"] if len(kept) > _SHOWN_FILES else [])]
+
+
+def _same_file(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """Files that two wheels claim: the last one to be installed wrote over the other, and both say they are there."""
+    claims: dict[tuple[str, ...], list[str]] = {}
+    for path, wheels in found.shared:
+        claims.setdefault(wheels, []).append(path)
+    for wheels, paths in claims.items():
+        more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+        yield Finding(
+            code="CU210",
+            severity="error",
+            subject=", ".join(wheels),
+            message=f"{' and '.join(wheels)} both hold {paths[0]}{more}: the last one installed wrote over the other",
+            evidence=tuple(paths[:20]),
+            fix=_keep_one_source(found, prefix, wheels),
+        )
+
+
+def _keep_one_source(found: CudaFiles, prefix: Prefix, wheels: tuple[str, ...]) -> str:
+    """Take both out and put back the one that torch asks for, else the last by name."""
+    pinned = dict(found.requires)
+    keep = next((name for name in wheels if name in pinned), wheels[-1])
+    wheel = prefix.wheel(keep)
+    number = pinned.get(keep) or (wheel.version if wheel else "")
+    out = pip_command(prefix, "uninstall", "-y", *wheels)
+    return f"{out} && {pip_exactly(prefix, f'{keep}=={number}' if number else keep)}"

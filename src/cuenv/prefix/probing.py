@@ -1,0 +1,311 @@
+"""What the probes of a running environment report, and the check that each of them makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from shlex import quote
+from types import MappingProxyType
+
+from cuenv.core.errors import InputError
+from cuenv.core.findings import Check, Finding, Severity, judged, skipped
+from cuenv.core.reading import Faults, Reader, once
+from cuenv.core.urls import printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One thing that a probe tried in vain.
+
+    Attributes:
+        what: the part of it, such as a device; empty for the whole probe.
+        why: the error with its type, or what was wrong with the result; it may have many lines.
+        where: further lines, such as places in the code.
+    """
+
+    what: str
+    why: str
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeAnswer:
+    """What a probe saw: what works, what does not, what it left out, and facts by name."""
+
+    done: tuple[str, ...] = ()
+    failed: tuple[Failure, ...] = ()
+    skipped: tuple[str, ...] = ()
+    facts: Mapping[str, str | int | None] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the process of a probe ended.
+
+    Attributes:
+        answer: ``None`` when it gave none, or one that cannot be read.
+        reason: why it did not end well, in a few words; ``None`` after exit status 0.
+        signal: the name of the signal that killed it, ``SIGSEGV``.
+        late: it was stopped at its time limit.
+        last: what it said last on standard error.
+        seconds: how long it ran.
+    """
+
+    answer: ProbeAnswer | None
+    reason: str | None = None
+    signal: str | None = None
+    late: bool = False
+    last: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Where the probes ran.
+
+    Attributes:
+        prefix: the environment's folder, resolved.
+        python: its interpreter.
+        gpus: how many GPUs the host has.
+        environ: the variables of the user that the probes were given.
+    """
+
+    prefix: str
+    python: str
+    gpus: int
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A probe by its name, the code of what it finds, and what that means in words."""
+
+    name: str
+    code: str
+    fails: str
+    module: str = "torch"
+
+
+PROBES = (
+    Probe(name="torch", code="CU270", fails="torch cannot be imported"),
+    Probe(name="cuda", code="CU274", fails="torch cannot use a GPU"),
+    Probe(name="matmul", code="CU275", fails="a matrix product fails or is wrong"),
+    Probe(name="nccl", code="CU276", fails="NCCL's all-reduce fails"),
+    Probe(name="extension", code="CU277", fails="torch's cpp_extension does not build and run a kernel"),
+    Probe(name="deepspeed", code="CU278", fails="DeepSpeed's FusedAdam does not load or step", module="deepspeed"),
+    Probe(
+        name="bitsandbytes",
+        code="CU279",
+        fails="bitsandbytes does not quantize to 4 bits and back",
+        module="bitsandbytes",
+    ),
+    Probe(name="flash_attn", code="CU280", fails="flash-attn's forward pass fails", module="flash_attn"),
+    Probe(name="compile", code="CU281", fails="torch.compile fails"),
+)
+"""In the order in which they run; without torch the others are left out."""
+
+_NO_DEVICE = ("", "-1")
+"""Values of CUDA_VISIBLE_DEVICES that somebody sets who wants no GPU."""
+
+_MOST = 8
+
+
+def check_of(probe: Probe, outcome: Outcome, around: Around) -> Check:
+    """The check that one probe makes."""
+    name, answer = f"run:{probe.name}", outcome.answer
+    if answer is None:
+        return judged(name, _ending(outcome), [_without_answer(probe, outcome, around)])
+    findings = [_failed(probe, failure, around) for failure in answer.failed]
+    findings += _of_facts(probe, answer, around)
+    if outcome.reason:
+        text = f"{name} answered, and then: {_ending(outcome)}"
+        findings.append(
+            _finding(
+                "CU283",
+                text,
+                of=probe,
+                evidence=_evidence(outcome, around),
+                fix=_by_hand(probe, around),
+                severity="warning",
+            )
+        )
+    says = "; ".join((*_told(probe, answer), *answer.skipped))
+    if not answer.done and not findings:
+        return skipped(name, says)
+    return judged(name, f"{says} ({outcome.seconds:.1f} s)" if answer.done else says, findings)
+
+
+def _told(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
+    """What works, in words."""
+    facts = answer.facts
+    if probe.name == "torch" and answer.done:
+        cuda = f"CUDA {facts['cuda']}" if facts.get("cuda") else "without CUDA"
+        return (f"torch {facts.get('version')} {cuda}, Python {facts.get('python')}",)
+    if probe.name == "cuda" and facts.get("why"):
+        return (f"no GPU: {str(facts['why']).splitlines()[0]}",)
+    failed = tuple(f"{item.what or probe.name}: failed" for item in answer.failed[:_MOST])
+    return (*answer.done[:_MOST], *failed)
+
+
+def _ending(outcome: Outcome) -> str:
+    if outcome.signal:
+        return f"killed by {outcome.signal}"
+    return outcome.reason or "it ended, and told nothing that can be read"
+
+
+def _without_answer(probe: Probe, outcome: Outcome, around: Around) -> Finding:
+    evidence = _evidence(outcome, around)
+    where = f"run:{probe.name}"
+    if outcome.signal:
+        text = f"{where} crashed: {_ending(outcome)}"
+        return _finding("CU271", text, of=probe, evidence=evidence, fix=_by_hand(probe, around))
+    if outcome.late:
+        text = f"{where} hung: {_ending(outcome)}, and was stopped"
+        fix = f"cuenv check --run --timeout {round(outcome.seconds) * 4 or 4} --prefix {quote(around.prefix)}"
+        return _finding("CU272", text, of=probe, evidence=evidence, fix=fix)
+    text = f"{where} ended without an answer: {_ending(outcome)}"
+    return _finding("CU273", text, of=probe, evidence=evidence, fix=_by_hand(probe, around))
+
+
+def _failed(probe: Probe, failure: Failure, around: Around) -> Finding:
+    part = f" ({failure.what})" if failure.what else ""
+    lines = tuple(line for line in failure.why.splitlines() if line.strip())
+    told = () if len(lines) == 1 else lines[-_MOST:]
+    evidence = (*told, *failure.where, *_with(around))
+    text = f"{probe.fails}{part}: {_gist(lines)}"
+    return _finding(probe.code, text, of=probe, evidence=evidence, fix=_by_hand(probe, around))
+
+
+def _gist(lines: tuple[str, ...]) -> str:
+    """The line that says what is wrong: a compiler's own, else the first."""
+    return next((line.strip() for line in lines if "error: " in line), lines[0].strip() if lines else "no reason given")
+
+
+def _of_facts(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
+    """What the facts of an answer mean on this host."""
+    if probe.name == "torch":
+        return _elsewhere(probe, str(answer.facts.get("path") or ""), around)
+    if probe.name == "cuda":
+        return _unseen(probe, answer, around)
+    return []
+
+
+def _elsewhere(probe: Probe, path: str, around: Around) -> list[Finding]:
+    if not path or path.startswith(f"{around.prefix}/"):
+        return []
+    text = f"torch comes from {path}, not from the environment"
+    fix = None
+    if any(
+        entry and path.startswith(f"{entry.rstrip('/')}/") for entry in around.environ.get("PYTHONPATH", "").split(":")
+    ):
+        fix = "unset PYTHONPATH"
+    elif "/.local/lib/python" in path:
+        fix = "export PYTHONNOUSERSITE=1"
+    return [_finding("CU282", text, of=probe, evidence=_with(around), fix=fix, severity="warning")]
+
+
+def _unseen(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
+    count, visible = answer.facts.get("count"), around.environ.get("CUDA_VISIBLE_DEVICES")
+    if not isinstance(count, int) or count >= around.gpus or (count and visible is not None):
+        return []
+    many = f"{around.gpus} GPU{'s' if around.gpus != 1 else ''}"
+    if count:
+        text = f"torch sees {count} of the {many} of this host"
+        return [_finding("CU274", text, of=probe, evidence=_with(around), fix="cuenv inspect", severity="warning")]
+    why = str(answer.facts.get("why") or "no reason given").splitlines()[0]
+    chosen = visible is not None and answer.facts.get("build") is not None
+    hidden = chosen and (visible or "").strip() in _NO_DEVICE
+    return [
+        _finding(
+            "CU274",
+            f"torch sees none of the {many} of this host: {f'CUDA_VISIBLE_DEVICES={visible}' if hidden else why}",
+            of=probe,
+            evidence=_with(around),
+            fix="unset CUDA_VISIBLE_DEVICES" if chosen else f"cuenv check --prefix {quote(around.prefix)}",
+            severity="warning" if hidden else "error",
+        )
+    ]
+
+
+def _by_hand(probe: Probe, around: Around) -> str:
+    """The command with which to look closer."""
+    return f"{quote(around.python)} -X faulthandler -c 'import {probe.module}'"
+
+
+def _evidence(outcome: Outcome, around: Around) -> tuple[str, ...]:
+    return (*outcome.last, *_with(around))
+
+
+def _with(around: Around) -> tuple[str, ...]:
+    """The user's variables that the probe was given, as one line."""
+    given = ", ".join(f"{name}={value[:200]}" for name, value in sorted(around.environ.items()))
+    return (f"with {given}",) if given else ()
+
+
+def _finding(
+    code: str, message: str, *, of: Probe, evidence: tuple[str, ...], fix: str | None, severity: Severity = "error"
+) -> Finding:
+    return Finding(code=code, severity=severity, subject=f"run:{of.name}", message=message, evidence=evidence, fix=fix)
+
+
+MARK = "cuenv-probe:"
+"""As ``data/probes/_told.py`` writes it."""
+
+_FACTS = ("version", "cuda", "path", "python", "build", "count", "why", "nccl")
+
+
+def read_answer(out: str) -> ProbeAnswer | None:
+    """The last answer in what a probe printed; ``None`` when there is none, or what follows the mark is no answer."""
+    line = next((line for line in reversed(out.splitlines()) if line.startswith(MARK)), None)
+    if line is None:
+        return None
+    faults = Faults("the probe's answer")
+    try:
+        reader = Reader(json.loads(line.removeprefix(MARK), object_pairs_hook=once), faults)
+        answer = _answer(reader)
+        faults.check()
+    except (ValueError, RecursionError, InputError):
+        return None
+    return answer
+
+
+def _answer(reader: Reader) -> ProbeAnswer:
+    facts = reader.reader("facts")
+    failed = tuple(_failure(item) for item in reader.readers("failed", required=True))
+    answer = ProbeAnswer(
+        done=_clean(reader.texts("done", required=True)),
+        failed=failed,
+        skipped=_clean(reader.texts("skipped", required=True)),
+        facts=MappingProxyType(_facts(facts) if facts else {}),
+    )
+    reader.done()
+    return answer
+
+
+def _failure(reader: Reader) -> Failure:
+    found = Failure(
+        what=printable(reader.text("what")),
+        why=printable(reader.text("why")),
+        where=_clean(reader.texts("where", required=True)),
+    )
+    reader.done()
+    return found
+
+
+def _facts(reader: Reader) -> dict[str, str | int | None]:
+    found: dict[str, str | int | None] = {}
+    for name in _FACTS:
+        value = reader.raw(name)
+        if isinstance(value, str):
+            found[name] = printable(value)
+        elif value is None or type(value) is int:
+            found[name] = value
+        else:
+            reader.faults.add(reader.at(name), "expected a string or a whole number")
+    reader.done()
+    return found
+
+
+def _clean(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(printable(text) for text in texts)

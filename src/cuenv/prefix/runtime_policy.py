@@ -1,0 +1,228 @@
+"""torch's CUDA, as its files say it, against the runtime, the compiler, cuDNN and NCCL that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from packaging.version import Version
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import minor, version
+from cuenv.knowledge.rows import Extension
+from cuenv.prefix.cuda_files import CudaFiles, Header, InstalledCudaLibrary, family, runtime_soname
+from cuenv.prefix.fixes import conda_exactly, conda_install, pip_command, pip_exactly, put_back, with_torch
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.packages import same_version
+
+_CODES = {"cudnn": "CU213", "nccl": "CU214"}
+_OTHERS = "CU211"
+_NAMES = {"cudart": "the CUDA runtime", "cudnn": "cuDNN", "nccl": "NCCL"}
+_NVIDIA = ("nvidia-cudnn", "nvidia-nccl")
+
+
+def runtime_findings(
+    found: CudaFiles, prefix: Prefix, rows: Iterable[Extension], packages: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Judge the CUDA of an environment against the torch in it.
+
+    Args:
+        found: what its files say; with a torch that has a CUDA.
+        prefix: where it is.
+        rows: on the libraries that compile with nvcc.
+        packages: which package brings a library, by the stem of its name (``libcudart``).
+    """
+    yield from _needed(found, prefix, packages)
+    yield from _release(found)
+    yield from _pinned(found, prefix)
+    yield from _headers(found, prefix)
+    yield from compiler_findings(found, prefix, rows)
+
+
+def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Iterator[Finding]:
+    """Every library of NVIDIA's that torch names is there; another of its family is the wrong one.
+
+    The loader takes a file of that name, whatever SONAME stands in it, or what it has loaded under that SONAME.
+    """
+    there = {name for library in found.libraries for name in (library.soname, *library.names)}
+    asked = found.needed
+    if found.cuda and not any(family(name) == "cudart" for name in asked):
+        asked = (*asked, runtime_soname(found.cuda)) if _of("cudart", found) else asked
+    lacking = [name for name in asked if name not in there]
+    none = [name for name in lacking if not _of(family(name) or name, found)]
+    if len(none) > 1:
+        yield _all_missing(none, found, prefix, packages)
+        lacking = [name for name in lacking if name not in none]
+    for name in lacking:
+        kind = family(name) or name
+        others = _of(kind, found)
+        elsewhere = not others and prefix.kind == "python"
+        has = f"has {', '.join(other.shown for other in others)}" if others else "has none"
+        yield Finding(
+            code=_CODES.get(kind, _OTHERS),
+            severity="info" if elsewhere else "error",
+            subject=name,
+            message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, and the environment {has}",
+            evidence=tuple(other.path for other in others),
+            fix=None if elsewhere else _bring(packages.get(f"lib{kind}", ""), found, prefix, wrong=bool(others)),
+        )
+
+
+def _all_missing(names: Sequence[str], found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Finding:
+    """Several libraries that are nowhere have one cause, and one command brings them all."""
+    brings = dict.fromkeys(packages.get(f"lib{family(name) or name}", "") for name in names)
+    elsewhere = prefix.kind == "python"
+    return Finding(
+        code=_OTHERS,
+        severity="info" if elsewhere else "error",
+        subject=", ".join(names),
+        message=f"torch {found.torch} (CUDA {found.cuda}) needs {len(names)} libraries of NVIDIA's that the "
+        f"environment does not have: {', '.join(names)}",
+        fix=None if elsewhere else _bring_all(tuple(brings), found, prefix),
+    )
+
+
+def _bring_all(brings: tuple[str, ...], found: CudaFiles, prefix: Prefix) -> str:
+    if found.by_pip:
+        pinned = {name: f"{name}=={number}" for name, number in found.requires}
+        wanted = [pinned[name] for name in brings if name in pinned]
+        complete = wanted if len(wanted) == len(brings) else list(pinned.values())
+        return pip_exactly(prefix, *(complete or [f"torch=={found.torch}"]), index=found.torch or "")
+    return with_torch(prefix, *(name for name in brings if name))
+
+
+def _of(kind: str, found: CudaFiles) -> list[InstalledCudaLibrary]:
+    return [library for library in found.libraries if family(library.soname) == kind]
+
+
+def _bring(package: str, found: CudaFiles, prefix: Prefix, *, wrong: bool) -> str:
+    """What puts a library there: the wheel that torch pins, or conda's package for torch as it is.
+
+    Args:
+        package: that brings it; empty when no row says so.
+        found: what torch pins.
+        prefix: the environment.
+        wrong: another release of it is there.
+    """
+    if found.by_pip:
+        pinned = [f"{name}=={number}" for name, number in found.requires]
+        wanted = [item for item in pinned if item.startswith(f"{package}==")]
+        return pip_exactly(prefix, *(wanted or pinned or [f"torch=={found.torch}"]), index=found.torch or "")
+    if not package:
+        return with_torch(prefix)
+    return with_torch(prefix, package) if wrong else conda_install(prefix, package)
+
+
+def _release(found: CudaFiles) -> Iterator[Finding]:
+    """The runtime is not older than the CUDA that torch was built with."""
+    for library in _of("cudart", found):
+        release = number_of(library.version)
+        if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
+            yield Finding(
+                code="CU211",
+                severity="warning",
+                subject=library.soname,
+                message=f"torch {found.torch} was built with CUDA {found.cuda}, and {library.shown} is older",
+                evidence=(library.path,),
+            )
+
+
+def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """NVIDIA's wheels are those that torch's own METADATA pins."""
+    have = {wheel.name: wheel.version for wheel in prefix.wheels} if found.by_pip else {}
+    other: dict[str, list[tuple[str, str, str]]] = {}
+    for name, number in found.requires:
+        mine = have.get(name)
+        if mine is not None and not same_version(mine, number):
+            kind = next((item.removeprefix("nvidia-") for item in _NVIDIA if name.startswith(item)), "")
+            other.setdefault(_CODES.get(kind, _OTHERS), []).append((name, number, mine))
+    for code, rows in other.items():
+        name, number, mine = rows[0]
+        more = f"; {len(rows) - 1} more of NVIDIA's wheels are not those it pins" if len(rows) > 1 else ""
+        yield Finding(
+            code=code,
+            severity="warning",
+            subject=name,
+            message=f"torch {found.torch} pins {name} {number}, and {mine} is installed{more}",
+            evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
+            fix=pip_exactly(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
+        )
+
+
+def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+    """A header newer than its library lets through what the library does not have."""
+    for header in found.headers:
+        releases = {release: item for item in _of(header.family, found) if (release := number_of(item.version))}
+        newest = max(releases, default=None)
+        if newest and header.version.release[:2] > newest.release[:2]:
+            yield Finding(
+                code=_CODES.get(header.family, _OTHERS),
+                severity="warning",
+                subject=header.family,
+                message=f"the header of {_NAMES[header.family]} is of {header.version}, the library of {newest}: "
+                "what is compiled here may need what the library does not have",
+                evidence=(header.path, releases[newest].path),
+                fix=_same_release(header, prefix) if prefix.kind == "conda" else None,
+            )
+
+
+def _same_release(header: Header, prefix: Prefix) -> str:
+    names = ("libcudnn", "cudnn") if header.family == "cudnn" else (header.family,)
+    name = next((item for item in names if prefix.package(item)), names[0])
+    library, holders = prefix.package(name), map(prefix.package, (f"{name}-dev", "cudnn"))
+    newer = any(holder and number_of(holder.version) == header.version for holder in holders)
+    if library and not newer:  # the header is not that of its own package
+        return put_back(library, prefix)
+    return conda_exactly(prefix, f"{name}={minor(header.version)}.*")
+
+
+def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
+    """The compiler is of torch's major, and of a minor that the libraries which compare the two accept."""
+    if found.nvcc is None or found.cuda is None:
+        return
+    nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc(found.cuda, prefix)
+    if nvcc.major != found.cuda.major:
+        text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch refuses to build an extension across majors"
+        yield _nvcc_finding("error", "nvcc", text, path, same)
+        return
+    refused = False
+    installed = dict(found.extensions)
+    for row in rows:
+        release = number_of(installed.get(row.package))
+        if row.nvcc and release and row.covers(release) and row.refuses(found.cuda, nvcc):
+            refused = True
+            text = f"{row.package} {release} refuses nvcc {nvcc} beside a torch of CUDA {found.cuda}"
+            yield _nvcc_finding("error", row.package, text, path, same)
+    if nvcc != found.cuda and not refused:
+        text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch only warns of another minor"
+        yield _nvcc_finding("info", "nvcc", text, path, None)
+
+
+def _same_nvcc(cuda: Version, prefix: Prefix) -> str:
+    """What brings the compiler of torch's own CUDA; among wheels there is one since CUDA 13."""
+    if prefix.kind == "conda":
+        return conda_exactly(prefix, f"cuda-nvcc={cuda}")
+    if cuda.major >= 13:
+        return pip_command(prefix, "install", f"nvidia-cuda-nvcc=={cuda}.*")
+    return f"install a CUDA {cuda} toolkit and export CUDA_HOME=DIR"
+
+
+def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, fix: str | None) -> Finding:
+    return Finding(code="CU212", severity=severity, subject=subject, message=text, evidence=(path,), fix=fix)
+
+
+def number_of(text: str | None) -> Version | None:
+    """The version that a record says; ``None`` for what is none."""
+    try:
+        return version(text) if text else None
+    except ValueError:
+        return None
+
+
+def runtime_line(found: CudaFiles) -> str:
+    """What is there, in one line."""
+    parts = []
+    for kind in ("cudart", "cudnn", "nccl"):
+        copies = list(dict.fromkeys(library.shown for library in _of(kind, found)))
+        parts.append(", ".join(copies) if copies else f"no {_NAMES[kind].removeprefix('the ')}")
+    parts.append(f"nvcc {found.nvcc[0]}" if found.nvcc else "no nvcc")
+    return f"torch {found.torch} with CUDA {found.cuda}: {', '.join(parts)}"

@@ -1,0 +1,148 @@
+"""Write, show or take away the hook of an environment."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuenv.core.errors import InputError
+from cuenv.core.io.files import is_folder, names_in
+from cuenv.host.facts import HostFacts
+from cuenv.host.select import HostOptions, host_facts, outside
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.files import read_lock, recorded_host
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.io.hooks import Scripts, remove_hook, write_hook
+from cuenv.prefix.io.prefix import find_prefix
+from cuenv.prefix.io.toolchain import library_folders, nvcc_at, nvccs_in, target_folders, unlinked
+from cuenv.prefix.toolchain import hook_fish, hook_sh
+from cuenv.prefix.toolchain.hook import Hook, arch_list
+from cuenv.prefix.toolchain.policy import targets_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooked:
+    """What a hook of an environment sets, as text for shells, and what had to be left out.
+
+    Attributes:
+        scripts: by the ending of their files, ``sh`` and ``fish``: what conda sources; for an environment that sources
+            nothing, lines to evaluate, and no script that restores.
+    """
+
+    prefix: Prefix
+    hook: Hook
+    scripts: Mapping[str, Scripts]
+    notes: tuple[str, ...] = ()
+
+
+def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: Path | None = None) -> Hooked:
+    """The hook of an environment for a host.
+
+    Args:
+        path: the environment.
+        options: the host whose GPUs builds are for; this machine when none is named.
+        knowledge: the tables.
+        lock: the host that it was made for is taken where none is named.
+
+    Raises:
+        InputError: it is no environment, holds nothing of CUDA to build with, or its path cannot stand in a list.
+    """
+    prefix = find_prefix(path)
+    if ":" in prefix.path:
+        raise InputError(f"{path}: a path with a colon cannot stand in CPATH", hint="move the environment")
+    facts = _facts(outside(options, prefix.path), knowledge, lock)
+    places = _conda_places(prefix, facts.platform) if prefix.kind == "conda" else _wheel_places(prefix)
+    nvccs = nvccs_in(prefix)
+    if not places and not nvccs:
+        raise InputError(
+            f"{path} holds neither nvcc nor CUDA headers: there is nothing to lead builds to",
+            hint=f"cuenv check --prefix {shlex.quote(str(path))}",
+        )
+    home = nvccs[0].removesuffix("/bin/nvcc") if nvccs else prefix.path if prefix.kind == "conda" else None
+    able = targets_of(nvcc_at(home or "", "the environment", running=False), knowledge) if nvccs else ()
+    archs, notes = arch_list(facts.capabilities, able)
+    if not facts.capabilities:
+        notes = ("no GPU is known, so TORCH_CUDA_ARCH_LIST is left alone; name them with --gpu",)
+    hook = Hook(
+        home=None if home is None else home.removeprefix(prefix.path).lstrip("/"),
+        includes=tuple(folder for place in places for folder in _includes(prefix.path, place)),
+        libraries=tuple(folder for place in places for folder in _libraries(prefix.path, place)),
+        arch_list=archs,
+    )
+    folders = [*library_folders(home), *(f"{prefix.path}/{folder}" for folder in hook.libraries)]
+    folders += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
+    notes += tuple(_no_link(unlinked("cudart", folders)))
+    scripts = {
+        "sh": Scripts(hook_sh.activate(hook), hook_sh.deactivate()),
+        "fish": Scripts(hook_fish.activate(hook), hook_fish.deactivate()),
+    }
+    if prefix.kind != "conda":
+        scripts = {
+            "sh": Scripts(hook_sh.exports(hook, prefix.path), ""),
+            "fish": Scripts(hook_fish.exports(hook, prefix.path), ""),
+        }
+    return Hooked(prefix=prefix, hook=hook, scripts=scripts, notes=notes)
+
+
+def _no_link(file: str | None) -> Iterator[str]:
+    """NVIDIA's wheels hold ``libcudart.so.13`` alone, and every extension is linked with ``-lcudart``."""
+    if file:
+        folder, _, name = file.rpartition("/")
+        link = shlex.join(["ln", "-s", name, f"{folder}/libcudart.so"])
+        yield f"-lcudart finds no libcudart.so, so nothing that is built would link: {link}"
+
+
+def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> HostFacts:
+    facts = host_facts(options, knowledge)
+    if lock is None or options.given:
+        return facts
+    recorded = recorded_host(read_lock(lock), facts, knowledge)
+    # The lock may be for another platform alone; here it is about this machine's folders.
+    return replace(recorded, platform=facts.platform) if recorded else facts
+
+
+def _conda_places(prefix: Prefix, platform: str) -> tuple[str, ...]:
+    """Folders with ``include`` and ``lib``, relative to the environment."""
+    return tuple(folder.removeprefix(f"{prefix.path}/") for folder in target_folders(prefix, platform))
+
+
+def _wheel_places(prefix: Prefix) -> tuple[str, ...]:
+    found = (f"{site}/nvidia/{name}" for site in prefix.site_packages for name in names_in(f"{site}/nvidia"))
+    return tuple(place.removeprefix(f"{prefix.path}/") for place in found if is_folder(f"{place}/include"))
+
+
+def _includes(root: str, place: str) -> list[str]:
+    """The folder of headers, and that of CCCL inside, which nvcc of CUDA 13 knows and a C++ compiler does not."""
+    return [name for name in (f"{place}/include", f"{place}/include/cccl") if is_folder(f"{root}/{name}")]
+
+
+def _libraries(root: str, place: str) -> list[str]:
+    """The folder of libraries, and that of the stubs, where ``-lcuda`` is found without a driver."""
+    return [name for name in (f"{place}/lib", f"{place}/lib/stubs") if is_folder(f"{root}/{name}")]
+
+
+def install_hook(made: Hooked) -> tuple[Path, ...]:
+    """Write a hook into its environment; what is there already stays. Returns the files that were written.
+
+    Raises:
+        InputError: the environment sources no scripts, or a file of that name is somebody else's.
+        OutsideError: a file cannot be written.
+    """
+    if made.prefix.kind != "conda":
+        raise InputError(
+            f"{made.prefix.path} is a {made.prefix.kind} environment, which sources no scripts when it is activated",
+            hint=f'eval "$(cuenv hook --prefix {shlex.quote(made.prefix.path)} --print)"',
+        )
+    return write_hook(Path(made.prefix.path), made.scripts, hook_sh.OWN)
+
+
+def take_away(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Remove the hook of an environment: the files that went, and those of that name that are somebody else's.
+
+    Raises:
+        InputError: it is no environment.
+        OutsideError: a file cannot be removed.
+    """
+    return remove_hook(Path(find_prefix(path).path), hook_sh.OWN)

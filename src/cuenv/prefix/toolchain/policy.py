@@ -1,0 +1,361 @@
+"""Whether builds of CUDA extensions would work in an environment: findings of the range CU250 to CU261."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import Capability, target_for, version
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.prefix.fixes import conda_exactly, conda_install, pip_again, pip_command
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.toolchain.requirements import WantedHeader, Wants, wheel_of
+from cuenv.prefix.toolchain.toolchain import Compiled, HostCompiler, Nvcc, Workshop, library_of
+
+
+def hook(prefix: Prefix) -> str:
+    """What tells builds where CUDA lies: the hook, or for an environment without activation scripts its lines."""
+    where = shlex.quote(prefix.path)
+    return (
+        f"cuenv hook --prefix {where}" if prefix.kind == "conda" else f'eval "$(cuenv hook --prefix {where} --print)"'
+    )
+
+
+def get_nvcc(prefix: Prefix) -> str:
+    """What installs nvcc."""
+    if prefix.kind == "conda":
+        return conda_install(prefix, "cuda-nvcc")
+    cuda = _wheels_cuda(prefix)
+    toolkit = f"install a CUDA {cuda or ''} toolkit".replace("  ", " ") + " and export CUDA_HOME=DIR"
+    # The wheels for CUDA 11 and 12 hold ptxas alone.
+    return toolkit if cuda and cuda < 13 else f"{pip_command(prefix, 'install', 'nvidia-cuda-nvcc>=13')}, or {toolkit}"
+
+
+def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
+    """What installs a conda package, or the wheel that holds the same for a CUDA major."""
+    if package is None:
+        return None
+    if prefix.kind == "conda":
+        return conda_install(prefix, package)
+    name = package if package == "ninja" else wheel_of(package, cuda or _wheels_cuda(prefix))
+    there = prefix.wheel(name)
+    return pip_again(prefix, there) if there else pip_command(prefix, "install", name)
+
+
+def _wheels_cuda(prefix: Prefix) -> int | None:
+    """The CUDA major of the environment's wheels, by the suffix of those of NVIDIA."""
+    runtime = prefix.wheel("nvidia-cuda-runtime")
+    if runtime:
+        return version(runtime.version).major
+    return next((major for major in (12, 11) if prefix.wheel(f"nvidia-cuda-runtime-cu{major}")), None)
+
+
+_BY_VARIABLES = frozenset({"CU250", "CU251", "CU252", "CU254", "CU255", "CU256", "CU257", "CU258", "CU259"})
+"""What depends on variables, and so on activation."""
+
+
+_BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})
+"""What is said about an nvcc, and about what leads to it, the headers, libraries and host compilers around it."""
+
+
+def jit_findings(
+    wanted: Wants, found: Workshop, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
+) -> tuple[Finding, ...]:
+    """What would stop a build, most basic first."""
+    told = (
+        *_nvcc(wanted, found, prefix),
+        *_home(found, prefix),
+        *_targets(found.nvcc, facts, knowledge),
+        *_headers(wanted, found, prefix),
+        *_links(wanted, found, prefix),
+        *_tools(wanted, found, prefix),
+        *_compilers(found, prefix, knowledge),
+        *_folder(found),
+        *_activation(found, prefix),
+    )
+    if found.activation is None:
+        return told
+    # What activation sets may mend it, so none of them is certain.
+    return tuple(replace(item, severity="warning") if item.code in _BY_VARIABLES else item for item in told)
+
+
+def led_by(finding: Finding, nvcc: Nvcc, wanted: Wants, mend: str | None = None) -> Finding:
+    """A finding on an nvcc that lies outside of the environment: what leads to it, and what would build with it.
+
+    Args:
+        finding: CU212, an error.
+        nvcc: the one that a build would take.
+        wanted: nothing compiles on first use where it is empty.
+        mend: what leads builds to the environment's own, where it has one.
+    """
+    finding = replace(finding, fix=mend or finding.fix)
+    text = f"{finding.message}; {nvcc.via} leads builds to {nvcc.path}"
+    if wanted.libraries:
+        return replace(finding, message=f"{text}, and {wanted.libraries[0]} compiles on first use")
+    weight: Severity = "info" if not wanted.why and nvcc.via.startswith("/") else "warning"
+    return replace(finding, severity=weight, message=text)
+
+
+def without_its(findings: Iterable[Finding], other: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings without those on an nvcc that is the wrong one: to mend what lies around it would not help."""
+    wrong = any(item.subject == "nvcc" for item in other)
+    return tuple(item for item in findings if not (wrong and item.code in _BY_NVCC))
+
+
+def trial_findings(tried: Iterable[Compiled]) -> tuple[Finding, ...]:
+    """What a real compilation stumbled over."""
+    return tuple(
+        Finding(
+            code="CU260",
+            severity="error",
+            subject=item.what,
+            message=f"{item.what} does not compile: {item.tail[0] if item.tail else item.reason}",
+            evidence=(shlex.join(item.command), *([item.reason] if item.reason else []), *item.tail),
+            fix="the lines of the tool stand under -v",
+        )
+        for item in tried
+        if item.reason
+    )
+
+
+def targets_of(nvcc: Nvcc, knowledge: Knowledge) -> tuple[Capability, ...]:
+    """What an nvcc compiles for: what it says itself, else the tables by its release; empty when nobody knows."""
+    if nvcc.targets or nvcc.release is None:
+        return nvcc.targets
+    row = knowledge.cuda(nvcc.release)
+    return row.targets if row else ()
+
+
+def gcc_bounds(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None, str]:
+    """The newest major of a host compiler that an nvcc accepts, and who says so."""
+    if nvcc.bounds and nvcc.bounds.newest(kind):
+        return nvcc.bounds.newest(kind), "by its host_config.h"
+    row = knowledge.cuda(nvcc.release) if nvcc.release and kind == "gcc" else None
+    return (row.gcc_max if row else None), "by the tables"
+
+
+def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+    nvcc = found.nvcc
+    if nvcc is None and found.inside:
+        yield Finding(
+            code="CU257",
+            severity="error",
+            subject="nvcc",
+            message=f"a build does not find the environment's nvcc, {found.inside[0]}: it is not on PATH, and neither "
+            "CUDA_HOME nor CUDA_PATH leads to it",
+            fix=hook(prefix),
+        )
+    elif nvcc is None:
+        yield Finding(
+            code="CU250",
+            severity="error",
+            subject="nvcc",
+            message=f"no nvcc in the environment, on PATH or in CUDA_HOME, and {wanted.why[0]}",
+            evidence=wanted.why,
+            fix=get_nvcc(prefix),
+        )
+    elif nvcc.reason:
+        yield Finding(
+            code="CU251",
+            severity="error",
+            subject=nvcc.path,
+            message=f"{nvcc.path}, to which {nvcc.via} leads, does not run: {nvcc.reason}",
+            fix=hook(prefix) if found.inside and nvcc.path not in found.inside else get_nvcc(prefix),
+        )
+    elif nvcc.release is None:
+        yield Finding(
+            code="CU251",
+            severity="warning",
+            subject=nvcc.path,
+            message=f"no file tells the release of {nvcc.path}, to which {nvcc.via} leads; it was not run",
+            fix=_run(prefix),
+        )
+
+
+def _run(prefix: Prefix) -> str:
+    """What asks programs that a check without ``--run`` only looks at."""
+    return shlex.join(["cuenv", "check", "--prefix", prefix.path, "--run"])
+
+
+def _home(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+    """CUDA_HOME, CUDA_PATH and PATH against the nvcc that the environment holds."""
+    nvcc = found.nvcc
+    if nvcc and nvcc.release and found.inside and nvcc.path not in found.inside:
+        yield Finding(
+            code="CU257",
+            severity="warning",
+            subject=nvcc.via,
+            message=f"{nvcc.via} leads builds to {nvcc.path}, and the environment has its own nvcc, {found.inside[0]}",
+            evidence=tuple(f"{name}={value}" for name, value in found.named.items()),
+            fix=hook(prefix),
+        )
+    home, path = found.named.get("CUDA_HOME"), found.named.get("CUDA_PATH")
+    if home and path and home.rstrip("/") != path.rstrip("/"):
+        yield Finding(
+            code="CU257",
+            severity="warning",
+            subject="CUDA_PATH",
+            message=f"CUDA_PATH is {path}, CUDA_HOME is {home}: torch takes CUDA_HOME, others take CUDA_PATH",
+            fix=f"export CUDA_PATH={shlex.quote(home)}",
+        )
+
+
+def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    if nvcc is None or nvcc.release is None:
+        return
+    able = targets_of(nvcc, knowledge)
+    for capability in facts.capabilities:
+        if not able or target_for(capability, able):
+            continue
+        generation = knowledge.generation(capability)
+        first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)
+        bounds = " ".join(part for part in (first and f"from CUDA {first} on", last and f"up to CUDA {last}") if part)
+        yield Finding(
+            code="CU252",
+            severity="error",
+            subject=str(capability),
+            message=f"nvcc {nvcc.release} cannot compile for {capability}; it compiles for "
+            f"{', '.join(map(str, sorted(able)))}",
+            evidence=(nvcc.path, *(generation.sources if generation else ())),
+            fix=f"take a toolkit {bounds}: cuenv resolve --gpu {capability}" if bounds else None,
+        )
+
+
+def _headers(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+    for header in wanted.headers:
+        if not found.headers.get(header.name):
+            yield _missing(header, found, prefix)
+    hidden = [item for item in wanted.headers if found.headers.get(item.name) and not found.in_view(item.name)]
+    if hidden:
+        folders = dict.fromkeys(found.headers[item.name][0] for item in hidden)
+        yield Finding(
+            code="CU254",
+            severity="error",
+            subject=", ".join(item.name for item in hidden),
+            message=f"{', '.join(item.name for item in hidden)} {'lies' if len(hidden) == 1 else 'lie'} in "
+            f"{', '.join(folders)}, where a build of C++ files does not look",
+            evidence=(
+                f"a build looks in {', '.join(found.looks) or 'no folder of CUDA'}",
+                *(f"{item.name}: for {', '.join(item.by)}" for item in hidden),
+            ),
+            fix=hook(prefix),
+        )
+
+
+def _missing(header: WantedHeader, found: Workshop, prefix: Prefix) -> Finding:
+    cuda = found.nvcc.release.major if found.nvcc and found.nvcc.release else None
+    brings = f"; {header.holder} brings it" if header.holder else ""
+    return Finding(
+        code="CU253",
+        severity="error",
+        subject=header.name,
+        message=f"{header.name} is nowhere in the environment, and {', '.join(header.by)} includes it{brings}",
+        fix=get(prefix, header.holder, cuda) if header.holder else None,
+    )
+
+
+def _links(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+    """Links without version, which ``-lcudart`` needs; that of the runtime is in every build."""
+    asked = {library: item for item in wanted.headers if (library := library_of(item.name))}
+    for library, header in sorted(asked.items()):
+        if library in found.links or not found.headers.get(header.name):
+            continue
+        there = found.versioned.get(library)
+        have = f"{there} is there, which the linker does not take" if there else "no file of it is there"
+        holder = "cuda-cudart-dev" if library == "cudart" else header.holder
+        fix = get(prefix, holder, None) if holder and prefix.kind == "conda" else None
+        if there and prefix.kind != "conda":
+            fix = shlex.join(["ln", "-s", there.rpartition("/")[2], f"{there.rpartition('/')[0]}/lib{library}.so"])
+        yield Finding(
+            code="CU258",
+            severity="error" if library == "cudart" else "warning",
+            subject=f"lib{library}.so",
+            message=f"-l{library} finds no lib{library}.so: {have}",
+            evidence=(f"for {', '.join(header.by)}",),
+            fix=fix,
+        )
+
+
+def _tools(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+    if "ninja" in wanted.tools and found.ninja is None:
+        yield Finding(
+            code="CU255",
+            severity="error",
+            subject="ninja",
+            message="ninja is not on PATH, and torch builds nothing without it",
+            fix=get(prefix, "ninja", None),
+        )
+
+
+def _compilers(found: Workshop, prefix: Prefix, knowledge: Knowledge) -> Iterator[Finding]:
+    told: set[str] = set()
+    for compiler in found.compilers:
+        finding = _compiler(compiler, found.nvcc, prefix, knowledge)
+        if finding and (compiler.path or compiler.asked) not in told:
+            told.add(compiler.path or compiler.asked)
+            yield finding
+
+
+def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowledge: Knowledge) -> Finding | None:
+    newest, says = gcc_bounds(nvcc, knowledge, compiler.kind) if nvcc else (None, "")
+    row = knowledge.cuda(nvcc.release) if nvcc and nvcc.release else None
+    oldest = row.gcc_min if row and compiler.kind == "gcc" else None
+    if compiler.unread:
+        return Finding(
+            code="CU256",
+            severity="warning",
+            subject=compiler.path or compiler.asked,
+            message=f"no file tells the version of {compiler.path} (from {compiler.via}), the host compiler for "
+            f"{compiler.does}; it was not run",
+            fix=_run(prefix),
+        )
+    if compiler.path is None or compiler.major is None:
+        what = f"{compiler.asked} (from {compiler.via})"
+        lacks = f"{what} is not there" if compiler.path is None else f"{what} does not tell its version"
+        message = f"no usable host compiler for {compiler.does}: {lacks}"
+    elif nvcc and newest and compiler.major > newest:
+        message = (
+            f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is newer than nvcc "
+            f"{nvcc.release} takes: {says} the newest is {newest}"
+        )
+    elif nvcc and oldest and compiler.major < oldest:
+        message = (
+            f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is older than nvcc "
+            f"{nvcc.release} takes: from {oldest} on"
+        )
+    else:
+        return None
+    below = f"<{newest + 1}" if newest and compiler.kind != "clang" else ""
+    if prefix.kind == "conda":
+        # The metapackage names the compiler of whatever platform conda installs for.
+        fix = conda_exactly(prefix, f"gxx{below}")
+    else:
+        number = f" {newest}" if newest else ""
+        name = compiler.kind if newest and compiler.kind == "clang" else "g++"
+        fix = f"install {name}{number} and name it: export CXX=... CC=... NVCC_PREPEND_FLAGS='-ccbin ...'"
+    return Finding(code="CU256", severity="error", subject=compiler.path or compiler.asked, message=message, fix=fix)
+
+
+def _folder(found: Workshop) -> Iterator[Finding]:
+    if found.folder and found.folder.reason:
+        yield Finding(
+            code="CU259",
+            severity="error",
+            subject=found.folder.path,
+            message=f"torch cannot build extensions in {found.folder.path} ({found.folder.via}): {found.folder.reason}",
+            fix="export TORCH_EXTENSIONS_DIR=DIR, a folder on a local disk that may be written and run from",
+        )
+
+
+def _activation(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+    if found.activation:
+        yield Finding(
+            code="CU261",
+            severity="warning",
+            subject="activate.d",
+            message=f"what activation sets is not known for certain: {found.activation}",
+            fix=_run(prefix),
+        )

@@ -1,0 +1,112 @@
+"""Every environment that the tables allow: a torch build, a toolkit for it, a Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from packaging.version import Version
+
+from cuenv.core.versions import Wish, version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Cuda, LabelFit, TorchBuild
+
+_PYTHON = 12
+"""Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
+_PATCHES = 40
+"""More releases than any Python or CUDA minor has had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidate:
+    """One possible environment.
+
+    Attributes:
+        build: the torch build; its channel is its stack.
+        cuda: the toolkit minor of the environment; ``None`` for a CPU build.
+        python: the minor, such as ``3.12``.
+        label: of the nvidia channel, for the stack pytorch; ``None`` where none is proven to fit.
+        cudnn, nccl: releases, when they are known already (a lock is judged); ``None`` while open.
+    """
+
+    build: TorchBuild
+    cuda: Version | None
+    python: str
+    label: LabelFit | None = None
+    cudnn: Version | None = None
+    nccl: Version | None = None
+
+    def __str__(self) -> str:
+        cuda = f"CUDA {self.cuda}" if self.cuda else "CPU"
+        return f"pytorch {self.build.version} {self.build.build} with {cuda}, python {self.python} ({self.build.stack})"
+
+
+def candidates(knowledge: Knowledge, platform: str, python: Wish | None = None) -> tuple[Candidate, ...]:
+    """Enumerate all candidates of a platform, each with the Python that suits it best.
+
+    A conda-forge build for CUDA X.Y accepts every ``cuda-version`` from X.Y to the end of its major; a build of
+    the pytorch channel is bound to its own minor, and to the labels of the nvidia channel proven to fit.
+
+    Args:
+        knowledge: the tables.
+        platform: the conda platform.
+        python: the wish that the Python should satisfy, where a build has one that does.
+    """
+    on_conda_forge = [row for row in knowledge.cudas if row.conda]
+    toolkits: dict[tuple[str, Version | None], tuple[tuple[Version | None, LabelFit | None], ...]] = {}
+    found = []
+    for build in knowledge.torch:
+        if build.platform != platform:
+            continue
+        made = (build.stack, build.cuda)
+        if made not in toolkits:
+            toolkits[made] = tuple(_toolkits(build, on_conda_forge, knowledge))
+        found += [
+            Candidate(build=build, cuda=cuda, python=best, label=label)
+            for best in pythons(build, python)[:1]
+            for cuda, label in toolkits[made]
+        ]
+    return tuple(found)
+
+
+def pythons(build: TorchBuild, wish: Wish | None = None) -> tuple[str, ...]:
+    """The Pythons of a build: those that the wish admits first, nearest to 3.12 (the middle of the channels)."""
+    return tuple(sorted(build.pythons, key=lambda text: (wish is not None and not admits(wish, text), distance(text))))
+
+
+@lru_cache(maxsize=512)
+def admits(wish: Wish, minor: str) -> bool:
+    """Whether a wish admits a release of a Python or CUDA minor: 3.12.4 and ``>=3.12.4,<3.13`` admit 3.12."""
+    if wish.prefix is not None:
+        have = version(minor).release
+        return wish.prefix[:2] == have[: len(wish.prefix[:2])]
+    return any(wish.admits(version(text)) for text in (minor, *(f"{minor}.{patch}" for patch in range(_PATCHES))))
+
+
+def admits_all(wish: Wish, minor: str) -> bool:
+    """Whether a wish admits every release of a minor: ``>=3.12`` admits all of 3.12, ``>=3.12.4`` does not."""
+    return all(wish.admits(version(f"{minor}.{patch}")) for patch in range(_PATCHES))
+
+
+def distance(python: str) -> tuple[int, int]:
+    """How far a Python minor is from 3.12; of two as far, the older first."""
+    away = int(python.partition(".")[2]) - _PYTHON
+    return abs(away), away
+
+
+def _toolkits(
+    build: TorchBuild, on_conda_forge: list[Cuda], knowledge: Knowledge
+) -> Iterator[tuple[Version | None, LabelFit | None]]:
+    own = build.cuda
+    if own is None:
+        yield None, None
+    elif build.stack == "pytorch":
+        labels = [row for row in knowledge.labels if row.cuda == own]
+        yield from ((own, label) for label in labels)
+        if not labels:
+            yield own, None
+    else:
+        for row in on_conda_forge:
+            if row.version.major == own.major and row.version >= own:
+                yield row.version, None

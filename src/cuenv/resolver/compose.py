@@ -1,0 +1,306 @@
+"""From a decision to the environment: pins with their channel, build, role and reasons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cuenv.core.versions import Wish, target_for
+from cuenv.host.describe import host_line
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Cuda, Requirement
+from cuenv.resolver.candidates import Candidate, admits_all
+from cuenv.resolver.decision import Decision
+from cuenv.resolver.explain import lock_command, minimum_text, served_lines
+from cuenv.resolver.rules import Context
+from cuenv.resolver.rules.layers import range_for
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
+
+_HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
+"""Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
+
+DECIDED = {
+    "pytorch": "--pytorch",
+    "python": "--python",
+    "cuda-version": "--cuda",
+    "cudatoolkit": "--cuda",
+    "pytorch-cuda": "--cuda",
+}
+"""Packages whose version is the decision itself, and the option that asks for another."""
+
+
+def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
+    """Write what was chosen as an environment.
+
+    Args:
+        decision: with a choice.
+        name: of the environment.
+        version: of cuenv, for the header.
+
+    Raises:
+        ValueError: nothing was chosen, or a wished package is no spec or asks for what another option decides.
+    """
+    if decision.chosen is None:
+        raise ValueError("nothing was chosen")
+    candidate, case = decision.chosen.candidate, decision.case
+    own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
+    pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
+    pip, reasons = _pip(case)
+    if pip:
+        pins.append(Pin(name="pip", why=("installs the pip part",)))
+    return EnvironmentSpec(
+        name=name,
+        channels=_channels(candidate),
+        platforms=(candidate.build.platform,),
+        pins=_with_wishes(pins, _wishes(candidate, case)),
+        pip=pip,
+        variables=_variables(candidate, case),
+        header=_header(decision, version, reasons),
+    )
+
+
+def _wishes(candidate: Candidate, case: Context) -> list[Pin]:
+    if not case.wish.packages:
+        return []
+    from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs wish for nothing
+
+    asked: dict[str, Pin] = {}
+    for pin in map(parse_spec, case.wish.packages):
+        if pin.name in DECIDED and (pin.version or pin.build):
+            raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {DECIDED[pin.name]} VERSION")
+        asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
+    from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
+
+    known, when = case.knowledge, broken_when(case.wish)
+    _, base = case.wish.origin or ("", None)
+    of_profile = {parse_spec(text).name for text in base.packages} if base else set()
+
+    def whose(pin: Pin) -> str:
+        return f"asked for in the profile {base.name}" if base and pin.name in of_profile else "asked for with --with"
+
+    return [pin_without_broken(_wished(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
+
+
+def _pip(case: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not case.wish.pip:
+        return (), ()
+    from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - as above
+
+    return pip_part(case.wish, case.knowledge)
+
+
+def _with_wishes(pins: list[Pin], wished: list[Pin]) -> tuple[Pin, ...]:
+    """The pins and the wishes; on a package that is pinned anyway both must hold."""
+    left = {wish.name: wish for wish in wished}
+    merged = [_overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
+    return (*merged, *left.values())
+
+
+def _overruled(pin: Pin, wish: Pin) -> Pin:
+    if wish.version and pin.name.startswith("gxx_") and pin.version:
+        # It is pinned to the newest major that nvcc accepts; an older one is as good.
+        pin = replace(pin, version=f"<{int(pin.version.removesuffix('.*')) + 1}")
+    # Another channel is kept as asked: the one-channel law then says what is wrong with it.
+    return replace(_both(pin, wish), why=(*pin.why, "as asked with --with"))
+
+
+def _agreed(pin: Pin, wish: Pin) -> Pin:
+    """Two wishes on one package as one."""
+    for what, one, other in (("build", pin.build, wish.build), ("channel", pin.channel, wish.channel)):
+        if one and other and one != other:
+            raise ValueError(f"{pin.yaml_text()} and {wish.yaml_text()} ask for another {what} each")
+    return _both(pin, wish)
+
+
+def _both(pin: Pin, wish: Pin) -> Pin:
+    build = wish.build or pin.build
+    if pin.version and wish.version:
+        version = together((pin.condition(), wish.condition()))
+    else:
+        one = wish if wish.version else pin
+        version = one.version if one.build == build else one.condition()  # a bare release is exact beside a build
+    return replace(pin, version=version, build=build, channel=wish.channel or pin.channel)
+
+
+def cuda_channel(candidate: Candidate) -> str | None:
+    """The one channel that every CUDA component comes from; ``None`` where no label is proven to fit."""
+    if candidate.build.stack == "conda-forge":
+        return "conda-forge"
+    return f"nvidia/label/cuda-{candidate.label.label}" if candidate.label else None
+
+
+def _channels(candidate: Candidate) -> tuple[str, ...]:
+    if candidate.build.stack == "conda-forge":
+        return ("conda-forge",)
+    if candidate.cuda is None:
+        return ("pytorch", "conda-forge")
+    # Where no label is proven, the label of the first release is the nearest thing to one channel.
+    label = cuda_channel(candidate) or f"nvidia/label/cuda-{candidate.cuda}.0"
+    return ("pytorch", label, "conda-forge")
+
+
+def _cpu(candidate: Candidate) -> list[Pin]:
+    build = candidate.build
+    why = ("a CPU build, because --cpu asks for it",)
+    return [Pin(name="pytorch", version=str(build.version), build=build.build, channel=build.stack, why=why)]
+
+
+def _cuda(candidate: Candidate, case: Context) -> list[Pin]:
+    return _pytorch(candidate, case) if candidate.build.stack == "pytorch" else _conda_forge(candidate, case)
+
+
+def _torch(candidate: Candidate, channel: str) -> Pin:
+    build = candidate.build
+    return Pin(
+        name="pytorch",
+        version=str(build.version),
+        build=build.build,
+        channel=channel,
+        role="pytorch-cuda",
+        why=(f"the build string keeps the solver from the CPU build; made with CUDA {build.cuda}",),
+    )
+
+
+def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
+    channel, cuda = "conda-forge", candidate.cuda
+    pins = [
+        _torch(candidate, channel),
+        Pin(
+            name="cuda-version",
+            version=str(cuda),
+            channel=channel,
+            role="pytorch-cuda",
+            why=(f"every CUDA component is of release {cuda}",),
+        ),
+    ]
+    if cuda and cuda.major < 12:
+        pins.append(Pin(name="cudatoolkit", channel=channel, role="pytorch-cuda", why=("the runtime libraries",)))
+    if case.wish.dev:
+        pins.append(Pin(name="cuda-nvcc", channel=channel, role="cudatoolkit-dev", why=("the compiler",)))
+        pins += [_header_pin(name, channel, case.knowledge) for name in _HEADERS]
+    pins.append(_layer_pin("cudnn", candidate.build.cudnn, candidate, case))
+    pins.append(_layer_pin("nccl", candidate.build.nccl, candidate, case))
+    return pins
+
+
+def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
+    row = knowledge.component(name)
+    headers = ", ".join(row.headers) if row else ""
+    return Pin(name=name, channel=channel, role="cudatoolkit-dev", why=(headers or "headers of the runtime",))
+
+
+def _layer_pin(library: str, requirement: Requirement | None, candidate: Candidate, case: Context) -> Pin:
+    name = requirement.package if requirement and requirement.package else library
+    why = (f"the {library} that this torch build asks for",)
+    bound = ""
+    if case.facts.capabilities and candidate.build.cuda:
+        oldest = case.facts.capabilities[0]
+        found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
+        if found.answer == "below":
+            bound = f"<{found.below}"
+            why = (f"from {found.below} on it no longer serves {oldest}",)
+    return Pin(name=name, version=bound, channel="conda-forge", role=library, why=why)
+
+
+def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
+    label = candidate.label
+    pins = [
+        _torch(candidate, "pytorch"),
+        Pin(
+            name="pytorch-cuda",
+            version=str(candidate.cuda),
+            build=label.build if label and label.build != "*" else "",
+            channel="pytorch",
+            role="pytorch-cuda",
+            why=(f"holds the runtime libraries at CUDA {candidate.cuda}; cuDNN and NCCL lie inside the torch build",),
+        ),
+        Pin(
+            name="mkl",
+            version="<2024.1",
+            channel="conda-forge",
+            why=("the torch builds of this channel fail with later ones: undefined symbol iJIT_NotifyEvent",),
+        ),
+    ]
+    channel = cuda_channel(candidate)
+    if case.wish.dev and label and channel:
+        why = ("compiler, headers and libraries of one release",)
+        toolkit = Pin(name="cuda-toolkit", version=label.label, channel=channel, role="cudatoolkit-dev", why=why)
+        pins.append(toolkit)
+    return pins
+
+
+def _python(candidate: Candidate, wish: Wish | None) -> Pin:
+    release = candidate.python
+    if wish and not admits_all(wish, release):
+        exact = wish.prefix is not None or (wish.text.startswith("==") and "," not in wish.text)
+        release = wish.text if exact else f"{release}.*,{wish.text.replace(' ', '')}"
+    return Pin(name="python", version=release, why=("a Python that this torch build exists for",))
+
+
+def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
+    if not case.wish.dev or candidate.cuda is None:
+        return []
+    row = case.knowledge.cuda(candidate.cuda)
+    limit = _gcc_limit(row, candidate) if row else None
+    why = (f"nvcc {candidate.cuda} accepts host compilers up to {limit}",) if limit else ("the host compiler",)
+    gxx = Pin(
+        name=f"gxx_{candidate.build.platform}",
+        version=f"{limit}.*" if limit else "",
+        channel="conda-forge",
+        why=why,
+    )
+    return [gxx, Pin(name="ninja", why=("torch builds extensions with it",))]
+
+
+def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
+    bounds = [row.gcc_max, row.conda_gcc_max if candidate.build.stack == "conda-forge" else None]
+    return min((bound for bound in bounds if bound), default=None)
+
+
+def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
+    """A package that was asked for: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
+    cuda = candidate.build.cuda
+    why = (asked,)
+    if cuda is None:
+        return replace(pin, why=why)
+    twin = knowledge.twin(pin.name, pin.channel or candidate.build.stack) or knowledge.twin(pin.name, "conda-forge")
+    if twin and not pin.build:
+        guard = twin.guard.format(cuda=f"{cuda.major}{cuda.minor}", dotted=str(cuda))
+        return replace(
+            pin,
+            version=pin.condition(),  # a bare release would be exact beside a build
+            build=guard,
+            channel=pin.channel or twin.channel,
+            why=(*why, "its CPU twin is kept out"),
+        )
+    if not pin.channel and knowledge.is_component(pin.name):
+        return replace(pin, channel=cuda_channel(candidate) or "", why=(*why, "from the one CUDA channel"))
+    return replace(pin, why=why)
+
+
+def _variables(candidate: Candidate, case: Context) -> dict[str, str]:
+    if candidate.cuda is None or not case.facts.capabilities:
+        return {}
+    row = case.knowledge.cuda(candidate.cuda)
+    able = row.targets if row else ()
+    targets = dict.fromkeys(target_for(item, able) or item for item in case.facts.capabilities)
+    return {"TORCH_CUDA_ARCH_LIST": ";".join(map(str, targets))}
+
+
+def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    if decision.chosen is None:
+        raise ValueError("nothing was chosen")
+    case = decision.case
+    lines = [
+        f"Written by cuenv {version}, knowledge base of {case.knowledge.edition}.",
+        f"For {host_line(case.facts)}.",
+    ]
+    lines += served_lines(decision)
+    if decision.minimum_driver:
+        lines.append(f"Lowest driver that runs it: {minimum_text(decision)}.")
+    if case.wish.host_memory_gb:
+        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile asks for.")
+    if case.wish.disk_gb:
+        lines.append(f"Free disk: {case.wish.disk_gb} GB, as the profile asks for.")
+    lines += [f"pip: {reason}." for reason in reasons]
+    lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
+    return tuple(lines)

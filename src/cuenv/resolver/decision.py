@@ -1,0 +1,234 @@
+"""Choosing: every candidate is judged by every rule, the fitting ones are ranked by named criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from cuenv.core.versions import driver_key
+from cuenv.host.facts import Driver, HostFacts
+from cuenv.resolver.candidates import Candidate, admits, candidates, pythons
+from cuenv.resolver.ranking import Assessment, Criterion, Ranking, preference
+from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict, views
+from cuenv.resolver.rules.driver import minimum_driver, minimum_drivers
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Candidates with one and the same leading objection.
+
+    Attributes:
+        lead: the objection, as it stands against ``example``.
+    """
+
+    lead: Verdict
+    count: int
+    example: Candidate
+
+    @property
+    def rule(self) -> str:
+        """The rule that rejects them."""
+        return self.lead.rule
+
+    @property
+    def because(self) -> str:
+        """Why, in one sentence."""
+        return self.lead.because
+
+
+class NearMiss(NamedTuple):
+    """What would be chosen with a remedy, where that is better.
+
+    Attributes:
+        objection: what leads against it today.
+        then: the host and the wishes as they would be with the remedy.
+    """
+
+    candidate: Candidate
+    objection: Verdict
+    remedy: Remedy
+    then: Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What was chosen, from what, and why.
+
+    Attributes:
+        fitting: the candidates that no rule rejects, best first.
+        skipped: candidates that the channels could not close (``--prove``), with what was missing.
+    """
+
+    case: Context
+    assessments: tuple[Assessment, ...]
+    fitting: tuple[Assessment, ...]
+    skipped: tuple[tuple[Candidate, str], ...] = ()
+    proven: bool = False
+
+    @property
+    def chosen(self) -> Assessment | None:
+        """The best fitting candidate."""
+        return self.fitting[0] if self.fitting else None
+
+    @property
+    def minimum_driver(self) -> str | None:
+        """The lowest driver that runs what was chosen; of a pool, that of the machine that needs most."""
+        return minimum_driver(self.chosen.candidate, self.case) if self.chosen else None
+
+    @property
+    def minimum_drivers(self) -> tuple[tuple[HostFacts, str], ...]:
+        """Each machine with the lowest driver that runs what was chosen on its own GPUs."""
+        return minimum_drivers(self.chosen.candidate, self.case) if self.chosen else ()
+
+    @cached_property
+    def rejections(self) -> tuple[Rejection, ...]:
+        """The losers grouped by their leading objection, the largest group first."""
+        return grouped(self.assessments)
+
+    @cached_property
+    def near_misses(self) -> tuple[NearMiss, ...]:
+        """For each remedy what a decision with it would choose, where that is better than the choice."""
+        remedies = self._remedies()
+        single = self._opened(remedy for remedy in remedies if not (remedy.driver and remedy.option))
+        if single or self.chosen:
+            return single
+        return self._opened(remedy for remedy in remedies if remedy.driver and remedy.option)
+
+    def _remedies(self) -> tuple[Remedy, ...]:
+        """The remedies that lift every objection to some candidate, those without a driver first, then by driver."""
+        found = {_together(item.objections) for item in self.assessments if item.objections}
+        known = [remedy for remedy in found if remedy]
+        return tuple(sorted(known, key=lambda one: (driver_key(one.driver or "0"), one.text)))
+
+    def _opened(self, remedies: Iterable[Remedy]) -> tuple[NearMiss, ...]:
+        misses: list[NearMiss] = []
+        for remedy in remedies:
+            then = _remedied(self.case, remedy)
+            key = Ranking(then).key
+            best = min(_again(self.assessments, then, remedy), key=key, default=None)
+            if best is None or (self.chosen and not key(best) < key(self.chosen)):
+                continue
+            if any(best.candidate is miss.candidate for miss in misses if not miss.remedy.option):
+                continue  # an earlier driver opens it
+            before = next(item for item in self.assessments if item.candidate is best.candidate)
+            lead = before.objections[0] if before.objections else best.verdicts[0]
+            misses.append(NearMiss(best.candidate, lead, remedy, then))
+        return tuple(misses)
+
+    @cached_property
+    def unseen(self) -> Assessment | None:
+        """What would be chosen had it been seen in a channel; ``None`` when that is the choice."""
+        if self.case.proving or self.chosen is None or all(item.candidate.build.seen for item in self.fitting):
+            return None
+        best = min(self.fitting, key=Ranking(replace(self.case, proving=True)).key)
+        return None if best.candidate.build.seen or best.candidate.build is self.chosen.candidate.build else best
+
+    def variants(self, item: Assessment) -> Iterator[Assessment]:
+        """A fitting candidate with each Python of its build that the wishes admit, the best first."""
+        wish = self.case.wish.python
+        for python in pythons(item.candidate.build):
+            if wish is None or admits(wish, python):
+                yield replace(item, candidate=replace(item.candidate, python=python))
+
+    @cached_property
+    def without_wish(self) -> Assessment | None:
+        """The best candidate whose only objection is a wish, when nothing fits."""
+        if self.chosen:
+            return None
+        free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
+        return min(free, key=Ranking(self.case).key, default=None)
+
+    def ranked(self, items: Iterable[Assessment]) -> tuple[Assessment, ...]:
+        """Assessments in the order of the preference."""
+        return tuple(sorted(items, key=Ranking(self.case).key))
+
+    def lost_on(self, item: Assessment) -> tuple[Criterion, str, str] | None:
+        """The first criterion on which a fitting candidate loses, and how both stand on it."""
+        if self.chosen is None:
+            return None
+        for criterion in preference(self.case.wish.prefer):
+            if criterion.key(item, self.case) != criterion.key(self.chosen, self.case):
+                return criterion, criterion.says(self.chosen, self.case), criterion.says(item, self.case)
+        return None
+
+
+def grouped(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
+    """Those that are rejected, by their leading objection: the largest group first, of equals the most basic rule."""
+    groups: dict[tuple[str, str], list[Assessment]] = {}
+    for item in items:
+        if not item.fits:
+            lead = item.objections[0]
+            groups.setdefault((lead.rule, lead.because), []).append(item)
+    order = {rule.name: index for index, rule in enumerate(RULES)}
+    found = (Rejection(some[0].objections[0], len(some), some[0].candidate) for some in groups.values())
+    return tuple(sorted(found, key=lambda group: (-group.count, order[group.rule], group.because)))
+
+
+def _together(objections: Iterable[Verdict]) -> Remedy | None:
+    """What lifts all of them at once: the driver that the last of them needs, an option, or both."""
+    remedies = [verdict.remedy for verdict in objections]
+    found = [remedy for remedy in remedies if remedy]
+    drivers = [remedy for remedy in found if remedy.driver]
+    options = {remedy for remedy in found if not remedy.driver}
+    if len(found) < len(remedies) or len({remedy.upto for remedy in drivers}) > 1 or len(options) > 1:
+        return None
+    option = options.pop() if options else None
+    if not drivers:
+        return option
+    pick = min if drivers[0].upto else max
+    driver = pick(drivers, key=lambda one: driver_key(one.driver or "0"))
+    return driver._replace(text=f"{driver.text} with {option.text}", option=option.option) if option else driver
+
+
+def _remedied(case: Context, remedy: Remedy) -> Context:
+    """The case as the command of a hint asks it: with the option, or one machine with the driver and all GPUs."""
+    if remedy.option:
+        case = replace(case, wish=replace(case.wish, dev=remedy.option == "--dev"))
+    if remedy.driver is None:
+        return replace(case, facts=replace(case.facts, detected=False)) if remedy.option else case
+    version = case.knowledge.first_driver(int(remedy.driver)) if remedy.upto else remedy.driver
+    driver = Driver(version=version, cuda=case.knowledge.cuda_of(version))
+    gpus = tuple(gpu for gpu in case.facts.gpus if gpu.capability)
+    return replace(case, facts=replace(case.facts, driver=driver, gpus=gpus, members=(), detected=False))
+
+
+def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
+    """Judge all candidates and rank those that fit.
+
+    Args:
+        case: the host, the wishes and the tables.
+        among: the candidates to judge; all of the host's platform when absent.
+    """
+    judge = Judge(case)
+    pool = candidates(case.knowledge, case.facts.platform, case.wish.python) if among is None else tuple(among)
+    assessments = tuple(_assess(item, judge) for item in pool)
+    fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
+    return Decision(case=case, assessments=assessments, fitting=tuple(fitting))
+
+
+def _assess(candidate: Candidate, judge: Judge) -> Assessment:
+    return _assessment(candidate, judge.verdicts(candidate))
+
+
+def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessment:
+    objections = tuple([verdict for verdict in verdicts if verdict.outcome == "reject"])
+    return Assessment(candidate=candidate, verdicts=verdicts, objections=objections)
+
+
+def _again(items: Iterable[Assessment], case: Context, remedy: Remedy) -> Iterator[Assessment]:
+    """What fits with a remedy: only the rules are asked again whose outcome it can change."""
+    rules = tuple(
+        rule
+        for rule in RULES
+        if (rule.dev and remedy.option) or (rule.driver and remedy.driver) or rule.sees is views.joined
+    )
+    judge, names = Judge(case, rules), {rule.name for rule in rules}
+    for item in items:
+        if any(verdict.rule not in names for verdict in item.objections):
+            continue
+        anew = {verdict.rule: verdict for verdict in judge.verdicts(item.candidate)}
+        found = _assessment(item.candidate, tuple([anew.get(verdict.rule, verdict) for verdict in item.verdicts]))
+        if found.fits:
+            yield found

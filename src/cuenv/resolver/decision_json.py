@@ -1,0 +1,120 @@
+"""Decisions and answers as JSON: schemas ``cuenv/decision/1`` and ``cuenv/why/1``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cuenv.core.findings import Finding
+from cuenv.core.versions import Native
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Source
+from cuenv.resolver.compose import cuda_channel
+from cuenv.resolver.decision import Decision
+from cuenv.resolver.explain import hints, services
+from cuenv.resolver.rules import Verdict
+from cuenv.resolver.why import Answer
+
+
+def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> dict[str, Any]:
+    """A decision as plain data; ``chosen`` is null when nothing fits."""
+    return {
+        "schema": "cuenv/decision/1",
+        "chosen": _chosen(decision),
+        "host": decision.case.facts.label,
+        "gpus": [
+            {"capability": capability, "how": "native" if isinstance(how, Native) else "jit"}
+            for capability, how in services(decision)
+        ],
+        "minimum_driver": decision.minimum_driver,
+        **_by_machine(decision),
+        "proven": decision.proven,
+        "notes": [
+            {"rule": verdict.rule, "outcome": verdict.outcome, "because": verdict.because}
+            for verdict in (decision.chosen.verdicts if decision.chosen else ())
+            if verdict.outcome in ("warn", "unknown")
+        ],
+        "skipped": [{"candidate": str(candidate), "missing": missing} for candidate, missing in decision.skipped],
+        "rejected": [
+            {"rule": group.rule, "because": group.because, "count": group.count, "example": str(group.example)}
+            for group in decision.rejections
+        ],
+        "hints": [{"text": hint.text, "command": hint.command} for hint in hints(decision)],
+        "warnings": [
+            {"code": item.code, "severity": item.severity, "message": item.message, "fix": item.fix}
+            for item in findings
+        ],
+    }
+
+
+def _by_machine(decision: Decision) -> dict[str, Any]:
+    """The lowest driver of each machine of a pool; a single machine's is that of the decision."""
+    if not decision.case.facts.members:
+        return {}
+    return {"minimum_drivers": [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]}
+
+
+def _chosen(decision: Decision) -> dict[str, Any] | None:
+    if decision.chosen is None:
+        return None
+    item = decision.chosen.candidate
+    return {
+        "stack": item.build.stack,
+        "channel": cuda_channel(item) if item.cuda else None,
+        "torch_channel": item.build.stack,
+        "pytorch": str(item.build.version),
+        "cuda": str(item.cuda) if item.cuda else None,
+        "build": item.build.build,
+        "python": item.python,
+        "platform": item.build.platform,
+    }
+
+
+def answer_plain(answer: Answer, knowledge: Knowledge) -> dict[str, Any]:
+    """An answer as plain data, each ground with its sources in full."""
+    return {
+        "schema": "cuenv/why/1",
+        "question": answer.question,
+        "answer": answer.says,
+        "verdicts": [{**_verdict(verdict, knowledge), "count": count} for verdict, count in answer.verdicts],
+        "losses": [
+            {"criterion": loss.criterion, "chosen": loss.chosen, "other": loss.other, "example": loss.example}
+            for loss in answer.losses
+        ],
+    }
+
+
+def _verdict(verdict: Verdict, knowledge: Knowledge) -> dict[str, Any]:
+    return {
+        "rule": verdict.rule,
+        "outcome": verdict.outcome,
+        "because": verdict.because,
+        "grounds": [
+            {
+                "kind": ground.kind,
+                "says": ground.says,
+                "sources": [source_plain(item, knowledge) for item in ground.sources],
+                "confidence": "low" if ground.low else "high",
+            }
+            for ground in verdict.grounds
+        ],
+        "remedy": verdict.remedy.text if verdict.remedy else None,
+    }
+
+
+def source_plain(identifier: str, knowledge: Knowledge) -> dict[str, str]:
+    """A source in full; evidence of a host has only its name."""
+    source = knowledge.sources.get(identifier)
+    return {"id": identifier} if source is None else source_fields(source)
+
+
+def source_fields(source: Source) -> dict[str, str]:
+    """Title, publisher, where in it, and the day, as plain data."""
+    return {
+        "id": source.id,
+        "title": source.title,
+        "publisher": source.publisher,
+        "locator": source.locator,
+        **({"url": source.url} if source.url else {}),
+        "read_on": source.read_on,
+    }

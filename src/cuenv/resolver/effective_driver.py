@@ -1,0 +1,113 @@
+"""The driver that programs get: by forward compatibility, and by its CUDA level where WSL2 hides its number.
+
+Every verdict is about this driver; what is odd about the way to it is for `cuenv.resolver.health` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from cuenv.core.versions import driver_key
+from cuenv.host.facts import Driver, Evidence, HostFacts
+from cuenv.host.pool import pool
+from cuenv.knowledge.base import Knowledge
+
+if TYPE_CHECKING:  # see `cuenv.host.facts`
+    from cuenv.host.facts import CudaLibrary
+
+BY_LEVEL = "WSL2"
+"""The source of a driver that stands for its CUDA level."""
+_SERVED = ("datacenter", "jetson")
+"""Kinds of GPU on which forward compatibility works; of RTX cards it does on server versions alone."""
+_DRIVER = ("driver.version", "driver.cuda")
+
+
+def effective(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A machine with the driver that programs get; each of a pool, with the numbers of Linux alone."""
+    if facts.members:
+        members = [_of_linux(member, knowledge) for member in facts.members]
+        changed = any(now is not was for now, was in zip(members, facts.members, strict=True))
+        return pool(members) if changed else facts
+    return with_forward(_of_linux(facts, knowledge), knowledge)
+
+
+def _of_linux(machine: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A machine under WSL2 with the first driver of Linux that speaks its CUDA level: there the number is Windows'."""
+    driver = machine.driver
+    if not machine.environment.wsl or driver is None or not driver.version or driver.cuda is None:
+        return machine
+    branch = knowledge.branch_for(driver.cuda)
+    if branch is None:
+        return machine
+    told = machine.evidence_for("driver.version")
+    if told and told.source == BY_LEVEL:
+        return machine
+    version = knowledge.first_driver(branch.number)
+    text = f"{version}, the first driver of Linux for CUDA {driver.cuda}; Windows has {driver.version}"
+    return _with(machine, replace(driver, version=version), BY_LEVEL, text)
+
+
+def with_forward(machine: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A machine with the driver that programs get by forward compatibility, where that works; else as it is.
+
+    A pool is left alone: what one member's programs get by their search path is no property of the team's machines.
+    """
+    library = machine.environment.libcuda
+    if machine.members or library is None or not library.version or not _works(machine, library, knowledge):
+        return machine
+    driver = replace(machine.driver or Driver(), version=library.version, cuda=knowledge.cuda_of(library.version))
+    told = f"{library.version}, by the forward-compatibility libcuda {library.path}"
+    return _with(machine, driver, library.via, told)
+
+
+def _with(machine: HostFacts, driver: Driver, source: str, text: str) -> HostFacts:
+    kept = [item for item in machine.evidence if item.fact not in _DRIVER]
+    return replace(machine, driver=driver, evidence=(*kept, *(Evidence(fact, source, text) for fact in _DRIVER)))
+
+
+def _works(machine: HostFacts, library: CudaLibrary, knowledge: Knowledge) -> bool:
+    """Whether a libcuda is a forward-compatibility library that serves every GPU and is newer than the driver."""
+    own = own_driver(machine)
+    newer = bool(own and library.version and driver_key(library.version) > driver_key(own))
+    return library.forward and newer and bool(machine.gpus) and not forward_fault(machine, library, knowledge)[1]
+
+
+def own_driver(machine: HostFacts) -> str | None:
+    """The driver that the machine runs, whatever libraries programs get."""
+    return (machine.driver.kernel_module or machine.driver.version) if machine.driver else None
+
+
+def forward_fault(
+    machine: HostFacts, library: CudaLibrary, knowledge: Knowledge
+) -> tuple[Literal["error", "warning", "info"], str]:
+    """How bad forward compatibility is on a machine, and why; it works where there is no reason."""
+    from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where such a library is there
+
+    models = [(gpu.name, find_gpu(gpu.name, knowledge.gpus)) for gpu in machine.gpus]
+    others = {model.kind if model else "": name for name, model in models if not model or model.kind not in _SERVED}
+    if "geforce" in others:
+        return "error", f"which does not work on {others['geforce']}"
+    if others:
+        return "warning", f"which is not known to work on {next(iter(others.values())) or 'this GPU'}"
+    own = own_driver(machine)
+    for text, what in ((own, "kernel driver"), (library.version, "library")):
+        gone = _not_driven(machine, text, knowledge) if text else ""
+        if gone:
+            return "error", f"and the {what} {text} does not drive {gone}"
+    branch = knowledge.branch_of(own) if own else None
+    if branch and branch.number == driver_key(own or "")[0] and not branch.base:
+        return "warning", f"and {own} is of branch {branch.number}, which is not known to be a base for it"
+    return "info", ""
+
+
+def _not_driven(machine: HostFacts, driver: str, knowledge: Knowledge) -> str:
+    """A GPU that a driver is too old or too young for; empty where it drives all."""
+    number = driver_key(driver)[0]
+    for gpu in machine.gpus:
+        row = knowledge.generation(gpu.capability)
+        too_old = row and row.first_branch and number < row.first_branch
+        too_young = row and row.last_branch and number > row.last_branch
+        if too_old or too_young:
+            return gpu.name or str(gpu.capability)
+    return ""

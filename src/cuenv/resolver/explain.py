@@ -1,0 +1,251 @@
+"""Decisions in plain sentences: for stderr, for comments, for ``why`` and ``why-not``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from cuenv.core.findings import Finding
+from cuenv.core.versions import Jit, Native, Service, serve
+from cuenv.host.describe import host_line, host_options
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.decision import Decision, NearMiss, decide
+from cuenv.resolver.rules import Context, Ground, Verdict
+from cuenv.resolver.rules.driver import inferred
+
+_SHOWN = 6
+
+
+class Hint(NamedTuple):
+    """What would help, and the command that tries it."""
+
+    text: str
+    command: str
+
+
+def chosen_line(decision: Decision) -> str:
+    """What was chosen, in one line."""
+    if decision.chosen is None:
+        return "nothing fits"
+    item = decision.chosen.candidate
+    cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
+    return f"pytorch {item.build.version} ({item.build.build}), {cuda}, python {item.python}, stack {item.build.stack}"
+
+
+def served_lines(decision: Decision) -> list[str]:
+    """How each capability is served by what was chosen, one line each."""
+    if decision.chosen is None or decision.chosen.candidate.build.code is None:
+        return []
+    lines = []
+    for capability, how in services(decision):
+        if isinstance(how, Native):
+            lines.append(f"{capability}: native, by {how.target} code.")
+        elif isinstance(how, Jit):
+            lines.append(f"{capability}: by JIT of {how.target} PTX at the first start.")
+    return lines
+
+
+def minimum_text(decision: Decision) -> str:
+    """The lowest driver that runs what was chosen; where machines of a pool need different ones, each machine's."""
+    pairs = decision.minimum_drivers
+    if len({lowest for _, lowest in pairs}) < 2:
+        guess = decision.chosen and inferred(decision.chosen.candidate, decision.case)
+        return (decision.minimum_driver or "") + (" (inferred, of low confidence)" if guess else "")
+    return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
+
+
+def services(decision: Decision) -> list[tuple[str, Service]]:
+    """Each capability of the host with how the chosen build serves it."""
+    code = decision.chosen.candidate.build.code if decision.chosen else None
+    return [(str(item), serve(code, item)) for item in decision.case.facts.capabilities] if code else []
+
+
+def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
+    """The reasoned summary of ``resolve``: what, for what, on which grounds, what else there would be."""
+    lines = []
+    chosen = decision.chosen
+    unknown_driver = decision.case.facts.driver is None
+    if chosen and decision.minimum_driver and unknown_driver:
+        lines.append(f"needs driver {decision.minimum_driver} or later (no driver was given, so none was judged)")
+    lines.append(f"host    {host_line(decision.case.facts)}")
+    lines += _borrowed(decision.case.facts)
+    if decision.case.facts.members:
+        lines += [f"cut     {item.text} ({item.source})" for item in decision.case.facts.evidence]
+    lines.append(f"choice  {chosen_line(decision)}")
+    if chosen:
+        lines += [f"        {line}" for line in served_lines(decision)]
+        if decision.minimum_driver and not unknown_driver:
+            lines.append(f"        lowest driver that runs it: {minimum_text(decision)}")
+        lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
+    lines += unseen_lines(decision)
+    lines += skipped_lines(decision)
+    groups = decision.rejections
+    for group in (
+        groups[:_SHOWN] if not chosen else [group for group in groups if group.rule not in ("cpu", "wish")][:3]
+    ):
+        lines.append(f"out     {group.count:4d}  {group.because}")
+    lines += [
+        f"{finding.severity:7} {finding.message}" + (f" -> {finding.fix}" if finding.fix else "")
+        for finding in findings
+    ]
+    lines += [f"hint    {hint.text}: {hint.command}" for hint in hints(decision)]
+    return lines
+
+
+def unseen_lines(decision: Decision) -> list[str]:
+    """The better build, if there is one, that lost because nobody has seen it in a channel."""
+    best = decision.unseen
+    if best is None:
+        return []
+    build = best.candidate.build
+    what = f"pytorch {build.version} {build.build} of {build.stack}"
+    return [f"note    {what} would be newer; it was never seen in a channel, and --prove takes it where it is there"]
+
+
+def _borrowed(facts: HostFacts) -> list[str]:
+    """What a host that only options name takes from this machine: the other one may have an older C library."""
+    said = {item.source for item in facts.evidence if item.fact.startswith("libc")}
+    if facts.detected or facts.members or not facts.libc or not any(text.startswith("confstr:") for text in said):
+        return []
+    return [f"note    glibc {facts.libc.version} is that of this machine; --glibc names another"]
+
+
+def skipped_lines(decision: Decision) -> list[str]:
+    """The candidates that the channels could not close, those that lack the same thing in one line."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for candidate, missing in decision.skipped:
+        build, cuda = candidate.build, f"CUDA {candidate.cuda}" if candidate.cuda else "CPU"
+        what = f"pytorch {build.version} {build.build} of {build.stack} with {cuda}"
+        groups.setdefault((what, missing), []).append(candidate.python)
+    return [f"skipped {what}, python {', '.join(pythons)}: {missing}" for (what, missing), pythons in groups.items()]
+
+
+def lock_command(decision: Decision, path: str) -> str:
+    """The command that locks what was chosen for the same host, on any machine."""
+    options = list(host_options(decision.case.facts))
+    if decision.minimum_driver and not {"--driver", "--host"} & set(options):
+        options += ["--driver", decision.minimum_driver]
+    return shlex.join(["cuenv", "lock", path, *options])
+
+
+def hints(decision: Decision) -> tuple[Hint, ...]:
+    """What would bring a better choice, or any: each with the command that shows it."""
+    case, found = decision.case, []
+    wish = _spelled(case)
+    prove = ("--prove",) if decision.proven else ()
+    lacking = {id(candidate.build) for candidate, _ in decision.skipped}
+    for miss in decision.near_misses:
+        build = miss.candidate.build
+        if id(build) in lacking:  # the channels have just been found not to hold it
+            continue
+        opens = f"pytorch {build.version} {build.build} with CUDA {miss.candidate.cuda}"
+        if miss.remedy.driver and not miss.then.facts.gpus:  # a driver without GPUs says nothing to resolve
+            continue
+        host = miss.then.facts
+        asked = (
+            (*wish_options(replace(wish, dev=True)), miss.remedy.option) if miss.remedy.option else wish_options(wish)
+        )
+        command = shlex.join(["cuenv", "resolve", *host_options(host), *asked, *prove])
+        found.append(Hint(f"{_bounded(miss)} opens {opens}", command))
+    if decision.without_wish:
+        rest = replace(wish, stack=None, pytorch=None, cuda=None, python=None)
+        free = decide(replace(case, wish=rest)).chosen
+        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *wish_options(rest)])
+        if free:
+            found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
+    if not case.facts.gpus and not case.wish.cpu:
+        found += [
+            Hint(
+                "name the GPU it is for", _command("--gpu", "RTX 4090", "--driver", "535.129.03", *wish_options(wish))
+            ),
+            Hint("or use a recorded host", _command("--host", "DIR", *wish_options(wish))),
+            Hint("or ask for a CPU build", _command(*wish_options(replace(wish, cpu=True, cuda=None)))),
+        ]
+    return tuple(found)
+
+
+def _command(*words: str) -> str:
+    return shlex.join(["cuenv", "resolve", *words])
+
+
+def _bounded(miss: NearMiss) -> str:
+    """The remedy in words, with the last driver branch of the oldest GPU: a later driver opens nothing."""
+    rows = (miss.then.knowledge.generation(item) for item in miss.then.facts.capabilities)
+    last = min((row.last_branch for row in rows if row and row.last_branch), default=None)
+    bound = last is not None and miss.remedy.driver and not miss.remedy.upto
+    return f"{miss.remedy.text}, up to branch {last}," if bound else miss.remedy.text
+
+
+def _spelled(case: Context) -> Request:
+    """The wishes with what a profile excludes written out: no option says that training offloads."""
+    if not case.wish.pip or case.wish.offload == "none" or case.wish.origin:
+        return case.wish
+    from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - most runs wish for nothing
+
+    return replace(case.wish, pip=pip_part(case.wish, case.knowledge)[0])
+
+
+def wish_options(wish: Request) -> tuple[str, ...]:
+    """The options of ``cuenv resolve`` that ask for the same: a profile by its name, and what differs from it."""
+    name, base = wish.origin or ("", Request())
+    valued = [
+        (f"--{each}", getattr(wish, each), getattr(base, each)) for each in ("stack", "pytorch", "cuda", "python")
+    ]
+    kept = (wish.packages[: len(base.packages)], wish.pip[: len(base.pip)]) == (base.packages, base.pip)
+    if name and (not kept or any(old is not None and new is None for _, new, old in valued) or base.cpu > wish.cpu):
+        return wish_options(replace(wish, origin=None))  # no option takes away what a profile asks for
+    options = ["--profile", name] if name else []
+    options += [part for option, new, old in valued if new is not None and new != old for part in (option, str(new))]
+    options += ["--prefer", wish.prefer] if wish.prefer != base.prefer else []
+    added = (*wish.packages[len(base.packages) :], *(f"pip:{text}" for text in wish.pip[len(base.pip) :]))
+    options += [part for text in added for part in ("--with", text)]
+    if wish.cpu:
+        return (*options, "--cpu")
+    return (*options, *([] if wish.dev == base.dev else ["--dev" if wish.dev else "--no-dev"]))
+
+
+def _wish_text(decision: Decision) -> str:
+    """What the wish asks for beside what there is."""
+    wish = decision.case.wish
+    newest = max(row.version for row in decision.case.knowledge.torch)
+    if wish.pytorch and not any(wish.pytorch.admits(row.version) for row in decision.case.knowledge.torch):
+        return f"no pytorch {wish.pytorch} is known, the newest is {newest}"
+    return "nothing on this host is as wished"
+
+
+def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] | None = None) -> list[str]:
+    """One verdict with its grounds, each with the numbers of its sources.
+
+    Args:
+        verdict: what a rule says.
+        knowledge: the tables.
+        cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
+    """
+    lines = [f"{verdict.outcome:7} {verdict.rule}: {verdict.because}"]
+    lines += [f"        - {ground_text(ground, knowledge, cited)}" for ground in verdict.grounds]
+    if verdict.remedy and verdict.outcome in ("reject", "unknown"):
+        lines.append(f"        remedy: {verdict.remedy.text}")
+    return lines
+
+
+def source_lines(cited: dict[str, int], knowledge: Knowledge) -> list[str]:
+    """The sources by their numbers, each once."""
+    rows = sorted((number, knowledge.sources[name]) for name, number in cited.items())
+    return [f"source  {f'[{number}]':5} {row.shown}, read {row.read_on}" for number, row in rows]
+
+
+def ground_text(ground: Ground, knowledge: Knowledge, cited: dict[str, int] | None = None) -> str:
+    """A ground in words, with the numbers of its sources and how sure it is; see `verdict_lines`."""
+    low = "low confidence" if ground.low else ""
+    if ground.kind == "wish":
+        return f"{ground.says} (asked for)"
+    if ground.kind == "host":
+        return f"{ground.says} [{', '.join(ground.sources)}]"
+    named = [item for item in ground.sources if item in knowledge.sources] if cited is not None else []
+    numbers = [str(cited.setdefault(item, len(cited) + 1)) for item in named] if cited is not None else []
+    marks = ", ".join([*numbers, *([low] if low else [])])
+    return f"{ground.says} [{marks}]" if marks else ground.says

@@ -1,0 +1,286 @@
+"""What the tables say about one thing, with the source of each row: the answers of ``cuenv kb``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuenv.core.errors import UsageError
+from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
+from cuenv.host.features import sentence, title
+from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
+from cuenv.knowledge.columns import span_text
+from cuenv.knowledge.gpu_names import find_gpu, near_gpus
+from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild
+from cuenv.knowledge.tables import TABLES, rows_of
+from cuenv.resolver.rules.driver import floor_of
+
+
+def extension_line(row: Extension) -> str:
+    """What its releases need: ``deepspeed 0.17.2 to below 0.19.8 (source): nvcc >=10.0, ...``."""
+    parts = []
+    if row.torch:
+        parts.append(f"torch {span_text(row.torch)}")
+    if row.cuda:
+        how = {"major": ", another of the same major serves", "toolkit": " of the environment's runtime"}
+        parts.append(f"CUDA {', '.join(map(str, row.cuda))}{how.get(row.match, '')}")
+    if row.platforms:
+        parts.append(f"for {' and '.join(row.platforms)}")
+    if row.serves_from:
+        parts.append(f"GPUs from {row.serves_from}")
+    if row.nvcc:
+        parts.append(f"compiles with nvcc {span_text(row.nvcc)}")
+    if row.checks:
+        parts.append(f"nvcc and torch may differ only within {', '.join(map(str, row.tolerates))}, major for major")
+    if row.headers:
+        parts.append(f"includes {', '.join(row.headers)}")
+    if row.tools:
+        parts.append(f"calls {', '.join(row.tools)}")
+    needs = "; ".join(parts) or "binds neither torch nor CUDA"
+    return f"{row.package} {row.span()} ({', '.join(row.comes)}): {needs}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry:
+    """One row in words.
+
+    Attributes:
+        table: the table it stands in; empty for what follows from several.
+        sources: ids of its sources.
+    """
+
+    table: str
+    says: str
+    sources: tuple[str, ...]
+    low: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """All entries on one thing."""
+
+    title: str
+    entries: tuple[TableEntry, ...]
+
+
+def _entry(table: str, row: Row, says: str) -> TableEntry:
+    return TableEntry(table=table, says=says, sources=row.sources, low=row.low, note=row.note)
+
+
+def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
+    """The tables and how many rows each has."""
+    last = "sources"
+    return tuple((name, len(rows_of(knowledge, name))) for name in (*(name for name in TABLES if name != last), last))
+
+
+def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capability]:
+    """The GPU that a name or a capability means; of a capability alone there is no row.
+
+    Raises:
+        UsageError: no such GPU is known.
+    """
+    try:
+        return None, Capability.parse(text)
+    except ValueError:
+        row = find_gpu(text, knowledge.gpus)
+    if row is None:
+        near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
+        said = f"; the nearest are {near}" if near else ""
+        raise UsageError(f"no GPU {text!r} is known{said}", hint="cuenv kb gpu 8.9")
+    return row, row.capability
+
+
+def gpu(text: str, knowledge: Knowledge) -> Page:
+    """A GPU by name or capability: its generation, the drivers and toolkits for it, the newest builds.
+
+    Raises:
+        UsageError: no such GPU is known.
+    """
+    row, capability = which_gpu(text, knowledge)
+    entries = []
+    if row:
+        chip = f", chip {row.chip}" if row.chip else ""
+        memory = f", {'/'.join(map(str, row.memory_gb))} GB" if row.memory_gb else ""
+        says = f"{row.name}: capability {capability}, {row.architecture}{chip}, {row.kind}{memory}"
+        entries.append(_entry("gpus", row, says))
+    generation = knowledge.generation(capability)
+    if generation is None:
+        known = ", ".join(str(item.capability) for item in knowledge.generations)
+        raise UsageError(f"no GPU of capability {capability} is known; known are {known}", hint="cuenv kb gpu 8.9")
+    entries.append(_generation(generation))
+    feature = knowledge.feature(capability, row.chip if row else "")
+    if feature:
+        entries.append(_entry("features", feature, f"{title(feature)} has {sentence(feature)}"))
+    for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
+        entries.append(_build(build))
+    return Page(title=row.name if row else f"capability {capability}", entries=tuple(entries))
+
+
+def driver(text: str, knowledge: Knowledge) -> Page:
+    """A driver: what it speaks, which CUDA majors it runs, which GPUs it drives.
+
+    Raises:
+        UsageError: the text is no driver version.
+    """
+    try:
+        release = check_driver(text)
+    except ValueError as error:
+        raise UsageError(str(error), hint="cuenv kb driver 535.129.03") from error
+    if not knowledge.is_driver(release):
+        newest = max(row.number for row in knowledge.branches)
+        raise UsageError(
+            f"there is no driver {release}; the newest branch that the tables know is {newest}",
+            hint="cuenv kb driver 535.129.03",
+        )
+    entries = []
+    branch = knowledge.branch_of(release)
+    if branch:
+        ends = f"; its support for data centers ends with {branch.ends}" if branch.ends else ""
+        entries.append(_entry("branches", branch, f"branch {branch.number} speaks CUDA {branch.cuda}{ends}"))
+    for floor in knowledge.floors:
+        enough = reaches(release, floor.driver)
+        word = {True: "runs", False: "does not run", None: "in its later releases runs"}[enough]
+        says = f"{word} programs of CUDA {floor.major}.x: the floor is {floor.driver}"
+        entries.append(_entry("floors", floor, says))
+    number = driver_key(release)[0]
+    for row in knowledge.generations:
+        first = knowledge.first_drives(row)
+        if row.first_driver and reaches(release, row.first_driver) is False:
+            says = f"does not drive {row.capability} ({row.architecture}): the first driver is {first}"
+            entries.append(_entry("generations", row, says))
+        elif row.first_branch and number < row.first_branch:
+            says = f"does not drive {row.capability} ({row.architecture}): the first branch is {row.first_branch}"
+            entries.append(_entry("generations", row, says))
+        if row.last_branch and number > row.last_branch:
+            says = f"no longer drives {row.capability} ({row.architecture}): the last branch is {row.last_branch}"
+            entries.append(_entry("generations", row, says))
+    jetson = ", of Jetson Linux and of no branch: nvidia-smi on the Jetson tells the CUDA that it speaks"
+    return Page(title=f"driver {release}{jetson if number in TEGRA_DRIVERS else ''}", entries=tuple(entries))
+
+
+def cuda(text: str, knowledge: Knowledge) -> Page:
+    """A CUDA release: drivers, compiler, host compilers, channels.
+
+    Raises:
+        UsageError: no such release is known.
+    """
+    try:
+        wanted = minor(version(text))
+    except ValueError as error:
+        raise UsageError(str(error), hint="cuenv kb cuda 12.1") from error
+    row = knowledge.cuda(wanted)
+    if row is None:
+        levels = [branch for branch in knowledge.branches if branch.cuda == wanted]
+        also = f"; it exists only as what driver branch {levels[0].number} speaks" if levels else ""
+        known = ", ".join(str(item.version) for item in knowledge.cudas)
+        raise UsageError(f"there is no CUDA toolkit {wanted}{also}; known are {known}", hint="cuenv kb cuda 12.1")
+    entries = []
+    floor = floor_of(wanted, knowledge)
+    if floor:
+        entries.append(_entry("floors", floor[1], f"runs on driver {floor[0]} and later"))
+    for toolkit in knowledge.toolkits:
+        if minor(toolkit.version) == wanted:
+            branch = f"branch {toolkit.branch}" if toolkit.branch else "of unknown version"
+            says = f"{toolkit.version} came with driver {toolkit.driver or branch} (all features, and JIT of its PTX)"
+            entries.append(_entry("toolkits", toolkit, says))
+    targets = ", ".join(map(str, row.targets)) or "unknown"
+    entries.append(_entry("cudas", row, f"nvcc compiles for {targets}; PTX ISA {row.isa or 'unknown'}"))
+    entries.append(_entry("cudas", row, f"host compiler gcc {row.gcc_min or '?'} to {row.gcc_max or '?'}"))
+    where = "has nvcc and headers that can be locked" if row.conda_nvcc else "has no nvcc that can be locked"
+    labels = ", ".join(row.labels) or "none"
+    entries.append(_entry("cudas", row, f"conda-forge {where}; labels of the nvidia channel: {labels}"))
+    for build in _newest(knowledge, lambda item: item.cuda == wanted):
+        entries.append(_build(build))
+    return Page(title=f"CUDA {wanted}", entries=tuple(entries))
+
+
+def pytorch(text: str, knowledge: Knowledge) -> Page:
+    """Every build of a PyTorch release: channel, CUDA, Pythons, GPUs.
+
+    Raises:
+        UsageError: no such release is known.
+    """
+    wish = parse_wish(text, what="kb pytorch")
+    builds = [row for row in knowledge.torch if wish.admits(row.version)]
+    if not builds:
+        known = ", ".join(dict.fromkeys(str(row.version) for row in knowledge.torch))
+        raise UsageError(f"no pytorch {text} is known; known are {known}", hint="cuenv kb pytorch 2.5")
+    return Page(title=f"pytorch {text}", entries=tuple(_build(row) for row in builds))
+
+
+def package(text: str, knowledge: Knowledge) -> Page:
+    """A package: the role it fills, its CPU twin, its end, what it needs as a library that sits on torch.
+
+    Raises:
+        UsageError: the tables say nothing about it.
+    """
+    entries = []
+    component = knowledge.component(text)
+    if component:
+        role = f"fills the role {component.role}" if component.role else "is an NVIDIA component"
+        headers = f"; holds {', '.join(component.headers)}" if component.headers else ""
+        entries.append(_entry("components", component, f"{text} {role}: it comes from the one CUDA channel{headers}"))
+    for twin in knowledge.twins:
+        if twin.package == text:
+            says = f"{text} of {twin.channel} has CPU and CUDA builds: a CUDA build is {twin.any_cuda}"
+            entries.append(_entry("twins", twin, says))
+    for ending in knowledge.endings:
+        if ending.package == text:
+            last = ending.versions[-1]
+            says = f"{text} of {ending.channel} ends at {last}: {ending.says}; instead: {ending.instead}"
+            entries.append(_entry("endings", ending, says))
+    for extension in knowledge.extension(text):
+        entries.append(_entry("extensions", extension, extension_line(extension)))
+    for regression in knowledge.regression(text):
+        releases = ", ".join(map(str, regression.releases))
+        says = f"{text} {releases} is broken with {regression.when}: {regression.says} ({regression.issue})"
+        entries.append(_entry("regressions", regression, says))
+    if not entries:
+        raise UsageError(f"the tables say nothing about the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
+    return Page(title=f"package {text}", entries=tuple(entries))
+
+
+TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {
+    "gpu": gpu,
+    "driver": driver,
+    "cuda": cuda,
+    "pytorch": pytorch,
+    "package": package,
+}
+
+
+def _generation(row: Generation) -> TableEntry:
+    drivers = f"drivers {row.first_driver}" if row.first_driver else f"driver branches {row.first_branch or '?'}"
+    drivers += f" to {row.last_branch or 'now'}"
+    toolkits = f"nvcc {row.first_cuda or '?'} to {row.last_cuda or 'now'}"
+    module = f", kernel module {row.module}" if row.module else ""
+    says = f"capability {row.capability} ({row.architecture}): {drivers}, {toolkits}{module}"
+    return _entry("generations", row, says)
+
+
+def _build(row: TorchBuild) -> TableEntry:
+    cuda = f"CUDA {row.cuda}" if row.cuda else "CPU"
+    holds = f", holds {arch_list(row.code)}" if row.code and row.code.sass else ""
+    layers = "".join(f", {item}" for item in (row.cudnn, row.nccl) if item and item.package)
+    seen = f"last seen {row.seen}" if row.seen else "never seen in a channel"
+    says = (
+        f"{row.version} {row.build} of {row.stack} for {row.platform}: {cuda}, python {', '.join(row.pythons)}"
+        f"{holds}, glibc {row.glibc or '?'}{layers}, {seen}"
+    )
+    return _entry("torch", row, says)
+
+
+def _runs(build: TorchBuild, capability: Capability) -> bool:
+    return build.code is not None and any(target.sass_runs_on(capability) for target in build.code.sass)
+
+
+def _newest(knowledge: Knowledge, wanted: Callable[[TorchBuild], bool]) -> list[TorchBuild]:
+    """The newest build of each channel and CUDA major that answers, newest first."""
+    best: dict[tuple[str, int, str], TorchBuild] = {}
+    for row in knowledge.torch:
+        if row.cuda is not None and wanted(row):
+            key = (row.stack, row.cuda.major, row.platform)
+            if key not in best or (row.version, row.cuda) > (best[key].version, best[key].cuda or row.cuda):
+                best[key] = row
+    return sorted(best.values(), key=lambda row: row.version, reverse=True)

@@ -1,0 +1,268 @@
+"""What must hold in every environment file: one CUDA channel, no silent CPU build, nothing that cannot exist."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from cuenv.core.findings import Finding
+from cuenv.core.urls import short_channel
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import STACKS
+from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+
+
+def extension_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, cuda: bool) -> Iterator[Finding]:
+    """Broken releases that the file admits and, in an environment with CUDA, what its libraries cannot compile with."""
+    yield from _broken(spec, knowledge)
+    if cuda:
+        yield from _uncompilable(spec, knowledge)
+
+
+def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    for demand in demands_of(spec, knowledge):
+        if not demand.condition:  # of no range at all every resolver takes the newest
+            continue
+        for row, releases in broken(demand, knowledge):
+            parts = (demand.condition, *(f"!={item}" for item in releases))
+            # A wish for one of them alone is mended by another release, not by leaving it out.
+            left = any(meets(demand, each, releases) for each in knowledge.extension(demand.name))
+            better = ",".join(parts) if left else f">={row.mended}"
+            yield Finding(
+                code="CU503",
+                severity="warning",
+                subject=demand.name,
+                message=f"{demand.text} admits {demand.name} {' and '.join(map(str, releases))}, "
+                f"broken with {row.when}: {row.says} ({row.issue})",
+                evidence=tuple(row.sources),
+                fix=f"write {_rewritten(demand, spec, better)}",
+            )
+
+
+def _rewritten(demand: Demand, spec: EnvironmentSpec, condition: str) -> str:
+    """What was asked for with another condition; channel, build, extras and marker stay."""
+    pin = (
+        next((pin for pin in spec.pins if pin.yaml_text() == demand.text), None) if "wheel" not in demand.ways else None
+    )
+    return replace(pin, version=condition).yaml_text() if pin else with_condition(demand.text, condition)
+
+
+def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    lacking = headers_missing(spec, knowledge)
+    for package in dict.fromkeys(item.package for item in lacking):
+        mine = [item for item in lacking if item.package == package]
+        holders = dict.fromkeys(item.holder for item in mine if item.holder)
+        yield Finding(
+            code="CU504",
+            severity="warning",
+            subject=package,
+            message=f"{package} compiles on first use and the file lists no package that brings "
+            f"{', '.join(item.what for item in mine)}",
+            evidence=tuple(dict.fromkeys(source for item in mine for source in item.sources)),
+            fix=f"add to dependencies: {', '.join(holders)}" if holders else None,
+        )
+
+
+def judged_wishes(
+    spec: EnvironmentSpec, knowledge: Knowledge, *, nvcc: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The libraries of a file that the rule on extensions can judge: conda specs, and requirements of pip.
+
+    Without a compiler in the file those that must compile are left to ``CU504``: it may lie outside the environment.
+    """
+    judged = set()
+    for demand in demands_of(spec, knowledge):
+        rows = [row for row in knowledge.extension(demand.name) if meets(demand, row)]
+        if rows and (nvcc or any(row.nvcc is None for row in rows)):
+            judged.add(demand.text)
+    packages = tuple(pin.yaml_text() for pin in spec.pins if pin.yaml_text() in judged)
+    return packages, tuple(text for text in spec.pip if text in judged)
+
+
+REPAIR = "cuenv lock --repair -o environment.new.yml"
+"""What mends an environment file as a whole: the file that does what it was meant to do."""
+_CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
+_NO_COMPILER = "; pytorch-cuda brings run-time libraries, neither nvcc nor headers, so nothing here compiles"
+
+
+def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge an environment file by what it says itself, before anything is solved."""
+    found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec)]
+    if not asks_for_cpu(spec):
+        found += _cpu_pins(spec, knowledge)
+    elif wants_cuda(spec, knowledge):
+        found += [pin for pin in _cpu_pins(spec, knowledge) if pin.severity == "error"]
+    if spec.pip or any(knowledge.extension(pin.name) for pin in spec.pins):
+        found += extension_findings(spec, knowledge, cuda=not asks_for_cpu(spec) and wants_cuda(spec, knowledge))
+    return tuple(found)
+
+
+def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
+    """The findings of a file of another name than environment.yml, whose repair has to name it."""
+    if path == "environment.yml":
+        return tuple(findings)
+    named = REPAIR.replace("lock ", f"lock {shlex.quote(path)} ")
+    return tuple(replace(item, fix=named) if item.fix == REPAIR else item for item in findings)
+
+
+def asks_for_cpu(spec: EnvironmentSpec) -> bool:
+    """Whether a file asks for a CPU build of torch in so many words."""
+    torch = spec.pin("pytorch")
+    return any(spec.pin(name) for name in _CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
+
+
+def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """A torch from pip over the one from conda."""
+    torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
+    if not torch or not spec.pip:
+        return
+    from cuenv.solve.pip_part import requirement_name  # noqa: PLC0415 - most files have no pip part
+
+    for requirement in spec.pip:
+        if requirement_name(requirement) == "torch":
+            yield Finding(
+                code="CU502",
+                severity="error",
+                subject="torch",
+                message=f"pip: {requirement} would put a second torch over conda's {torch.yaml_text()}",
+                fix=f"take {requirement} out of the pip part",
+            )
+
+
+def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
+    """Whether a file names a CUDA build: a CUDA component, or a CUDA build string."""
+    return any("cuda" in pin.build or knowledge.is_component(pin.name) or pin.name in _GPU_PINS for pin in spec.pins)
+
+
+_GPU_PINS = ("pytorch-cuda", "pytorch-gpu")
+
+
+def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Pins on releases that a package never had."""
+    for pin in spec.pins:
+        row = knowledge.ending(pin.name)
+        if row is None or not pin.version or (pin.channel and pin.channel != row.channel):
+            continue
+        if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
+            continue
+        if pin.name == "pytorch" or _admits_any(pin, row.versions) or (not pin.channel and _elsewhere(pin, spec)):
+            continue
+        also = _NO_COMPILER if pin.name == "cudatoolkit-dev" and spec.pin("pytorch-cuda") else ""
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject=pin.name,
+            message=f"{pin.yaml_text()} cannot be had: {row.says}{also}",
+            evidence=tuple(row.sources),
+            fix=row.instead,
+        )
+
+
+def _elsewhere(pin: Pin, spec: EnvironmentSpec) -> bool:
+    """Whether a listed channel may hold releases of the package that no row knows."""
+    channels = {short_channel(channel) for channel in spec.channels}
+    known = {channel for channel in channels if channel in ("conda-forge", "pytorch") or channel.startswith("nvidia/")}
+    return bool(channels - known - (set() if pin.name == "cudatoolkit" else {"nvidia", "defaults"}))
+
+
+def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
+    """Whether a pin admits any of the releases, by the release numbers in front."""
+    text = pin.version.lstrip("=").removesuffix(".*").removesuffix("*")
+    if not text or any(mark in text for mark in "<>!~|,"):
+        return True
+    wanted = text.split(".")
+    return any(release.split(".")[: len(wanted)] == wanted for release in versions)
+
+
+def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Channels that hold CUDA components: one, named."""
+    named = {pin.name: pin.channel for pin in spec.pins if pin.channel and knowledge.is_component(pin.name)}
+    unnamed = [pin for pin in spec.pins if not pin.channel and knowledge.is_component(pin.name)]
+    loose = [pin.name for pin in unnamed]
+    channels = [short_channel(channel) for channel in spec.channels]
+    holding = sorted(set(named.values()))
+    if len(holding) > 1:
+        parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
+        yield two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}")
+        return
+    torch = spec.pin("pytorch")
+    home = torch and (torch.channel or next((channel for channel in channels if channel in STACKS), ""))
+    if torch and home == "conda-forge" and "cuda" in torch.build and holding not in ([], ["conda-forge"]):
+        parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
+        yield two_channels(f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge")
+        return
+    sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
+    nvidia = [channel for channel in sources if channel.startswith("nvidia")]
+    if len(nvidia) > 1:
+        yield two_channels(f"{' and '.join(nvidia)} both hold CUDA components")
+    elif nvidia == ["nvidia"] and sources[0] == "conda-forge" and not spec.pin("pytorch-cuda"):
+        if loose or wants_cuda(spec, knowledge):
+            yield _behind(loose)
+    elif nvidia == ["nvidia"] and (loose or wants_cuda(spec, knowledge)):
+        others = [channel for channel in sources if channel != "nvidia"]
+        also = f", beside {others[0]}," if others else ""
+        yield two_channels(
+            f"the channel nvidia{also} gives CUDA components of several releases: its metapackages have no upper bound",
+        )
+    elif nvidia and "conda-forge" in sources and loose:
+        yield Finding(
+            code="CU101",
+            severity="warning",
+            subject=", ".join(loose),
+            message=f"{', '.join(loose)} may come from {nvidia[0]} or from conda-forge: no channel is named",
+            fix=f"write {replace(unnamed[0], channel=nvidia[0]).yaml_text()}",
+        )
+
+
+def _behind(loose: list[str]) -> Finding:
+    """The channel nvidia behind conda-forge, which has every component: strict priority never reaches it."""
+    return Finding(
+        code="CU101",
+        severity="warning",
+        subject="channels",
+        message="the channel nvidia stands behind conda-forge: only strict channel priority keeps its releases out",
+        fix=f"take nvidia out of the channels{f', and write conda-forge::{loose[0]}' if loose else ''}",
+    )
+
+
+def two_channels(message: str) -> Finding:
+    """The finding that CUDA components come from more than one channel, or from one that mixes releases."""
+    return Finding(
+        code="CU101",
+        severity="error",
+        subject="channels",
+        message=message,
+        fix=REPAIR,
+    )
+
+
+def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Pins that ask for a CPU twin in a CUDA environment, and pins that would let one in."""
+    channels = [short_channel(channel) for channel in spec.channels]
+    for pin in spec.pins:
+        if pin.name in _CPU_PACKAGES:
+            yield _cpu_twin(pin, f"{pin.name} forces the CPU build in an environment that names CUDA")
+            continue
+        homes = [pin.channel] if pin.channel else channels
+        twin = next((row for row in (knowledge.twin(pin.name, home) for home in homes) if row), None)
+        if twin is None or not twin.essential:
+            continue
+        if "cpu" in pin.build:
+            yield _cpu_twin(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
+        elif not pin.build:
+            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).yaml_text()
+            yield Finding(
+                code="CU104",
+                severity="warning",
+                subject=pin.name,
+                message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
+                evidence=tuple(twin.sources),
+                fix=f"write {guarded}",
+            )
+
+
+def _cpu_twin(pin: Pin, message: str) -> Finding:
+    fix = f"take {pin.yaml_text()} out of the dependencies"
+    return Finding(code="CU103", severity="error", subject=pin.name, message=message, fix=fix)

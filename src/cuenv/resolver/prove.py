@@ -1,0 +1,141 @@
+"""Prove: the best candidate that the solver closes on the configured channels, and why each better one is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+
+from cuenv.core.errors import ChannelError
+from cuenv.host.facts import virtual_packages
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.decision import Decision
+from cuenv.resolver.solution_policy import cuda_components, lock_findings, without_row
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.io.records import cuda_builds
+from cuenv.solve.io.solver import absent, solve
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
+
+Progress = Callable[[str], None]
+_NO_CANDIDATES = re.compile(r"[├└│─\s]*(.+?), for which no candidates were found")
+
+
+def prove(
+    decision: Decision,
+    composed: Callable[[Decision], EnvironmentSpec],
+    sources: Sources,
+    progress: Progress | None,
+    *,
+    limit: int | None = None,
+    solves: int | None = None,
+) -> tuple[Decision, Solution | None]:
+    """The best candidate that the channels close, and why each better one was skipped.
+
+    Args:
+        decision: the candidates, best first.
+        composed: the environment of a decision.
+        sources: where channels are read.
+        progress: told what is being tried.
+        limit: how many may be tried; all when ``None``.
+        solves: how many of them may be put to the solver, beyond a look whether the records are there.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
+    skipped: list[tuple[Candidate, str]] = []
+    pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
+    for index, item in islice(pairs, limit):
+        if progress:
+            progress(f"trying {item.candidate}")
+        answer = closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources)
+        if isinstance(answer, Solution):
+            rest = (item, *decision.fitting[index + 1 :])
+            return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
+        skipped.append((item.candidate, answer))
+        solves = solves - 1 if solves is not None and _was_solved(answer) else solves
+        if solves == 0:
+            break
+    return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
+
+
+def _was_solved(why: str) -> bool:
+    """Whether the solver was asked before a candidate was skipped."""
+    return not why.startswith("no record of") or why.endswith("for this Python")
+
+
+def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
+    """The solution of a candidate on the channels, or why there is none.
+
+    Raises:
+        ChannelError: a channel cannot be read. A label that the channels lack is a reason, and no error.
+    """
+    platform = candidate.build.platform
+    try:
+        missing = absent(spec.pins, spec.channels, platform, sources)
+        if missing:
+            return f"no record of {', '.join(pin.yaml_text() for pin in missing)}"
+        facts = virtual_packages(decision.case.facts)
+        request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
+        answer = solve(request, sources)
+    except ChannelError as error:
+        label = next((channel for channel in spec.channels if "/label/" in channel), None)
+        if label is None or f"channel {label}" not in error.message:
+            raise
+        return error.message
+    if isinstance(answer, Unsatisfiable):
+        return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)
+    return _cpu_instead(answer, spec, sources, decision.case.knowledge) or answer
+
+
+def cuda_offered(
+    solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge
+) -> dict[str, str] | None:
+    """CUDA builds that the channels have of packages that were chosen without CUDA; ``None`` without any CUDA.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
+    if not cuda_components(solution.packages, knowledge):
+        return None
+    doubtful = tuple(without_row(solution.packages, knowledge))
+    return cuda_builds(doubtful, spec.channels or ("defaults",), solution.platform, sources)
+
+
+def _cpu_instead(solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge) -> str | None:
+    """What was taken as a CPU build though its CUDA build was meant."""
+    asked = {pin.name for pin in spec.pins}
+    offered = cuda_offered(solution, spec, sources, knowledge)
+    found = lock_findings(solution.packages, solution.platform, knowledge, offered, asked)
+    twins = [item.message for item in found if item.code == "CU103" and item.severity == "error"]
+    return twins[0] if twins else None
+
+
+def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Sources) -> str | None:
+    """Whether the build is there, but not for this Python: build strings name it (``py312``, ``py3.12``)."""
+    pin = spec.pin("pytorch")
+    if pin is None:
+        return None
+    ways = (candidate.python.replace(".", ""), candidate.python)
+    builds = [f"{pin.build.rstrip('*')}*py{way}_*" for way in ways] + [f"py{candidate.python}_{pin.build}"]
+    narrowed = [replace(pin, build=build) for build in builds]
+    if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
+        return None
+    return f"no record of {pin.yaml_text()} for this Python"
+
+
+def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
+    """The solver's no in one line: what no record satisfies.
+
+    A leaf on a package that the environment itself pins is a consequence of that pin, and no cause.
+    """
+    if answer.missing:
+        return f"no record of {', '.join(answer.missing)}"
+    pinned = {pin.name for pin in spec.pins}
+    leaves = dict.fromkeys(found[1].strip() for found in map(_NO_CANDIDATES.match, answer.text.splitlines()) if found)
+    causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]
+    if causes:
+        return f"no record of {', '.join(causes[:3])}"
+    return "the solver finds no way to satisfy all of it"

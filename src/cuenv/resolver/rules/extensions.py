@@ -1,0 +1,205 @@
+"""The rule on libraries that sit on torch: some release that the wish admits suits torch, CUDA, GPUs and compiler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from cuenv.core.versions import minor, version
+from cuenv.knowledge.columns import span_text
+from cuenv.knowledge.rows import Extension
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.requirements import Demand, broken, broken_when, covered, demands, meets
+from cuenv.resolver.rules.verdict import Context, Ground, Remedy, Verdict, row_ground, worst
+
+_NAME = "extensions"
+_PASS = Verdict(rule=_NAME, outcome="pass", because="no library that sits on torch was asked for")
+_DEV = Remedy(text="an environment with compiler (--dev)", option="--dev")
+
+
+class _Torch(NamedTuple):
+    """What a library sits on: the torch, the CUDA that it is made with, the toolkit beside it, and its channel."""
+
+    release: Version
+    cuda: Version
+    toolkit: Version
+    stack: str
+    platform: str
+
+
+class _Fault(NamedTuple):
+    """Why the releases of a row do not suit."""
+
+    row: Extension
+    says: str
+    remedy: Remedy | None = None
+
+    def leads(self) -> tuple[bool, bool, Version]:
+        """The larger the better it says why: what can be remedied, then what is still made, and newest."""
+        row = self.row
+        newest = max(row.releases, default=row.first or version("0"))
+        return self.remedy is not None, not row.releases and row.below is None, newest
+
+
+def extensions(candidate: Candidate, case: Context) -> Verdict:
+    """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
+    wish = case.wish
+    asked = demands(wish.packages, wish.pip)
+    if not asked:
+        return _PASS
+    build = candidate.build
+    if build.cuda is None or candidate.cuda is None:
+        because = "beside a CPU build no library needs CUDA"
+        return Verdict(rule=_NAME, outcome="pass", because=because)
+    torch = _Torch(build.version, build.cuda, candidate.cuda, build.stack, build.platform)
+    known = {row.package for row in case.knowledge.extensions}
+    verdicts = [_judged(item, torch, case) for item in asked if item.name in known]
+    strange = [item for item in asked if item.name not in known and not case.knowledge.is_component(item.name)]
+    verdicts += [_not_judged(strange)] if strange else []
+    return worst(verdicts) if verdicts else _PASS
+
+
+def _not_judged(strange: list[Demand]) -> Verdict:
+    """Libraries that no row knows: they may need another torch, and nobody here can say."""
+    names = ", ".join(dict.fromkeys(item.name for item in strange))
+    because = f"no row says what {names} need{'' if len(strange) > 1 else 's'} of torch and CUDA"
+    grounds = tuple(Ground("wish", item.text) for item in strange)
+    return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds)
+
+
+def _judged(demand: Demand, torch: _Torch, case: Context) -> Verdict:
+    asked = Ground("wish", demand.text)
+    dropped = _dropped(demand, asked, case)
+    if dropped:
+        return dropped
+    bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.wish)]
+    out = tuple(release for _, releases in bad for release in releases)
+    rows = case.knowledge.extension(demand.name)
+    meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, torch))
+    left = tuple(row for row in meant if meets(demand, row, out))
+    if meant and not left:
+        because = f"{demand.text} with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
+        grounds = (asked, *(row_ground(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
+        return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
+    if not left:
+        because = f"no row says what {demand.text} needs of torch and CUDA"
+        return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
+    faults = [(row, _fault(row, left, torch, case)) for row in reversed(_speaking(left, torch))]
+    suits = [row for row, fault in faults if fault is None]
+    if suits:
+        return _suits(demand, suits, meant, torch, asked)
+    found = [fault for _, fault in faults if fault]
+    return _rejected(demand, found, asked, whole=covered(demand, meant, rows))
+
+
+def _suits(
+    demand: Demand, suits: list[Extension], meant: tuple[Extension, ...], torch: _Torch, asked: Ground
+) -> Verdict:
+    """Some release suits: a warning where it has ready wheels, and none of them is for this torch."""
+    ready = [row for row in suits if "source" not in row.comes]
+    row = (ready or suits)[0]
+    says = f"{demand.name} ({row.span()}) suits pytorch {torch.release} with CUDA {torch.toolkit}"
+    grounds = (asked, row_ground(row, says))
+    if ready or not any("wheel" in item.comes for item in meant):
+        return Verdict(rule=_NAME, outcome="pass", because=says, grounds=grounds)
+    because = (
+        f"{demand.text}: no prebuilt wheel is for pytorch {torch.release} with CUDA {torch.toolkit}, so pip compiles "
+        "it with nvcc, which can take an hour"
+    )
+    return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
+
+
+def _dropped(demand: Demand, asked: Ground, case: Context) -> Verdict | None:
+    """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
+    rows = case.knowledge.extension(demand.name)
+    however = replace(demand, ways=tuple({way for row in rows for way in row.comes}))
+    meant = tuple(row for row in rows if meets(however, row))
+    limits = [row.serves_from for row in meant if row.serves_from]
+    if not limits or len(limits) < len(meant) or not covered(however, meant, rows):
+        return None
+    below = [item for item in case.facts.capabilities if item < min(limits)]
+    if not below:
+        return None
+    because = f"{demand.text}: {demand.name} serves GPUs from {min(limits)} on, and there is a {below[0]}"
+    grounds = (asked, *(row_ground(row, f"{row.package} {row.span()}: GPUs from {row.serves_from}") for row in meant))
+    return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
+
+
+def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: bool) -> Verdict:
+    """No release that a row speaks of suits: the newest says why."""
+    last = max(faults, key=_Fault.leads)
+    grounds = (asked, *(row_ground(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
+    if whole:
+        because = f"{demand.text}: {demand.name} {last.row.span()} {last.says}"
+        return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds, remedy=last.remedy)
+    because = (
+        f"no release of {demand.text} that the tables know suits; others may: "
+        f"{demand.name} {last.row.span()} {last.says}"
+    )
+    return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds, remedy=last.remedy)
+
+
+def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
+    """Whether a conda build comes from a channel of the candidate, for its platform; pip's ways are open to all."""
+    if row.platforms and torch.platform not in row.platforms:
+        return False
+    if "conda-forge" in demand.ways and torch.stack == "conda-forge":
+        return "conda-forge" in row.comes
+    # A CUDA build of conda-forge that names a torch asks for one of conda-forge.
+    return not (row.comes == ("conda-forge",) and row.torch and row.cuda)
+
+
+def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Context) -> _Fault | None:
+    """Why the releases of a row do not suit, or ``None``."""
+    if row.torch and not row.torch.admits(torch.release):
+        return _Fault(row, f"is for torch {span_text(row.torch)}")
+    if row.cuda and not _ships(row, rows, torch):
+        shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
+        what = "this environment has" if row.match == "toolkit" else "torch is made with"
+        return _Fault(row, f"has libraries for CUDA {shipped}, and {what} CUDA {_own(row, torch)}")
+    below = [item for item in case.facts.capabilities if row.serves_from and item < row.serves_from]
+    if below:
+        return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
+    if row.nvcc and not case.wish.dev:
+        return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
+    if row.nvcc and not row.nvcc.admits(torch.toolkit):
+        return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {torch.toolkit}")
+    # What brings its kernels compiles further ones on first use, where there is a compiler.
+    refuses = case.wish.dev and row.refuses(torch.cuda, torch.toolkit)
+    return _refused(row, torch.cuda, torch.toolkit) if refuses else None
+
+
+def _refused(row: Extension, own: Version, toolkit: Version) -> _Fault:
+    """The library compares nvcc with the CUDA that torch is made with."""
+    list_of = [item for item in row.tolerates if item.major == own.major]
+    but = f"it lets them differ only within {list_of[0]} to {list_of[-1]}" if list_of else "they must be equal"
+    return _Fault(row, f"refuses nvcc {toolkit} beside a torch made with CUDA {own}: {but}")
+
+
+def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> tuple[Extension, ...]:
+    """Of rows on the same releases the one with the library that would be loaded; all of them where none has it."""
+    have = {row: _ships(row, rows, torch) for row in rows}
+    return tuple(row for row in rows if have[row] or not any(have[item] for item in _siblings(row, rows)))
+
+
+def _siblings(row: Extension, rows: tuple[Extension, ...]) -> list[Extension]:
+    """The rows on the same releases, with libraries for other CUDA releases."""
+    same = (row.comes, row.releases, row.first, row.below)
+    return [item for item in rows if (item.comes, item.releases, item.first, item.below) == same]
+
+
+def _own(row: Extension, torch: _Torch) -> Version:
+    """The CUDA release by which the library is chosen that is loaded."""
+    return minor(torch.toolkit) if row.match == "toolkit" else torch.cuda
+
+
+def _ships(row: Extension, rows: tuple[Extension, ...], torch: _Torch) -> bool:
+    """Whether the library that would be loaded beside this torch is one of the row."""
+    own = _own(row, torch)
+    if row.match != "major":
+        return own in row.cuda
+    of_major = sorted(item for each in _siblings(row, rows) for item in each.cuda if item.major == own.major)
+    taken = max((item for item in of_major if item <= own), default=min(of_major, default=None))
+    return taken in row.cuda

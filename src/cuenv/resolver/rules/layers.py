@@ -1,0 +1,221 @@
+"""Rules on the layers beside torch: cuDNN and NCCL serve every GPU, the C library is new enough.
+
+The weakest layer decides: a torch build may hold code for a GPU that its cuDNN has dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from packaging.version import Version
+
+from cuenv.core.versions import Capability
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Layer, Requirement, Row
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.rules import views
+from cuenv.resolver.rules.verdict import Context, Ground, Verdict, fact_ground, row_ground, worst
+
+_NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
+
+
+class Range(NamedTuple):
+    """Which releases of a layer serve a GPU.
+
+    Attributes:
+        answer: ``any`` release that the build admits, only those ``below`` a release, ``none``, or ``unknown``.
+        below: the first release that no longer serves it.
+        rows: the rows that say so.
+    """
+
+    answer: Literal["any", "below", "none", "unknown"]
+    below: Version | None = None
+    rows: tuple[Layer, ...] = ()
+
+
+def range_for(
+    library: str, requirement: Requirement | None, device: Capability, cuda: Version, knowledge: Knowledge
+) -> Range:
+    """Which of the releases that a build for a CUDA release admits serve a GPU.
+
+    A row can vouch for a GPU. Its silence about an older one is a no only where it is of full confidence and builds
+    for this CUDA major were looked at; else it is *unknown*.
+    """
+    of_library = knowledge.layers_of(library, cuda)
+    rows = [row for row in of_library if requirement is None or requirement.overlaps(row.first, row.below)]
+    serving = [row for row in rows if row.serves_from <= device]
+    if requirement is None and len(serving) < len(rows):
+        return Range("unknown", None, tuple(rows))
+    if not serving:
+        silent = not rows or any(_silent(row, cuda) for row in rows)
+        return Range("unknown" if silent else "none", None, tuple(rows))
+    if len(serving) == len(rows):
+        return Range("any", None, tuple(serving))
+    cuts = [row.below for row in serving if row.below]
+    if not cuts:
+        return Range("unknown", None, tuple(rows))  # only the releases without an end serve it: there is no cut
+    return Range("below", max(cuts), tuple(rows))
+
+
+def _silent(row: Layer, cuda: Version) -> bool:
+    """Whether the row says nothing about GPUs older than those it vouches for."""
+    return row.low or (row.cuda is not None and cuda.major < row.cuda)
+
+
+def cudnn(candidate: Candidate, case: Context) -> Verdict:
+    """CuDNN serves every GPU, if need be below the release that dropped the oldest one.
+
+    It is the cuDNN that the build admits: a newer toolkit in the environment does not make it newer.
+    """
+    return _layer("cudnn", candidate.build.cudnn, candidate.cudnn, candidate, case)
+
+
+def nccl(candidate: Candidate, case: Context) -> Verdict:
+    """NCCL serves every GPU; the only GPU of a machine that was looked at does without."""
+    found = _layer("nccl", candidate.build.nccl, candidate.nccl, candidate, case)
+    if found.outcome != "reject" or not views.alone(case.facts):
+        return found
+    return found._replace(outcome="warn", because=f"{found.because}; it is called with several GPUs alone")
+
+
+def _layer(
+    library: str, requirement: Requirement | None, release: Version | None, candidate: Candidate, case: Context
+) -> Verdict:
+    devices = case.facts.capabilities
+    name = _NAMES[library]
+    if candidate.build.cuda is None or not devices:
+        return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
+    oldest = devices[0]
+    young = [device for device in devices if _younger(device, candidate.build.cuda, case.knowledge)]
+    if young:
+        gpus = ", ".join(map(str, young))
+        because = f"the {name} of a CUDA {candidate.build.cuda} build is older than {gpus}: no row vouches for it"
+        return Verdict(rule=library, outcome="unknown", because=because)
+    if release is not None:
+        return _known(library, release, devices, candidate.build.cuda, case.knowledge)
+    found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
+    grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
+    if found.answer == "any" and _doubtful(found.rows, oldest, case.knowledge.layers_of(library, candidate.build.cuda)):
+        because = f"the {name} that the build admits serves {oldest}, by a row of low confidence"
+        return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
+    if found.answer == "any":
+        because = f"every {name} that the build admits serves {oldest}"
+        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+    if found.answer == "below":
+        because = (
+            f"{name} is the layer that cuts: from {found.below} on it no longer serves {oldest}, so it is kept below"
+        )
+        return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
+    if found.answer == "none":
+        because = f"the {name} that this build needs ({requirement}) has dropped {oldest}"
+        return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
+    because = f"no row says whether the {name} of this build serves {oldest}"
+    return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
+
+
+def _doubtful(serving: tuple[Layer, ...], device: Capability, rows: tuple[Layer, ...]) -> bool:
+    """Whether a row of low confidence vouches for a GPU that later releases are known to have dropped."""
+    later = [row.serves_from for row in rows if not row.low]
+    return any(row.low for row in serving) and device < max(later, default=device)
+
+
+def _younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
+    """Whether a GPU came after a CUDA release: its libraries hold no machine code for it, at best PTX."""
+    row = knowledge.generation(device)
+    return (
+        row is not None
+        and row.first_cuda is not None
+        and cuda < row.first_cuda
+        and device.major > max((target.major for target in _targets(cuda, knowledge)), default=device.major)
+    )
+
+
+def _targets(cuda: Version, knowledge: Knowledge) -> tuple[Capability, ...]:
+    row = knowledge.cuda(cuda)
+    return row.targets if row else ()
+
+
+def _known(
+    library: str, release: Version, devices: tuple[Capability, ...], cuda: Version, knowledge: Knowledge
+) -> Verdict:
+    name = _NAMES[library]
+    row = knowledge.layer(library, release, cuda)
+    if row is None:
+        because = f"no row says which GPUs {name} {release} serves"
+        return Verdict(rule=library, outcome="unknown", because=because)
+    lacking = [device for device in devices if device < row.serves_from]
+    grounds = (row_ground(row, _says(row)),)
+    if not lacking:
+        because = f"{name} {release} serves {row.serves_from} and up"
+        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+    gone = ", ".join(map(str, lacking))
+    because = f"{name} {release} serves {row.serves_from} and up, not {gone}"
+    outcome: Literal["unknown", "reject"] = "unknown" if _silent(row, cuda) else "reject"
+    return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
+
+
+def glibc(candidate: Candidate, case: Context) -> Verdict:
+    """The C library of each machine is at or above what the build, its toolkit and its layers need."""
+    need = _glibc_need(candidate, case.knowledge)
+    if need is None and candidate.cuda is None:
+        return Verdict(rule="glibc", outcome="pass", because="no row says that a CPU build needs a later glibc")
+    if need is None:
+        return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
+    lowest, row, what = need
+    ground = row_ground(row, f"{what} needs glibc {lowest}")
+    return worst([_glibc(machine, lowest, ground) for machine in case.facts.machines])
+
+
+def glibc_rests_on(candidate: Candidate, knowledge: Knowledge) -> Hashable:
+    """The row that needs most, and for what part; where none does, whether it is a CPU build."""
+    need = _glibc_need(candidate, knowledge)
+    return (id(need[1]), need[2]) if need else candidate.cuda is None
+
+
+def _glibc_need(candidate: Candidate, knowledge: Knowledge) -> tuple[Version, Row, str] | None:
+    return max(_glibc_needs(candidate, knowledge), key=lambda item: item[0], default=None)
+
+
+def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Row, str]]:
+    """Each glibc that a part of the environment needs, the row that says so, and the part."""
+    build = candidate.build
+    needs: list[tuple[Version, Row, str]] = []
+    if build.glibc:
+        needs.append((build.glibc, build, "the torch build"))
+    row = knowledge.cuda(candidate.cuda)
+    if row and row.glibc:
+        needs.append((row.glibc, row, "its CUDA toolkit"))
+    if build.stack == "conda-forge":
+        for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
+            # The oldest release that the build admits needs the oldest C library.
+            first = requirement.first if requirement else None
+            layer = knowledge.layer(library, first, build.cuda) if first else None
+            if layer and layer.glibc:
+                needs.append((layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
+    return needs
+
+
+def _glibc(machine: HostFacts, lowest: Version, ground: Ground) -> Verdict:
+    libc = machine.libc
+    if libc is None:
+        because = f"the C library is not known; glibc {lowest} or later is needed"
+        return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
+    grounds = (fact_ground(machine, "libc", f"{machine.label} has {libc.family} {libc.version}"), ground)
+    if libc.family != "glibc":
+        because = f"{machine.label} has {libc.family}; conda packages for Linux need glibc {lowest}"
+        return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+    if libc.version >= lowest:
+        because = f"glibc {libc.version} is at or above {lowest}"
+        return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
+    because = f"glibc {libc.version} of {machine.label} is below {lowest}: {ground.says}"
+    return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+
+
+@lru_cache(maxsize=512)
+def _says(row: Layer) -> str:
+    bounds = [f"from {row.first}" if row.first else "", f"below {row.below}" if row.below else ""]
+    which = " ".join(bound for bound in bounds if bound) or "every release"
+    return f"{_NAMES[row.library]} {which} serves {row.serves_from} and up"

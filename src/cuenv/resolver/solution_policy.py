@@ -1,0 +1,220 @@
+"""What holds of every lock by itself: one CUDA channel, one release, no CPU twin, hashes, the right platform."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from cuenv.core.findings import Finding
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.policy import two_channels
+from cuenv.solve.model import Lock, LockedPackage, content_digest, names_cpu, names_cuda
+
+_RELEASE = re.compile(r"[1-9][0-9]\.[0-9]+")
+"""How a version of the toolkit's own number begins; others count years, or from 0."""
+_LEADS = ("pytorch-cuda", "cuda-version")
+
+
+def lock_findings(
+    packages: Iterable[LockedPackage],
+    platform: str,
+    knowledge: Knowledge,
+    offered: Mapping[str, str] | None = None,
+    asked: Collection[str] = (),
+    *,
+    explicit: bool = False,
+) -> tuple[Finding, ...]:
+    """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform.
+
+    Args:
+        packages: what is locked.
+        platform: that the lock is for.
+        knowledge: the tables.
+        offered: CUDA builds that the channels have of packages that are locked without CUDA; ``None``: not asked.
+        asked: names of the packages that the environment file asks for.
+        explicit: it stands in a file of URLs.
+    """
+    all_packages = tuple(packages)
+    cuda = cuda_components(all_packages, knowledge)
+    found = [*one_source(cuda), *without_hash(all_packages, explicit=explicit), *_subdirs(all_packages, platform)]
+    if cuda:
+        found += cpu_twins(all_packages, knowledge)
+        found += cpu_builds(all_packages, knowledge, offered, asked)
+    return tuple(found)
+
+
+def cuda_components(packages: Iterable[LockedPackage], knowledge: Knowledge) -> list[LockedPackage]:
+    """The packages of NVIDIA's, which the one-channel law binds."""
+    return [package for package in packages if knowledge.is_component(package.name)]
+
+
+def one_source(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    """One channel and one release for the CUDA components of a lock, or of an installed environment."""
+    yield from _locked_channels(cuda)
+    yield from _releases(cuda)
+
+
+def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    homes: dict[str, list[str]] = {}
+    for package in cuda:
+        homes.setdefault(package.channel_name, []).append(package.name)
+    if len(homes) > 1:
+        parts = "; ".join(
+            f"{len(names)} from {home} ({', '.join(sorted(names)[:3])})" for home, names in sorted(homes.items())
+        )
+        yield two_channels(f"CUDA components come from {len(homes)} channels: {parts}")
+    elif homes and next(iter(homes)) == "nvidia":
+        yield two_channels("CUDA components come from the plain channel nvidia, which mixes releases")
+
+
+def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
+    """Packages that carry the toolkit's own number agree on the release X.Y.
+
+    On conda-forge ``cuda-version`` names it; beside ``pytorch-cuda``, which names it there, it binds nothing.
+    """
+    leads = [package for name in _LEADS for package in cuda if package.name == name]
+    pin = leads[0] if leads else None
+    numbered = [package for package in cuda if package.name.startswith("cuda-") and package.name != "cuda-version"]
+    releases: dict[str, list[str]] = {}
+    for package in numbered:
+        found = _RELEASE.match(package.version)
+        if found:
+            releases.setdefault(found[0], []).append(package.name)
+    wanted = (
+        ".".join(pin.version.split(".")[:2])
+        if pin
+        else max(releases, key=lambda release: len(releases[release]), default="")
+    )
+    for release, names in sorted(releases.items()):
+        if release != wanted:
+            yield Finding(
+                code="CU102",
+                severity="error",
+                subject=", ".join(sorted(names)[:3]),
+                message=f"{', '.join(sorted(names)[:3])} are of CUDA {release}, the rest is of {wanted}",
+                fix=f"add to dependencies: {pin.name if pin else 'cuda-version'}={wanted}",
+            )
+
+
+def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
+    """The CPU builds among packages that have CUDA builds as well, where those matter."""
+    for package in packages:
+        twin = knowledge.twin(package.name, package.channel_name)
+        cuda = twin and (fnmatchcase(package.build, twin.any_cuda) or names_cuda(package.build))
+        if twin and twin.essential and not cuda:
+            yield Finding(
+                code="CU103",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} {package.version} {package.build} is the CPU build, and nothing asks for one",
+                evidence=tuple(twin.sources),
+                fix=f"write {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
+            )
+
+
+def cpu_builds(
+    packages: Collection[LockedPackage],
+    knowledge: Knowledge,
+    offered: Mapping[str, str] | None = None,
+    asked: Collection[str] = (),
+) -> Iterator[Finding]:
+    """The CPU builds of packages that no row knows: by their own build strings, or since a CUDA build lies beside.
+
+    A package that is for the CPU by its name (``faiss-cpu``) is one where the name without it has CUDA builds. One
+    that was asked for while its channel has a CUDA build of that release is an error; all else a warning.
+    """
+    for package in packages:
+        base = package.name.removesuffix("-cpu")
+        if base != package.name and knowledge.twin(base, package.channel_name):
+            yield Finding(
+                code="CU103",
+                severity="warning",
+                subject=package.name,
+                message=f"{package.name} {package.version} is for the CPU by its name, and {base} has CUDA builds",
+                fix=f"write {base} in its place",
+            )
+    for package in without_row(packages, knowledge):
+        build = (offered or {}).get(package.name)
+        if build is None and not names_cpu(package.build):
+            continue
+        what = f"{package.name} {package.version} {package.build}"
+        if build:
+            message = f"{what} is built without CUDA, and {package.channel_name} has the CUDA build {build} of it"
+            fix = f"write {package.channel_name}::{package.name}={package.version}={_any_cuda(build)}"
+        else:
+            there = "" if offered is None else f", and {package.channel_name} has no CUDA build of that release"
+            message = f"{what} is a CPU build by its build string{there}"
+            fix = f"look for a CUDA build: cuenv kb learn --channel {package.channel_name} --package {package.name}"
+        grave = build is not None and package.name in asked
+        yield Finding(
+            code="CU103",
+            severity="error" if grave else "warning",
+            subject=package.name,
+            message=message,
+            fix=fix,
+        )
+
+
+def without_row(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[LockedPackage]:
+    """The packages that may be CPU builds for all that the tables know: no row, no component, no CUDA in the build."""
+    for package in packages:
+        plain = package.subdir != "noarch" or names_cpu(package.build)
+        known = knowledge.twin(package.name, package.channel_name) or knowledge.is_component(package.name)
+        if plain and not known and not names_cuda(package.build):
+            yield package
+
+
+def _any_cuda(build: str) -> str:
+    """A glob that the CUDA builds of a package match, by one of them."""
+    word = names_cuda(build)
+    return f"{'' if build.startswith(word) else '*'}{word}*"
+
+
+def without_hash(packages: Iterable[LockedPackage], *, explicit: bool = False) -> Iterator[Finding]:
+    """The packages that no installer can verify, in one finding.
+
+    Args:
+        packages: what is locked.
+        explicit: it is a file of URLs, which conda writes without hashes unless it is told to.
+    """
+    listed = list(packages)
+    bare = [f"{package.name} {package.version}" for package in listed if not package.md5 and not package.sha256]
+    if bare:
+        shown = ", ".join(bare[:3]) + (", ..." if len(bare) > 3 else "")
+        several = f"{len(bare)} of {len(listed)} packages have no hash ({shown}): an installer cannot verify them"
+        yield Finding(
+            code="CU105",
+            severity="error",
+            subject=bare[0].partition(" ")[0] if len(bare) == 1 else "packages",
+            message=several if len(bare) > 1 else f"{bare[0]} has no hash: an installer cannot verify it",
+            fix="conda list -p DIR --explicit --sha256 > NEW.lock, where the environment is"
+            if explicit
+            else "cuenv lock --mirror CHANNEL=A-MIRROR-WITH-HASHES",
+        )
+
+
+def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:
+    for package in packages:
+        if package.subdir not in (platform, "noarch"):
+            yield Finding(
+                code="CU106",
+                severity="error",
+                subject=package.name,
+                message=f"{package.name} is for {package.subdir}, the lock for {platform}",
+                fix=f"cuenv lock --platform {platform}",
+            )
+
+
+def edited(lock: Lock) -> Iterator[Finding]:
+    """Packages and least hosts that are not those that were locked, by the digest that the lock carries."""
+    recorded = lock.metadata.get("cuenv_content")
+    if recorded and recorded != content_digest(lock.solutions, lock.metadata):
+        yield Finding(
+            code="CU108",
+            severity="error",
+            subject="packages",
+            message="the lock was edited after it was made: its packages, or the hosts that it names, are not those "
+            "that were locked",
+            fix="cuenv lock",
+        )

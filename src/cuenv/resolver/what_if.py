@@ -1,0 +1,319 @@
+"""What another host would change: the host as it would be, both decisions, and the difference between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cuenv.core.errors import UsageError
+from cuenv.host.describe import host_line
+from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts
+from cuenv.host.pool import pool
+from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, host_facts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.gpu_names import find_gpu
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.compose import DECIDED
+from cuenv.resolver.decision import Decision
+from cuenv.resolver.decision_json import decision_plain
+from cuenv.resolver.explain import chosen_line, minimum_text, served_lines
+from cuenv.resolver.resolve import Resolution, resolve
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+
+_LAYERS = ("cudnn", "nccl")
+"""Roles whose package has several names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionChange:
+    """What would be different about the host.
+
+    Attributes:
+        driver: the driver that every machine would have; ``None`` leaves them theirs.
+        add: GPUs that come.
+        remove: every GPU goes that has the name of one of these, or its capability where it has no name.
+    """
+
+    driver: Driver | None = None
+    add: tuple[Gpu, ...] = ()
+    remove: tuple[Gpu, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Candidates with the same stack, torch and toolkit; ``count`` builds, labels and Pythons of it."""
+
+    stack: str
+    pytorch: str
+    cuda: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A version that the environment file asks for only before, or only after.
+
+    Attributes:
+        before, after: as ``libcudnn<9.11``; ``None`` where the file asks for no version of it.
+        why: the reasons of the pin that holds a version, the later where both do.
+    """
+
+    before: str | None
+    after: str | None
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """Two decisions and what lies between them.
+
+    Attributes:
+        appear, vanish: candidates that fit only after, or only before; the best first.
+        bounds: what moves in the environment file beside the choice itself.
+    """
+
+    before: Decision
+    after: Decision
+    appear: tuple[Group, ...]
+    vanish: tuple[Group, ...]
+    bounds: tuple[Bound, ...] = ()
+
+
+def changed(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> HostFacts:
+    """The host as it would be.
+
+    In a pool every machine gets the driver and loses the GPUs that go, and is none when it has no GPU left; a GPU that
+    is added comes in a machine of its own, with the pool's driver and C library.
+
+    Raises:
+        ValueError: a GPU that goes is not there.
+    """
+    for gone in change.remove:
+        if not any(_is(gpu, gone, knowledge) for gpu in facts.gpus):
+            have = ", ".join(str(item) for item in facts.capabilities) or "no GPU"
+            raise ValueError(f"{gone.name or gone.capability} is not there: the host has {have}")
+    machines = [_machine(item, change, knowledge) for item in facts.machines]
+    if not facts.members:
+        return _with(machines[0], change.add)
+    left = [item for item in machines if item.gpus]
+    if change.add:
+        bare = HostFacts(label="the added machine", platform=facts.platform, libc=facts.libc, kernel=facts.kernel)
+        left.append(_with(replace(bare, driver=change.driver or facts.driver), change.add))
+    return pool(left or machines)
+
+
+def _machine(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> HostFacts:
+    evidence = facts.evidence
+    if change.driver:
+        what = ("driver.version", "driver.cuda")
+        evidence = tuple(item for item in evidence if item.fact not in what)
+        evidence += tuple(Evidence(fact, "what-if:--driver", change.driver.version or "") for fact in what)
+    gpus = [gpu for gpu in facts.gpus if not any(_is(gpu, gone, knowledge) for gone in change.remove)]
+    detected = facts.detected and len(gpus) == len(facts.gpus) and not change.driver
+    return replace(
+        facts,
+        gpus=tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus)),
+        driver=change.driver or facts.driver,
+        evidence=evidence,
+        detected=detected,
+    )
+
+
+def _with(facts: HostFacts, gpus: tuple[Gpu, ...]) -> HostFacts:
+    if not gpus:
+        return facts
+    every = tuple(replace(gpu, index=index) for index, gpu in enumerate((*facts.gpus, *gpus)))
+    return replace(facts, gpus=every, detected=False)
+
+
+def _is(gpu: Gpu, wanted: Gpu, knowledge: Knowledge) -> bool:
+    """Whether a GPU is the one that is meant: by product where both have a name, else by capability."""
+    if not (gpu.name and wanted.name):
+        return gpu.capability == wanted.capability
+    row = find_gpu(gpu.name, knowledge.gpus)
+    return wanted.name in (gpu.name, row.name if row else None)
+
+
+def difference(before: Decision, after: Decision) -> WhatIf:
+    """What lies between two decisions: the candidates that only one of them has, counted by stack, torch and CUDA."""
+    had, has = ({key(item.candidate): item.candidate for item in one.fitting} for one in (before, after))
+    return WhatIf(
+        before=before,
+        after=after,
+        appear=_groups(item for name, item in has.items() if name not in had),
+        vanish=_groups(item for name, item in had.items() if name not in has),
+    )
+
+
+def bounds(before: EnvironmentSpec, after: EnvironmentSpec) -> tuple[Bound, ...]:
+    """The versions that move between two environments, apart from those that are the choice itself.
+
+    A layer is one thing under any package name; of the rest, what only one of them asks for is not compared.
+    """
+    had, has = ({_slot(pin): pin for pin in spec.pins if pin.name not in DECIDED} for spec in (before, after))
+    found = []
+    for slot in dict.fromkeys([*had, *has]):
+        old, new = had.get(slot), has.get(slot)
+        if slot not in _LAYERS and not (old and new):
+            continue
+        if (old.version if old else "") != (new.version if new else ""):
+            reasons = next(pin.why for pin in (new, old) if pin and pin.version)
+            found.append(Bound(_told(old), _told(new), reasons))
+    return tuple(found)
+
+
+def _slot(pin: Pin) -> str:
+    return pin.role if pin.role in _LAYERS else pin.name
+
+
+def _told(pin: Pin | None) -> str | None:
+    return Pin(name=pin.name, version=pin.version).yaml_text() if pin and pin.version else None
+
+
+def key(candidate: Candidate) -> tuple[object, ...]:
+    """What makes two candidates the same environment on any platform."""
+    build, label = candidate.build, candidate.label
+    return (build.stack, build.version, build.build, candidate.cuda, candidate.python, label.label if label else None)
+
+
+def _groups(candidates: Iterable[Candidate]) -> tuple[Group, ...]:
+    """Groups in the order of the preference: that with the best candidate comes first."""
+    counts = Counter(
+        (item.build.stack, str(item.build.version), str(item.cuda) if item.cuda else None) for item in candidates
+    )
+    return tuple(Group(stack, pytorch, cuda, count) for (stack, pytorch, cuda), count in counts.items())
+
+
+_BRANCH_DIGITS = 4
+"""A driver of at most so many digits and no dot is a branch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOptions:
+    """The change as it was typed.
+
+    Attributes:
+        driver: a driver, or a branch such as 580, which means its first driver.
+        add, remove: GPUs by product name or capability.
+    """
+
+    driver: str | None = None
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The answer, and the two resolves that it is the difference of."""
+
+    answer: WhatIf
+    before: Resolution
+    after: Resolution
+
+
+def what_if(host: HostOptions, options: ChangeOptions, wish: Request, knowledge: Knowledge) -> Asked:
+    """Resolve for a host and for the same host changed.
+
+    Raises:
+        UsageError: nothing changes, a GPU that goes is not there, or a text names no GPU or driver.
+        InputError: a recorded host cannot be read.
+    """
+    if not (options.driver or options.add or options.remove):
+        raise UsageError("what-if needs a change", hint="cuenv what-if --driver 580.65.06")
+    change = DecisionChange(
+        driver=_driver(options.driver, knowledge),
+        add=_gpus(options.add, knowledge),
+        remove=_gpus(options.remove, knowledge),
+    )
+    facts = host_facts(host, knowledge, wish)
+    try:
+        then = changed(facts, change, knowledge)
+    except ValueError as error:
+        raise UsageError(f"--remove-gpu: {error}", hint="cuenv inspect") from error
+    before, after = resolve(facts, wish, knowledge), resolve(then, wish, knowledge)
+    answer = difference(before.decision, after.decision)
+    if before.spec and after.spec:
+        answer = replace(answer, bounds=bounds(before.spec, after.spec))
+    return Asked(answer=answer, before=before, after=after)
+
+
+def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
+    """GPUs as ``--gpu`` reads them."""
+    return host_facts(HostOptions(gpus=texts, environ={}), knowledge).gpus if texts else ()
+
+
+def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
+    """A driver as ``--driver`` reads it."""
+    if text is None:
+        return None
+    branch = text.strip()
+    if branch.isascii() and branch.isdigit() and len(branch) <= _BRANCH_DIGITS:
+        text = knowledge.first_driver(int(branch))
+    return host_facts(HostOptions(gpus=("8.0",), driver=text, environ={}), knowledge).driver
+
+
+_SHOWN = 8
+
+
+def plain(answer: WhatIf) -> dict[str, Any]:
+    """The answer as plain data, with both decisions whole."""
+    return {
+        "schema": "cuenv/what-if/1",
+        "before": {"host": host_line(answer.before.case.facts), "decision": decision_plain(answer.before)},
+        "after": {"host": host_line(answer.after.case.facts), "decision": decision_plain(answer.after)},
+        "appear": [_group(item) for item in answer.appear],
+        "vanish": [_group(item) for item in answer.vanish],
+        "bounds": [{"before": item.before, "after": item.after, "why": list(item.why)} for item in answer.bounds],
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {"stack": group.stack, "pytorch": group.pytorch, "cuda": group.cuda, "candidates": group.count}
+
+
+def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
+    """The answer for a terminal: both choices, and what appears and disappears."""
+    found: list[str] = []
+    for word, decision in (("before", answer.before), ("after", answer.after)):
+        found.append(f"{word:7} {host_line(decision.case.facts)}")
+        found.append(f"        {chosen_line(decision)}")
+        found += [f"        {line}" for line in served_lines(decision)]
+        if decision.minimum_driver:
+            found.append(f"        lowest driver that runs it: {minimum_text(decision)}")
+        if decision.chosen is None:
+            found += [f"        {group.count:4d}  {group.because}" for group in decision.rejections[:3]]
+    if not answer.appear and not answer.vanish:
+        found.append("same    every candidate that fits before fits after, and no other")
+    found += _listed("new", answer.appear, verbose=verbose)
+    found += _listed("gone", answer.vanish, verbose=verbose)
+    found += [f"bound   {_moved(item)}" for item in answer.bounds]
+    return found
+
+
+def _moved(bound: Bound) -> str:
+    """What becomes of a bound, and why there is or was one."""
+    why = "; ".join(bound.why)
+    if bound.before is None:
+        return f"{bound.after} is new: {why}"
+    if bound.after is None:
+        return f"{bound.before} falls away: {why}"
+    return f"{bound.before} becomes {bound.after}: {why}"
+
+
+def _listed(word: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
+    every = tuple(groups)
+    shown = every if verbose else every[:_SHOWN]
+    found = [
+        f"{word:7} {item.count:4d}  pytorch {item.pytorch} with {f'CUDA {item.cuda}' if item.cuda else 'CPU'} "
+        f"({item.stack})"
+        for item in shown
+    ]
+    rest = every[len(shown) :]
+    if rest:
+        found.append(
+            f"{word:7} {sum(item.count for item in rest):4d}  in {len(rest)} more combinations (-v names them)"
+        )
+    return found

@@ -1,0 +1,160 @@
+"""Answers to "why" and "why not": the verdict chain of a decision, down to sourced facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuenv.core.errors import UsageError
+from cuenv.core.versions import Wish, parse_wish, version
+from cuenv.resolver.candidates import Candidate, admits, candidates
+from cuenv.resolver.decision import Decision, decide, grouped
+from cuenv.resolver.explain import chosen_line
+from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.rules import RULES, Verdict
+
+_ABOUT: dict[str, tuple[str, ...]] = {
+    "pytorch": tuple(rule.name for rule in RULES),
+    "cuda": ("wish", "driver-floor", "nvcc", "roles", "driver-level", "glibc"),
+    "python": ("wish",),
+    "stack": ("wish", "roles"),
+    "cudatoolkit-dev": ("roles", "nvcc"),
+    "cudnn": ("cudnn",),
+    "nccl": ("nccl",),
+    "driver": ("driver-gpu", "driver-floor", "driver-level"),
+}
+SUBJECTS = tuple(_ABOUT)
+KEYS = ("pytorch", "cuda", "python", "stack")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A criterion that separates the choice from another candidate."""
+
+    criterion: str
+    chosen: str
+    other: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What there is to say to a question.
+
+    Attributes:
+        says: the answer in one sentence.
+        verdicts: with how many candidates each stands for.
+        losses: where preference and not a rule decides.
+    """
+
+    question: str
+    says: str
+    verdicts: tuple[tuple[Verdict, int], ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+
+def why(decision: Decision, subject: str) -> Answer:
+    """Why the choice is as it is.
+
+    Raises:
+        UsageError: nothing is known about such a subject.
+    """
+    rules = _ABOUT.get(subject)
+    if rules is None:
+        raise UsageError(
+            f"why {subject!r}? that is no subject; there are {', '.join(SUBJECTS)}", hint="cuenv why pytorch"
+        )
+    question = f"why {subject}"
+    chosen = decision.chosen
+    if chosen is None:
+        verdicts = tuple((group.lead, group.count) for group in decision.rejections)
+        return Answer(question=question, says="nothing fits, so there is no choice to explain", verdicts=verdicts)
+    verdicts = tuple((verdict, 1) for verdict in chosen.verdicts if verdict.rule in rules)
+    losses: dict[str, Loss] = {}
+    others = list(decision.variants(chosen))[1:2]  # the same with its next best Python
+    if subject != "python":
+        others += decision.fitting[1:]
+    for item in others:
+        loss = _loss(decision, item)
+        if loss and loss.criterion not in losses:
+            losses[loss.criterion] = loss
+    return Answer(question=question, says=chosen_line(decision), verdicts=verdicts, losses=tuple(losses.values()))
+
+
+def why_not(decision: Decision, question: str) -> Answer:
+    """Why something else was not chosen: its objections, else the first criterion on which it loses.
+
+    Args:
+        decision: to explain.
+        question: ``cuda=13.0``, ``pytorch=2.12``, ``stack=pytorch`` or ``python=3.13``.
+
+    Raises:
+        UsageError: the question has another form.
+    """
+    key, separator, value = question.partition("=")
+    if not separator or key not in KEYS or not value:
+        raise UsageError(
+            f"why-not {question!r}: expected KEY=VALUE with KEY one of {', '.join(KEYS)}",
+            hint="cuenv why-not cuda=13.0",
+        )
+    asked = f"why not {question}"
+    wish = None if key == "stack" else parse_wish(value.lstrip("="), what=key)
+    pool = decision.assessments
+    if key == "python" and wish:
+        # The choice has one Python; the question is about the same builds with another.
+        case = decision.case
+        others = candidates(case.knowledge, case.facts.platform, wish)
+        pool = decide(case, [*others, *([decision.chosen.candidate] if decision.chosen else [])]).assessments
+    meant = [item for item in pool if _matches(item.candidate, key, value, wish)]
+    if not meant:
+        return Answer(question=asked, says=_unheard_of(decision, key, value))
+    if decision.chosen and any(_same(item.candidate, decision.chosen.candidate) for item in meant):
+        return Answer(question=asked, says=f"it is chosen: {chosen_line(decision)}")
+    fitting = decision.ranked(item for item in meant if item.fits)
+    if fitting:
+        loss = _loss(decision, fitting[0])
+        says = f"it would fit; it loses on {loss.criterion!r}" if loss else "it would fit"
+        return Answer(question=asked, says=says, losses=(loss,) if loss else ())
+    groups = grouped(meant)
+    says = f"{len(meant)} candidates with {question}, none fits: {groups[0].because}"
+    return Answer(question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups))
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return (one.build, one.cuda, one.python, one.label) == (other.build, other.cuda, other.python, other.label)
+
+
+def _loss(decision: Decision, item: Assessment) -> Loss | None:
+    found = decision.lost_on(item)
+    if found is None:
+        return None
+    criterion, ours, theirs = found
+    return Loss(criterion=criterion.name, chosen=ours, other=theirs, example=str(item.candidate))
+
+
+def _matches(candidate: Candidate, key: str, value: str, wish: Wish | None) -> bool:
+    if wish is None:
+        return candidate.build.stack == value
+    if key == "pytorch":
+        return wish.admits(candidate.build.version)
+    have = candidate.python if key == "python" else candidate.cuda and str(candidate.cuda)
+    return have is not None and admits(wish, have)
+
+
+def _unheard_of(decision: Decision, key: str, value: str) -> str:
+    known = {_value(item.candidate, key) for item in decision.assessments} - {None}
+    ordered = sorted((text for text in known if text), key=lambda text: _order(text, key))
+    return f"no build with {key} {value} is known for {decision.case.facts.platform}; known: {', '.join(ordered)}"
+
+
+def _value(candidate: Candidate, key: str) -> str | None:
+    values = {
+        "pytorch": str(candidate.build.version),
+        "cuda": str(candidate.cuda) if candidate.cuda else None,
+        "python": candidate.python,
+        "stack": candidate.build.stack,
+    }
+    return values[key]
+
+
+def _order(text: str, key: str) -> tuple[int, ...]:
+    return () if key == "stack" else version(text).release

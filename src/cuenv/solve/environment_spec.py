@@ -1,0 +1,123 @@
+"""The environment as a value: pins with their reasons, ready for ``environment.yml`` and for the solver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from cuenv.core.reading import describe
+
+WRITTEN_BY = "# Written by cuenv"
+"""How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
+ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this file is written again, or a line below."
+"""How to change an environment file of ours."""
+
+ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
+"""The four roles that a CUDA environment fills."""
+
+
+NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
+"""Packages that bring nvcc, with the headers that it needs."""
+
+_NAME = re.compile(r"[^/ :#]+")
+
+
+def check_name(text: str) -> str:
+    """The name of an environment, as conda takes it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _NAME.fullmatch(text) or not text.isprintable():
+        raise ValueError(f"expected a name without '/', ' ', ':' and '#', got {describe(text)}")
+    return text
+
+
+def together(conditions: Iterable[str]) -> str:
+    """One condition on the version that demands all of several; empty ones demand nothing.
+
+    ``|`` binds weaker than ``,``: what is demanded besides must hold in each of the alternatives.
+    """
+    alternatives = [condition.split("|") for condition in dict.fromkeys(conditions) if condition]
+    return "|".join(",".join(dict.fromkeys(terms)) for terms in product(*alternatives))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One requirement on a conda package.
+
+    Attributes:
+        version: in the subset that conda, micromamba and conda-lock read alike: ``2.7.1``, ``2.7.*``,
+            ``>=9,<9.11``; empty for any. As in the file, a bare release is exact beside a build (``=2.7.1=cuda*``)
+            and a prefix without one (``=3.12`` is 3.12.*; ``==3.12`` is exact).
+        build: glob over the build string; empty for any.
+        channel: the channel it must come from (``nvidia/label/cuda-11.8.0``); empty for any.
+        why: the reasons, one sentence each, for the comment above it.
+        role: which of the four roles it fills; empty for none.
+    """
+
+    name: str
+    version: str = ""
+    build: str = ""
+    channel: str = ""
+    why: tuple[str, ...] = ()
+    role: str = ""
+
+    def yaml_text(self) -> str:
+        """As it stands in ``environment.yml``: ``conda-forge::pytorch=2.7.1=cuda129*``."""
+        head = f"{self.channel}::{self.name}" if self.channel else self.name
+        several = "," in self.version or "|" in self.version
+        if self.build:
+            exact = self.version.removeprefix("==")
+            if several or exact[:1] in tuple("<>=!~"):
+                # Only brackets hold a range and a build in a way that all clients read alike.
+                return f"{head}[version='{self.version}',build='{self.build}']"
+            return f"{head}={exact or '*'}={self.build}"
+        if not self.version:
+            return head
+        if self.version[0] in "<>=!~":
+            return f"{head}{self.version}"
+        return f"{head} {self.version}" if several else f"{head}={self.version}"
+
+    def condition(self) -> str:
+        """The version as a strict condition that means the same: ``==2.7.1``, ``3.12.*``; empty for any."""
+        if self.version in ("", "*"):
+            return ""
+        bare = self.version[0] not in "<>=!~" and not any(mark in self.version for mark in "*,|")
+        if not bare:
+            return self.version
+        # In environment.yml `name=3.12` is the prefix 3.12.*; `name=2.7.1=build` is exact.
+        return f"=={self.version}" if self.build else f"{self.version}.*"
+
+    def match_spec(self) -> str:
+        """As a strict match spec for the solver: ``conda-forge::pytorch[version='==2.7.1',build='cuda129*']``."""
+        head = f"{self.channel}::{self.name}" if self.channel else self.name
+        parts = (("version", self.condition()), ("build", self.build))
+        inner = ",".join(f"{key}='{value}'" for key, value in parts if value)
+        return f"{head}[{inner}]" if inner else head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentSpec:
+    """What goes into ``environment.yml``.
+
+    Attributes:
+        channels: in order of priority, strict.
+        pip: requirements for the pip part.
+        variables: literals; conda stores them as they are and expands nothing.
+        header: comment lines at the top: what was decided and why.
+    """
+
+    name: str
+    channels: tuple[str, ...]
+    pins: tuple[Pin, ...]
+    platforms: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    header: tuple[str, ...] = ()
+
+    def pin(self, name: str) -> Pin | None:
+        """The pin of a package."""
+        return next((pin for pin in self.pins if pin.name == name), None)

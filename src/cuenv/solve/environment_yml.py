@@ -1,0 +1,250 @@
+"""``environment.yml`` (CEP 24), in the subset that conda, micromamba and conda-lock read alike."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cuenv.core.errors import InputError
+from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.urls import blanked
+from cuenv.core.yaml_write import quote, scalar
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
+
+_WIDTH = 100
+_KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
+_PLATFORM = re.compile(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
+_SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
+
+
+def render(spec: EnvironmentSpec) -> str:
+    """Write an environment file: the same bytes for the same value.
+
+    Comments stand on lines of their own. `nodefaults` is never written: conda takes it for a channel.
+    """
+    lines = [*_comments(spec.header, "")]
+    if spec.name:
+        lines.append(f"name: {scalar(spec.name)}")
+    lines += _list("channels", (channel for channel in spec.channels if channel != "nodefaults"))
+    lines += _list("platforms", spec.platforms)
+    lines.append("dependencies:" if spec.pins or spec.pip else "dependencies: []")
+    for pin in spec.pins:
+        role = (f"role: {pin.role}",) if pin.role else ()
+        lines += [*_comments((*role, *pin.why), "  "), f"  - {scalar(pin.yaml_text())}"]
+    if spec.pip:
+        lines += ["  - pip:", *(f"      - {quote(requirement)}" for requirement in spec.pip)]
+    if spec.variables:
+        lines += ["variables:", *(f"  {scalar(key)}: {quote(value)}" for key, value in sorted(spec.variables.items()))]
+    return "\n".join(lines) + "\n"
+
+
+def _list(key: str, items: Iterable[str]) -> list[str]:
+    written = [f"  - {scalar(item)}" for item in items]
+    return [f"{key}:", *written] if written else []
+
+
+def _comments(texts: Iterable[str], indent: str) -> list[str]:
+    lines: list[str] = []
+    for text in texts:
+        clean = blanked(text)
+        lead = f"{indent}# "
+        room = _WIDTH - len(lead)
+        whole = len(clean) <= room or clean.startswith("  ")  # what is indented is a command, to be copied
+        wrapped = [clean] if whole else textwrap.wrap(clean, room, break_long_words=False, break_on_hyphens=False)
+        lines += [(lead + line).rstrip() for line in wrapped]
+    return lines
+
+
+_MOST_TEXT, _MOST = 1 << 20, 10_000
+"""Characters and dependencies of an environment file; whole exported environments have some hundreds."""
+
+
+def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+    """Read an environment file that anyone may have written.
+
+    Args:
+        text: the file.
+        source: its name, for errors and warnings.
+
+    Returns:
+        the environment, and warnings: what was ignored or means something else to another client.
+
+    Raises:
+        InputError: all faults of the file at once, each with its place.
+    """
+    from cuenv.core.yaml_read import load  # noqa: PLC0415 - writing, as `cuenv resolve` does, needs no YAML library
+
+    if len(text) > _MOST_TEXT:
+        raise InputError(
+            f"{source}: {len(text)} characters, and an environment file has {_MOST_TEXT} at most",
+            hint="name the packages that you import; the solver adds what those need",
+        )
+    faults = Faults(source)
+    data = load(text, source)
+    listed = data.get("dependencies") if isinstance(data, dict) else None
+    if isinstance(listed, list) and len(listed) > _MOST:
+        raise InputError(
+            f"{source}: dependencies: {len(listed)} entries, and {_MOST} is the most",
+            hint="name the packages that you import; the solver adds what those need",
+        )
+    if data is None:
+        faults.add("", "the file is empty; it needs 'dependencies:'")
+        faults.check(hint="cuenv resolve -o environment.yml")
+    return _EnvironmentParser(data, text, faults).spec()
+
+
+class _EnvironmentParser:
+    """Reads one document, and collects its faults and warnings."""
+
+    def __init__(self, data: Any, text: str, faults: Faults) -> None:
+        self.reader = Reader(data, faults)
+        self.data: Mapping[Any, Any] = data if isinstance(data, dict) else {}
+        self.faults = faults
+        self.names: set[str] = set()
+        self.warnings: list[str] = [f"{key}: ignored; no key of an environment file" for key in self._unknown()]
+        if self.reader.has("prefix"):
+            self.warnings.append("prefix: ignored; the place of an environment is an option of the client")
+        self.warnings += _selectors(text)
+
+    def _unknown(self) -> list[str]:
+        return [ascii(key)[:60] for key in self.data if key not in _KEYS]
+
+    def spec(self) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+        name = self.reader.parsed("name", check_name) or ""
+        self.reader.get("category", str)
+        channels = self._unique("channels", _channel)
+        if "nodefaults" in channels:
+            self.warnings.append("channels: 'nodefaults' ignored; cuenv adds no default channels to those of a file")
+            if set(channels) == {"nodefaults"}:
+                self.faults.add("channels", "'nodefaults' alone leaves no channel: name one, such as conda-forge")
+        platforms = self._unique("platforms", _platform)
+        pins, pip = self._dependencies()
+        variables = self._variables()
+        self.faults.check(hint=f"cuenv lint {shlex.quote(self.faults.source)}")
+        return (
+            EnvironmentSpec(
+                name=name,
+                channels=tuple(channel for channel in channels if channel != "nodefaults"),
+                pins=pins,
+                platforms=platforms,
+                pip=pip,
+                variables=variables,
+            ),
+            tuple(self.warnings),
+        )
+
+    def _unique(self, key: str, parse: Callable[[str], str]) -> tuple[str, ...]:
+        items = self.reader.parsed_list(key, parse)
+        self.warnings += [
+            f"{key}: {describe(item)} stands twice" for item, count in Counter(items).items() if count > 1
+        ]
+        return tuple(dict.fromkeys(items))
+
+    def _dependencies(self) -> tuple[tuple[Pin, ...], tuple[str, ...]]:
+        pins: dict[Pin, None] = {}
+        pip: dict[str, None] = {}
+        for index, item in enumerate(self.reader.get("dependencies", list, required=True) or ()):
+            path = f"dependencies[{index}]"
+            if isinstance(item, dict):
+                self._section(item, path, pins, pip)
+            else:
+                self._pin(item, path, pins)
+        if pip and "pip" not in self.names:
+            self.warnings.append("dependencies: requirements for pip, but pip itself is not listed; add '- pip'")
+        return tuple(pins), tuple(pip)
+
+    def _pin(self, item: object, path: str, pins: dict[Pin, None]) -> None:
+        if type(item) is not str:
+            number = "; a bare number names no package" if type(item) in (int, float) else ""
+            self.faults.add(path, f"expected a string such as python=3.12, got {describe(item)}{number}")
+            return
+        from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns of specs
+
+        try:
+            pin = parse_spec(item)
+        except ValueError as error:
+            self.faults.add(path, str(error))
+            return
+        if pin in pins:
+            self.warnings.append(f"{path}: {describe(item)} stands twice")
+        elif pin.name in self.names:
+            self.warnings.append(f"{path}: {pin.name!r} has another requirement above; both must hold")
+        self.names.add(pin.name)
+        pins[pin] = None
+
+    def _section(self, item: dict[Any, Any], path: str, pins: dict[Pin, None], pip: dict[str, None]) -> None:
+        for key, value in item.items():
+            if key == "pip":
+                if value is not None:
+                    self._pip(value, f"{path}.pip", pip)
+            elif key in _SYSTEMS:
+                if _SYSTEMS[key]:
+                    self._pin(value, f"{path}.{key}", pins)
+                else:
+                    self.warnings.append(f"{path}: left out; {key} is not Linux")
+            elif isinstance(value, (str, int, float)):
+                self.faults.add(path, f"expected a string, got a mapping; write '- {ascii(key)[1:-1]}=VERSION'")
+            else:
+                self.faults.add(path, f"unknown section {describe(key)}; cuenv knows 'pip'")
+
+    def _pip(self, value: object, path: str, pip: dict[str, None]) -> None:
+        if not isinstance(value, list):
+            self.faults.add(path, f"expected a list, got {describe(value)}")
+            return
+        for index, item in enumerate(value):
+            where = f"{path}[{index}]"
+            if type(item) is not str:
+                self.faults.add(where, f"expected a string, got {describe(item)}")
+            elif not item.strip() or not item.isprintable():
+                self.faults.add(where, f"expected a requirement on one line, got {describe(item)}")
+            else:
+                if item.strip() in pip:
+                    self.warnings.append(f"{where}: {describe(item)} stands twice")
+                pip[item.strip()] = None
+
+    def _variables(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for key, value in (self.reader.get("variables", dict) or {}).items():
+            path = f"variables.{key}" if isinstance(key, str) and key.isprintable() else f"variables[{describe(key)}]"
+            if not isinstance(key, str) or not _VARIABLE.fullmatch(key):
+                self.faults.add(path, "expected a name of letters, digits and '_'")
+            elif isinstance(value, str):
+                found[key] = value
+            elif isinstance(value, (bool, int, float)):
+                found[key] = str(value)
+                self.warnings.append(f"{path}: {value!r} is taken as the text {str(value)!r}; put it in quotes")
+            else:
+                self.faults.add(path, f"expected a string, got {describe(value)}")
+        return found
+
+
+def _selectors(text: str) -> list[str]:
+    """Warn of ``# [linux64]`` behind an entry: conda-lock drops such a line, every other client keeps it."""
+    warnings = []
+    for number, line in enumerate(text.splitlines(), 1):
+        entry, _, comment = line.partition("#")
+        selector, closed, after = comment.rpartition("[")[2].partition("]")
+        if entry.strip() and "[" in comment and selector and closed and not set(after) & set("()"):
+            warnings.append(
+                f"line {number}: the selector {describe(selector)} is a plain comment here and to conda; "
+                "only conda-lock obeys it"
+            )
+    return warnings
+
+
+def _channel(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ValueError(f"expected a channel, got {describe(text)}")
+    return text.strip()
+
+
+def _platform(text: str) -> str:
+    if not _PLATFORM.fullmatch(text):
+        raise ValueError(f"expected a platform such as linux-64, got {describe(text)}")
+    return text

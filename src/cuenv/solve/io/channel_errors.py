@@ -1,0 +1,129 @@
+"""What went wrong with a channel, in one sentence: which channel, which subdir, where it was read, what to do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from cuenv.core.errors import ChannelError, NoChannelError
+from cuenv.core.io.files import look
+from cuenv.core.urls import printable, redact, short_channel, strip_credentials
+
+_URL = re.compile(r"https?://[^\s'\"()<>]+")
+_STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
+_GARBAGE = ("parse", "decode", "frame", "EOF", "invalid type", "expected")
+_CONNECTION = ("(Connect)", "dns error", "timed out", "error sending request", "connection", "too many redirects")
+
+
+def about_shards(text: str) -> bool:
+    """Whether a server answered the request for sharded repodata with something else, so that plain may do."""
+    status = _STATUS.search(text)
+    return "shard" in text and not unreachable(text) and not (status and status[1].startswith("5"))
+
+
+def unreachable(text: str) -> bool:
+    """Whether the words of the gateway tell of a connection rather than of an answer."""
+    return any(mark in text for mark in _CONNECTION) and not _STATUS.search(text)
+
+
+def garbage(*texts: str) -> bool:
+    """Whether the words of the gateway tell of an answer that cannot be read."""
+    return any(word in text for text in texts for word in _GARBAGE) and not any(map(unreachable, texts))
+
+
+def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: bool) -> ChannelError:
+    """The error for a channel on the network.
+
+    Args:
+        text: the gateway's own words.
+        channel: canonical URL.
+        subdir: platform or ``noarch``.
+        target: the URL that is read instead, or the canonical one.
+        offline: nothing was asked of the network.
+    """
+    name = short_channel(channel)
+    if offline:
+        return ChannelError(
+            f"channel {name}, {subdir}: offline, and the cache holds nothing of {strip_credentials(target)}",
+            hint=f"run the same command once without --offline, or read a folder: --mirror {name}=/path/to/channel",
+        )
+    url = _url(text, channel, subdir, target)
+    status = _STATUS.search(text)
+    kind = NoChannelError if status and status[1] in ("404", "410") else ChannelError
+    return kind(f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})", hint=_hint(text, name, url))
+
+
+def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> ChannelError:
+    """The error for a channel in a folder: ``path`` is the file that was opened."""
+    name = short_channel(channel)
+    if isinstance(error, FileNotFoundError):
+        return NoChannelError(
+            f"channel {name}, {subdir}: {path} is missing",
+            hint=f"index the folder (conda index {path.removesuffix(f'/{subdir}/repodata.json')}), "
+            "or point --mirror at the folder that holds the channel",
+        )
+    if error.errno is not None:
+        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}", hint=look(path, error))
+    return ChannelError(
+        f"channel {name}, {subdir}: {path} is no valid repodata: {printable(str(error))}",
+        hint=f"copy it again from {channel}/{subdir}/repodata.json",
+    )
+
+
+def only_compressed(*, channel: str, subdir: str, path: str) -> ChannelError:
+    """The error for a folder with ``repodata.json.zst`` alone."""
+    return ChannelError(
+        f"channel {short_channel(channel)}, {subdir}: {path} is missing, there is only {path}.zst",
+        hint=f"zstd -d {shlex.quote(path)}.zst",
+    )
+
+
+def from_records(text: str, *, channel: str, subdir: str, path: str) -> ChannelError:
+    """The error for a file that opens and holds a record that is none."""
+    reason = printable(redact(text.splitlines()[-1].removeprefix("Caused by: "))) if text else "no record"
+    return ChannelError(
+        f"channel {short_channel(channel)}, {subdir}: {path} holds an invalid record: {reason}",
+        hint=f"copy it again from {channel}/{subdir}/repodata.json",
+    )
+
+
+def _url(text: str, channel: str, subdir: str, target: str) -> str:
+    """The URL that was really asked: rattler tells the mirror's in some errors, the canonical one in others."""
+    place = strip_credentials(target)
+    for found in _URL.findall(text):
+        url = strip_credentials(found).rstrip(".,;:")
+        for prefix in (f"{place}/{subdir}/", f"{channel}/{subdir}/"):
+            if url.startswith(prefix):
+                return f"{place}/{subdir}/{url.removeprefix(prefix)}"
+    return f"{place}/{subdir}/repodata.json"
+
+
+def _reason(text: str) -> str:
+    status = _STATUS.search(text)
+    if status:
+        return f"HTTP {status[1]} {status[2]}"
+    lines = [line.removeprefix("Caused by: ").strip() for line in text.splitlines() if line.strip()] or ["no reason"]
+    last = printable(redact(lines[-1]))
+    if unreachable(text):
+        return last
+    return f"the server sends no valid repodata: {last}" if any(word in text for word in _GARBAGE) else last
+
+
+def _hint(text: str, name: str, url: str) -> str:
+    status = _STATUS.search(text)
+    code = status[1] if status else ""
+    if code in {"401", "403", "407"}:
+        return f"give the credentials with the mirror: --mirror {name}=https://USER:PASSWORD@HOST/PATH"
+    if code == "304":
+        return f"a proxy or mirror answers for a copy that nobody has: read the channel elsewhere: --mirror {name}=URL"
+    if code == "404":
+        return f"check the channel's name, or read it elsewhere: --mirror {name}=URL"
+    if code:
+        return f"try again later, or read the channel elsewhere: --mirror {name}=URL"
+    if "certificate" in text:
+        return "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
+    if "the answer" in text:
+        return f"read the channel elsewhere: --mirror {name}=URL"
+    if unreachable(text):
+        return f"check the network and its proxy, or read the channel elsewhere: --mirror {name}=URL"
+    return f"look at what the server sends: curl -sSL {url} | head -c 300"

@@ -1,0 +1,440 @@
+"""Channels opened through rattler, once per process. Import this module lazily: rattler costs 30 to 60 ms.
+
+Folders become `SparseRepoData` under their canonical channel, so that ``channel::package`` pins match and the lock
+keeps canonical URLs; a ``file://`` channel would break both, and rattler's mirror middleware refuses it. Channels on
+the network go through rattler's gateway, a mirror through its mirror middleware.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, TypeAlias, TypeVar
+from weakref import finalize
+
+from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
+from rattler.exceptions import GatewayError
+
+from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError
+from cuenv.core.urls import printable, redact, short_channel, strip_credentials
+from cuenv.solve.io import channel_errors
+from cuenv.solve.io.cache import unwritable, use
+from cuenv.solve.io.relay import Relay
+from cuenv.solve.io.sources import Sources
+
+_SHARD = re.compile(r"([0-9a-f]{64})\.msgpack")
+_BIN32 = b"\xc4\x20"
+_MAX_NAME = 128
+
+
+IN_USE = ".cuenv-in-use"
+"""The file in a folder of repodata that everybody holds who reads channels into it."""
+_LEFT = ".tmp*"
+"""What rattler leaves behind when it is stopped."""
+_BEGUN = "coming/*"
+"""Downloads that broke off, which the next run goes on with."""
+_DAYS = 7
+"""Days after which nobody does."""
+_held: dict[Path, int] = {}
+
+
+def enter(sources: Sources) -> None:
+    """Use the cache of repodata; what was left by others who were stopped goes, if nobody else is at work there.
+
+    Raises:
+        OutsideError: it cannot be written.
+    """
+    folder = sources.repodata_folder()
+    if folder in _held:
+        return
+    use(sources)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    _held[folder] = handle
+    with contextlib.suppress(OSError):  # somebody is at work, or the file system knows no locks
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in folder.glob(_LEFT):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        for path in folder.glob(_BEGUN):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _DAYS * 86400:
+                    path.unlink()
+    with contextlib.suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_SH)  # who sweeps is done at once
+
+
+def forget(folder: Path, channel: str, subdir: str) -> bool:
+    """Remove the repodata of one subdir, so that it is fetched anew.
+
+    Args:
+        folder: of the cache.
+        channel: canonical URL.
+        subdir: platform or ``noarch``.
+
+    Returns:
+        whether there was something to remove.
+    """
+    found = False
+    for state in folder.glob("*.info.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            if str(json.loads(state.read_bytes()).get("url")).startswith(f"{channel}/{subdir}/"):
+                state.unlink()
+                state.with_name(state.name.replace(".info.json", ".json")).unlink()
+                found = True
+    return found
+
+
+def forget_wrong_shards(folder: Path) -> bool:
+    """Remove the shards that are not of the package that the indexes of the cache say (CEP 16).
+
+    Returns:
+        whether there was one.
+    """
+    indexes = [data for path in folder.glob("*.shards-cache-v1") if (data := _bytes(path))]
+    found = False
+    for path in (folder / "shards-v1").glob("*.msgpack"):
+        name = _SHARD.fullmatch(path.name)
+        package = (
+            next(filter(None, (_package(data, bytes.fromhex(name[1])) for data in indexes)), None) if name else None
+        )
+        if package is None:
+            continue
+        shard = _bytes(path)
+        if b"\xa4name" in shard and b"\xa4name" + _packed(package) not in shard:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                found = True
+    return found
+
+
+def _package(index: bytes, digest: bytes) -> bytes | None:
+    """The name that an index gives a shard: a MessagePack string right before its hash."""
+    end = index.find(_BIN32 + digest)
+    if end < 0:
+        return None
+    for length in range(1, min(_MAX_NAME, end)):
+        name = index[end - length : end]
+        if index[: end - length].endswith(_packed(name)[:-length]):
+            return name
+    return None
+
+
+def _packed(text: bytes) -> bytes:
+    return (bytes([0xA0 | len(text)]) if len(text) < 32 else bytes([0xD9, len(text)])) + text
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+T = TypeVar("T")
+
+Progress: TypeAlias = Callable[[str], None]
+Source: TypeAlias = SparseRepoData | Channel
+Question: TypeAlias = Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]]
+_COMPRESSED = "repodata.json.zst"
+_SETTLE_SECONDS = 0.05
+
+# Whoever uses cuenv as a library leaves the interpreter in the ordinary way, and rattler's threads may still be letting
+# go of Python objects then: 18 of 100 short scripts crashed at exit without this pause, none of 300 with it. The
+# command line does not come here, it leaves by os._exit.
+atexit.register(time.sleep, _SETTLE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One subdir of one channel: where it is read, and the handle that rattler takes."""
+
+    channel: str
+    subdir: str
+    place: str
+    source: Source
+
+
+class Channels:
+    """The channels of one `Sources`, for any thread. Files are opened once; the gateway keeps what it has fetched."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._sharded = True
+        self._remote: tuple[str, ...] = ()
+        self._relay: Relay | None = None
+        self._gateways: dict[tuple[bool, tuple[str, ...]], Gateway] = {}
+        self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
+        self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
+        self._ahead: Thread | None = None
+        self._making = Lock()
+
+    def open_ahead(self, channels: Sequence[str], platform: str) -> None:
+        """Begin to open the channels that are folders, in a thread, while the caller still thinks; `open` waits."""
+        ahead = Thread(target=self._open_quietly, args=(channels, platform), daemon=True)
+        ahead.start()
+        self._ahead = ahead  # begun: another thread may wait for it at once
+
+    def _open_quietly(self, channels: Sequence[str], platform: str) -> None:
+        with suppress(CuenvError):  # `open` meets it again, and says it
+            self._open(channels, platform, None)
+
+    def open(self, channels: Sequence[str], platform: str, progress: Progress | None = None) -> tuple[Part, ...]:
+        """Open channels for a platform, in order of priority.
+
+        Raises:
+            ChannelError: a folder does not hold what a channel must hold.
+        """
+        ahead = self._ahead
+        if ahead:
+            ahead.join()
+        return self._open(channels, platform, progress)
+
+    def _open(self, channels: Sequence[str], platform: str, progress: Progress | None) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for url in self.sources.urls(channels):
+            if progress:
+                progress(f"reading {short_channel(url)}")
+            folder = self.sources.folder(url)
+            if folder is None:
+                self._remote = tuple(dict.fromkeys((*self._remote, url)))
+                handle = Channel(url)
+                parts.extend(Part(url, subdir, self.sources.target(url), handle) for subdir in (platform, "noarch"))
+            else:
+                parts.extend(self._folder(url, folder, platform))
+        return tuple(parts)
+
+    def ask(self, parts: Sequence[Part], question: Question[T]) -> T:
+        """Ask the gateway about opened channels.
+
+        A mirror that does not know sharded repodata may answer that request with anything; then the plain
+        ``repodata.json`` is asked for.
+
+        Raises:
+            ChannelError: a channel cannot be read.
+            OutsideError: rattler failed.
+        """
+        try:
+            return self._put(parts, question)
+        except GatewayError as error:
+            self._say_fault(parts, error)
+            if not (self._sharded and channel_errors.about_shards(str(error))):
+                return self._again(parts, question, error)
+        self._sharded = False
+        try:
+            return self._put(parts, question)
+        except GatewayError as error:
+            self._say_fault(parts, error)
+            return self._again(parts, question, error)
+
+    def _say_fault(self, parts: Sequence[Part], error: Exception) -> None:
+        """Say what the relay met, if it met anything: it knows more than rattler."""
+        fault = self._relay.fault() if self._relay else None
+        if fault is None:
+            return
+        if fault.error:
+            raise fault.error from error
+        mine = [part for part in parts if fault.url.startswith(f"{part.channel}/{part.subdir}/")]
+        part = next(iter(mine or [part for part in parts if isinstance(part.source, Channel)]))
+        place = fault.url.replace(part.channel, strip_credentials(part.place), 1)
+        raise self._network_error(part, f"{place}\n{fault.text}") from error
+
+    def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
+        handles = list(dict.fromkeys(part.source for part in parts))
+        gateway = self._gateway()
+        if self._relay:
+            self._relay.begin()
+        return run(question(gateway, handles))
+
+    def _again(self, parts: Sequence[Part], question: Question[T], error: GatewayError) -> T:
+        """Ask once more without what cannot be read of the cache; else say whose fault it is."""
+        blamed, part = self._blame(parts, error)
+        if part is None or self.sources.offline or not channel_errors.garbage(str(error), blamed.message):
+            raise blamed from error
+        if not forget(self.sources.repodata_folder(), part.channel, part.subdir):
+            raise blamed from error
+        self._gateways.clear()
+        try:
+            return self._put(parts, question)
+        except GatewayError as again:
+            self._say_fault(parts, again)
+            forget(self.sources.repodata_folder(), part.channel, part.subdir)  # it came the same way again
+            raise self._blame(parts, again)[0] from again
+
+    def doubted(self) -> bool:
+        """Whether the cache held shards that are not what their index says; they are gone now: asking again helps."""
+        if not (self._remote and self._sharded) or self.sources.offline:
+            return False
+        if not forget_wrong_shards(self.sources.repodata_folder()):
+            return False
+        self._gateways.clear()
+        self.answers.clear()
+        return True
+
+    def find(self, parts: Sequence[Part], platform: str, specs: Sequence[MatchSpec]) -> list[RepoDataRecord]:
+        """The records that match any of the specs."""
+
+        async def question(gateway: Gateway, handles: list[Source]) -> list[RepoDataRecord]:
+            found = await gateway.query(
+                handles,  # type: ignore[arg-type] # the stubs forget SparseRepoData, which the gateway takes
+                [platform, "noarch"],  # type: ignore[list-item] # any subdir, not only those rattler lists
+                specs,
+                recursive=False,
+                channel_relations="disabled",
+            )
+            return [record for records in found for record in records]
+
+        return self.ask(parts, question) if specs else []
+
+    def names(self, parts: Sequence[Part], platform: str) -> list[str]:
+        """The names of all packages. The gateway knows none of a folder's."""
+        folders = [part.source for part in parts if isinstance(part.source, SparseRepoData)]
+        found = {name for source in folders for name in source.package_names()}
+        online = [part for part in parts if isinstance(part.source, Channel)]
+
+        async def question(gateway: Gateway, handles: list[Source]) -> set[str]:
+            names = await gateway.names(handles, [platform, "noarch"], channel_relations="disabled")  # type: ignore[arg-type,list-item] # as in find
+            return {name.normalized for name in names}
+
+        return sorted(found | (self.ask(online, question) if online else set()))
+
+    def _gateway(self) -> Gateway:
+        with self._making:
+            kind = (self._sharded, self._remote)
+            gateway = self._gateways.get(kind)
+            if gateway is None:
+                config = SourceConfig(
+                    sharded_enabled=self._sharded,
+                    cache_action="force-cache-only" if self.sources.offline else "cache-or-fetch",
+                )
+                client = None  # folders need none
+                folder = self.sources.repodata_folder()
+                if self._remote:
+                    if self._relay is None:
+                        self._relay = Relay(self.sources)
+                        finalize(self, self._relay.close)
+                    client = self._relay.client(self._remote)
+                    if not self.sources.offline:
+                        enter(self.sources)
+                gateway = self._gateways[kind] = Gateway(cache_dir=folder, default_config=config, client=client)
+        return gateway
+
+    def _folder(self, url: str, folder: Path, platform: str) -> Iterator[Part]:
+        for subdir in (platform, "noarch"):
+            path = folder / subdir / "repodata.json"
+            if subdir == "noarch" and not path.exists() and not path.with_name(_COMPRESSED).exists():
+                continue  # a channel may be without packages for every platform
+            yield Part(url, subdir, str(path), self._file(url, subdir, path))
+
+    def _file(self, url: str, subdir: str, path: Path) -> SparseRepoData:
+        try:
+            about = path.stat()
+            if not path.is_file():
+                raise IsADirectoryError(21, "not a file")
+            key = (url, str(path), about.st_mtime_ns, about.st_size)
+            with self._making:
+                if key not in self._files:
+                    with translated(f"rattler cannot open {path}"):
+                        self._files[key] = SparseRepoData(Channel(url), subdir, path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and path.with_name(_COMPRESSED).exists():
+                raise channel_errors.only_compressed(channel=url, subdir=subdir, path=str(path)) from error
+            raise channel_errors.from_folder(error, channel=url, subdir=subdir, path=str(path)) from error
+        return self._files[key]
+
+    def _blame(self, parts: Sequence[Part], error: GatewayError) -> tuple[ChannelError, Part | None]:
+        """Find the channel that the gateway's error is about, by asking each alone if the error does not say."""
+        text = self._relay.translate(str(error)) if self._relay else str(error)
+        for part in parts:
+            if any(f"{place}/{part.subdir}/" in text for place in (part.place, redact(part.place), part.channel)):
+                return self._network_error(part, text), part
+        for part in parts:
+            found = self._try(part)
+            if found:
+                return found, part
+        names = ", ".join(dict.fromkeys(short_channel(part.channel) for part in parts))
+        said = f"channels {names}: {printable(redact(text))}"
+        return ChannelError(said, hint="try again, or read the channel elsewhere: --mirror"), None
+
+    def _try(self, part: Part) -> ChannelError | None:
+        try:
+            if isinstance(part.source, SparseRepoData):
+                part.source.load_all_records()
+            else:
+                run(self._names(part.source, part.subdir))
+        except (GatewayError, OSError, ValueError) as error:
+            if isinstance(part.source, Channel):
+                return self._network_error(part, self._relay.translate(str(error)) if self._relay else str(error))
+            return channel_errors.from_records(str(error), channel=part.channel, subdir=part.subdir, path=part.place)
+        return None
+
+    async def _names(self, channel: Channel, subdir: str) -> object:
+        return await self._gateway().names([channel], [subdir], channel_relations="disabled")  # type: ignore[list-item] # as in find
+
+    def _network_error(self, part: Part, text: str) -> ChannelError:
+        return channel_errors.from_gateway(
+            text, channel=part.channel, subdir=part.subdir, target=part.place, offline=self.sources.offline
+        )
+
+
+_KNOWN = Lock()
+
+
+def channels_of(sources: Sources) -> Channels:
+    """The opened channels of this process for one `Sources`, also where several threads ask at once."""
+    with _KNOWN:
+        return _known(sources)
+
+
+@lru_cache(maxsize=16)
+def _known(sources: Sources) -> Channels:
+    return Channels(sources)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine of rattler to its end, also where a loop is running already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - notebooks only
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn whatever rattler throws into `OutsideError`; errors of ours, OSError and Ctrl-C pass.
+
+    A panic of its Rust core arrives as a BaseException that no other ``except`` catches.
+    """
+    try:
+        yield
+    except (CuenvError, OSError):
+        raise
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the solver takes no path that is not UTF-8: {printable(error.object)}",
+            hint="work in another folder, and name another home, cache or mirror where they are meant",
+        ) from error
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        kind = type(error).__name__
+        raise OutsideError(f"{what}: {kind}: {printable(redact(str(error)))}") from error

@@ -1,0 +1,267 @@
+"""Files over HTTP, from where they broke off: the only place that downloads with requests."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from threading import Lock, local
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from cuenv.core.errors import ChannelError, InputError
+from cuenv.core.urls import credentials, host, origin, printable, redact
+from cuenv.solve.io.client import of_requests
+from cuenv.solve.io.sources import Place, Sources
+
+if TYPE_CHECKING:
+    import requests
+
+_CONNECT = 20
+_CHUNK = 1 << 16
+_LIMIT = 1 << 36
+"""Bytes that no package has: a server that never ends is stopped."""
+_RANGE = re.compile(r"bytes (\d+)-")
+ENVIRONMENT = Lock()
+"""Held while the proxies of this process are read, or set for a moment."""
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class Again(Exception):  # noqa: N818 - a wish, not an error yet
+    """What failed may work in a moment.
+
+    Args:
+        text: what happened.
+        wait: seconds that the server asks to wait; ``None`` when it does not say.
+    """
+
+    def __init__(self, text: str, wait: float | None = None) -> None:
+        super().__init__(text)
+        self.wait = wait
+
+
+class Connection:
+    """Sessions for some sources, one for each thread; one in all where the threads take turns."""
+
+    def __init__(self, sources: Sources, logins: Mapping[str, tuple[str, str]], *, shared: bool = False) -> None:
+        self.sources = sources
+        self.logins = logins
+        self._local = SimpleNamespace() if shared else local()
+
+    def close(self) -> None:
+        """Close the session of this thread."""
+        session: requests.Session | None = getattr(self._local, "session", None)
+        if session:
+            session.close()
+
+    @contextmanager
+    def open(self, place: Place, have: int) -> Iterator[tuple[int, Iterator[bytes], int | None]]:
+        """Ask for a file from a byte on; where the answer really begins, its bytes, and the size of the whole.
+
+        Args:
+            place: on the network.
+            have: bytes that are here already.
+
+        Raises:
+            Again: it may work in a moment.
+            ChannelError: it will not.
+            InputError: credentials would go over a connection that is not checked.
+        """
+        import requests  # noqa: PLC0415 - only to download
+
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
+        try:
+            with self.send(place, headers) as answer:
+                yield _start(answer, place, have), _bytes(answer), _whole(answer)
+        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
+            raise ChannelError(
+                f"{place.shown}: cannot be asked for: {words(error)}",
+                hint="try again, or read the channel elsewhere: --mirror",
+            ) from error
+        except requests.exceptions.SSLError as error:
+            hint = "name your company's authorities: SSL_CERT_FILE=/path/to/ca.pem"
+            raise ChannelError(f"{place.shown}: {words(error)}", hint=hint) from error
+        except requests.exceptions.RequestException as error:
+            raise Again(words(error)) from error
+
+    def send(self, place: Place, headers: Mapping[str, str], *, method: str = "GET") -> requests.Response:
+        """Ask for a file, with the login that its host gets. Whatever requests raises passes.
+
+        Raises:
+            InputError: credentials would go over a connection that is not checked.
+        """
+        import requests  # noqa: PLC0415 - only to download
+
+        login = self.logins.get(origin(place.url)) or requests.utils.get_netrc_auth(place.url)
+        if not self.sources.verify and (login or credentials(place.url)):
+            raise InputError(
+                f"{host(place.url)} wants a login, but certificates are not checked (ssl_verify: false)",
+                hint="name your company's authorities instead: ssl_verify: /path/to/ca.pem",
+            )
+        return self._send(method, place, headers=dict(headers), auth=None if credentials(place.url) else login)
+
+    def _send(self, method: str, place: Place, **more: Any) -> requests.Response:
+        import requests  # noqa: PLC0415 - only to download
+
+        session = self._session()
+        with ENVIRONMENT:
+            proxies = {**dict(self.sources.proxies), **requests.utils.get_environ_proxies(place.url)}
+        waits = (min(_CONNECT, self.sources.timeout), self.sources.timeout)
+        return session.request(method, place.url, stream=True, timeout=waits, proxies=proxies, **more)
+
+    def _session(self) -> requests.Session:
+        found: requests.Session | None = getattr(self._local, "session", None)
+        if found is None:
+            import requests  # noqa: PLC0415 - as above
+
+            found = self._local.session = requests.Session()
+            found.headers["User-Agent"] = "cuenv"
+            # What the environment says is asked for by name: requests would send the login of .netrc along a redirect.
+            found.trust_env = False
+            named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates or of_requests(os.environ)
+            if named and self.sources.verify and not os.path.exists(named):  # noqa: PTH110 - never an error
+                raise InputError(
+                    f"the authorities for certificates are to be in {printable(named)}, and there is no such file",
+                    hint="env | grep -E 'SSL_CERT_FILE|CA_BUNDLE|SSL_VERIFY'; grep -H ssl_verify ~/.condarc",
+                )
+            found.verify = named if named and self.sources.verify else self.sources.verify
+            if found.verify is True:
+                found.mount("https://", _with_system_authorities())
+            if not found.verify:
+                import urllib3  # noqa: PLC0415 - as above
+
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        return found
+
+
+def _with_system_authorities() -> requests.adapters.BaseAdapter:
+    """An adapter that trusts the authorities of this machine beside those that come with requests.
+
+    A company puts its own into the system's store; rattler, conda with ``ssl_verify: truststore`` and curl read it.
+    """
+    import ssl  # noqa: PLC0415 - only to download
+
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
+
+    context = ssl.create_default_context()
+
+    class Adapter(HTTPAdapter):
+        def init_poolmanager(self, *args: Any, **more: Any) -> None:
+            super().init_poolmanager(*args, **more, ssl_context=context)
+
+        def proxy_manager_for(self, *args: Any, **more: Any) -> Any:
+            return super().proxy_manager_for(*args, **more, ssl_context=context)
+
+    return Adapter()
+
+
+def _start(answer: requests.Response, place: Place, have: int) -> int:
+    """The byte that an answer begins with; anything but a file is an error."""
+    status = answer.status_code
+    if status == 200:
+        return 0
+    found = _RANGE.match(answer.headers.get("Content-Range", ""))
+    if status == 206 and have and found and int(found[1]) <= have:
+        return int(found[1])
+    if status == 416 and have:
+        answer.close()
+        return have  # there is nothing more; the hash says whether that is right
+    if status in PASSING:
+        raise Again(f"the server answers {status} {_reason(answer)}".rstrip(), retry_after(answer))
+    if status in (401, 403, 407):
+        raise ChannelError(
+            f"{place.shown}: the server answers {status}: it wants a login, or refuses it",
+            hint="a line in ~/.netrc, or --mirror CHANNEL=https://USER:PASSWORD@HOST/CHANNEL",
+        )
+    hint = "read it elsewhere: --mirror" if status in (404, 410) else None
+    raise ChannelError(f"{place.shown}: the server answers {status} {_reason(answer)}".rstrip(), hint=hint)
+
+
+def _whole(answer: requests.Response) -> int | None:
+    """The bytes of the whole file, where the server says them."""
+    told = {200: answer.headers.get("Content-Length", ""), 206: answer.headers.get("Content-Range", "")}
+    text = "" if answer.headers.get("Content-Encoding") else told.get(answer.status_code, "").rpartition("/")[2]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _bytes(answer: requests.Response) -> Iterator[bytes]:
+    if answer.status_code == 416:
+        return
+    total = 0
+    for chunk in answer.iter_content(_CHUNK):
+        total += len(chunk)
+        if total > _LIMIT:
+            raise Again("the server sends without end")
+        yield chunk
+
+
+def _reason(answer: requests.Response) -> str:
+    return printable(answer.reason or "")[:80]
+
+
+def retry_after(answer: requests.Response) -> float | None:
+    """Seconds, from a number or a date."""
+    text = answer.headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return float(text)
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+    return max((aware - datetime.now(timezone.utc)).total_seconds(), 0.0)
+
+
+def words(error: BaseException) -> str:
+    """What happened, in words of people and without credentials: the innermost cause that has a name here."""
+    chain: list[BaseException] = [error]
+    while len(chain) < 12 and (inner := _inside(chain[-1])) is not None:
+        chain.append(inner)
+    for one in reversed(chain):
+        said = _said(one)
+        if said:
+            return printable(redact(said))[:300]
+    return printable(redact(str(chain[-1]) or "it failed without a reason"))[:300]
+
+
+def _inside(error: BaseException) -> BaseException | None:
+    """The cause of an error; urllib3 keeps one as ``reason``, requests one as its argument."""
+    reason = getattr(error, "reason", None)
+    if isinstance(reason, BaseException):
+        return reason
+    inside = next((item for item in error.args if isinstance(item, BaseException)), None)
+    return inside or error.__cause__ or error.__context__
+
+
+_SAID = {
+    "IncompleteRead": "the connection broke off before the end",
+    "RemoteDisconnected": "the server closed the connection without an answer",
+    "ConnectionResetError": "the server broke the connection off",
+    "TooManyRedirects": "too many redirects",
+    "InvalidSchema": "a redirect leads to an address that is not http or https",
+    "MissingSchema": "a redirect leads to an address that is not http or https",
+    "InvalidURL": "it is no valid address",
+    "LocationParseError": "it is no valid address",
+    "InvalidChunkLength": "the server sends a body that is cut into parts wrongly",
+    "BadStatusLine": "the server does not speak HTTP",
+    "DecodeError": "the server sends a body that cannot be unpacked",
+}
+"""Errors of the libraries for HTTP by name, so that none of those has to be imported for it."""
+
+
+def _said(error: BaseException) -> str:
+    kind = type(error).__name__
+    if kind == "gaierror":
+        return f"dns error: {getattr(error, 'strerror', None) or 'the name of the host is not known'}"
+    if isinstance(error, TimeoutError) or "Timeout" in kind:
+        return "timed out: the server did not answer in time"
+    if kind == "SSLCertVerificationError":
+        return f"certificate verify failed: {getattr(error, 'verify_message', '') or 'it is not trusted'}"
+    if kind in _SAID:
+        return _SAID[kind]
+    if isinstance(error, OSError) and error.strerror:
+        return f"connection failed: {error.strerror}"
+    return ""

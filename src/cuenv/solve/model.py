@@ -1,0 +1,270 @@
+"""A solved environment, and the lock that keeps it: the product of ``cuenv lock``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from packaging.version import Version
+
+from cuenv.core.urls import short_channel
+from cuenv.core.versions import version
+from cuenv.host.facts import VirtualPackage
+from cuenv.solve.environment_spec import EnvironmentSpec
+
+_GLIBC = re.compile(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
+_CUDA_WORD = re.compile(r"(?<!no)(cuda|gpu)|(?:^|_)(cu)(?=\d{2,3}(?:_|$))")
+_CPU_WORD = re.compile(r"(?:^|_)cpu")
+_WHEEL = re.compile(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
+_LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
+
+CREATED_BY = "cuenv"
+ENGINES = ("embedded", "conda-lock")
+"""The solvers that a lock may ask: py-rattler inside cuenv, or conda-lock with the user's own client."""
+WHEEL = "wheel"
+"""The channel of what pip brought, where an installed environment is judged as a lock would be; no lock has it."""
+
+
+_BUILD_CUDA = re.compile(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")
+
+
+def build_cuda(build: str) -> Version | None:
+    """The CUDA release in a build string: ``cuda129_mkl_...`` or ``py3.10_cuda11.8_cudnn8.7.0_0``."""
+    found = _BUILD_CUDA.search(build)
+    if not found:
+        return None
+    major, small = (found[1], found[2]) if found[1] else (found[3], found[4])
+    return version(f"{major}.{small}")
+
+
+def names_cuda(build: str) -> str:
+    """The word by which a build string says that it is a CUDA build: ``cuda``, ``gpu`` or ``cu``; else empty."""
+    found = _CUDA_WORD.search(build)
+    return found[1] or found[2] if found else ""
+
+
+def names_cpu(build: str) -> bool:
+    """Whether a build string says that it is a CPU build: ``cpu_py312_0``, ``h0_0_cpu``."""
+    return _CPU_WORD.search(build) is not None and not names_cuda(build)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedPackage:
+    """One conda package, exactly.
+
+    Attributes:
+        channel: base of its URL without subdir, canonical and without credentials
+            (``https://conda.anaconda.org/conda-forge``).
+        depends: dependency specs as the record has them, build strings included.
+        constrains: the record's ``constrains``; a lock file of version 1 cannot carry them.
+        category: in a lock of conda-lock's, where installers leave some out (``dev``); always ``main`` in ours.
+        size: bytes of the archive; ``None`` when the channel does not say.
+    """
+
+    name: str
+    version: str
+    build: str
+    subdir: str
+    channel: str
+    url: str
+    md5: str | None
+    sha256: str | None
+    size: int | None = None
+    depends: tuple[str, ...] = ()
+    constrains: tuple[str, ...] = ()
+    category: str = "main"
+
+    @property
+    def channel_name(self) -> str:
+        """The channel as people write it: ``conda-forge``, ``nvidia/label/cuda-11.8.0``."""
+        return short_channel(self.channel)
+
+    @property
+    def glibc(self) -> Version | None:
+        """The lowest glibc that its record asks for; ``None`` where it asks for none."""
+        asked = [version(found[1]) for text in self.depends if (found := _GLIBC.match(text))]
+        return max(asked, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipLocked:
+    """One package that pip installs over the conda part, exactly.
+
+    Attributes:
+        name: normalised as PyPI does it: ``huggingface-hub``.
+        url: of the one file that is installed; without credentials.
+        sha256: of that file; ``None`` when the lock that was read has none.
+        size: bytes of the file; ``None`` when the index does not say.
+        direct: whether the requirement itself named the URL.
+        depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
+        category: as of a conda package.
+    """
+
+    name: str
+    version: str
+    url: str
+    sha256: str | None
+    size: int | None = None
+    direct: bool = False
+    depends: tuple[str, ...] = ()
+    category: str = "main"
+
+    @property
+    def from_source(self) -> bool:
+        """Whether it is a source distribution, whose setup runs where it is installed."""
+        return not self.url.lower().endswith(".whl")
+
+    @property
+    def glibc(self) -> Version | None:
+        """The lowest glibc that its wheel is for, by the file's name; ``None`` where that says nothing."""
+        tags = _WHEEL.findall(self.url.rpartition("/")[2])
+        oldest = (_LEGACY.get(tag) or tag.removeprefix("manylinux_").replace("_", ".") for tag in tags)
+        return min(map(version, oldest), default=None)  # a file with several tags runs where one of them fits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveRequest:
+    """What is asked of the solver.
+
+    Attributes:
+        channels: names or URLs in order of priority (strict).
+        prefer: packages of an existing lock that stay while they satisfy the rest.
+        frozen: packages that may stand in the answer in no other version and build.
+    """
+
+    spec: EnvironmentSpec
+    channels: tuple[str, ...]
+    platform: str
+    virtual_packages: tuple[VirtualPackage, ...]
+    prefer: tuple[LockedPackage, ...] = ()
+    frozen: tuple[LockedPackage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """What the solver answered for one platform, sorted by name.
+
+    Attributes:
+        pip: what pip adds to the conda packages, sorted by name.
+    """
+
+    platform: str
+    packages: tuple[LockedPackage, ...]
+    virtual_packages: tuple[VirtualPackage, ...]
+    solver: str
+    pip: tuple[PipLocked, ...] = ()
+
+    def package(self, name: str) -> LockedPackage | None:
+        """The package of that name."""
+        return next((package for package in self.packages if package.name == name), None)
+
+    @property
+    def glibcs(self) -> tuple[tuple[str, Version], ...]:
+        """The packages of both parts that ask for a glibc, by name, each with the lowest that it takes."""
+        asked = [(item.name, item.glibc) for item in self.packages] + [(item.name, item.glibc) for item in self.pip]
+        return tuple((name, lowest) for name, lowest in asked if lowest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsatisfiable:
+    """The solver's no.
+
+    Attributes:
+        missing: requirements of the environment that no record of the channels satisfies.
+        text: the solver's own words, whole.
+    """
+
+    platform: str
+    missing: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """The lock of an environment for one or more platforms.
+
+    Attributes:
+        sources: the environment files, relative to the lock.
+        metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
+    """
+
+    channels: tuple[str, ...]
+    sources: tuple[str, ...]
+    solutions: tuple[Solution, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pip(self) -> tuple[str, ...]:
+        """``name==version`` of what pip adds on any platform, sorted."""
+        return tuple(sorted({f"{item.name}=={item.version}" for one in self.solutions for item in one.pip}))
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The codes of findings that ``--allow`` allowed when it was made."""
+        return frozenset(self.metadata.get("cuenv_allowed", "").split())
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What activation of the environment sets.
+
+        Raises:
+            ValueError: the record is not as cuenv writes it.
+        """
+        try:
+            found = json.loads(self.metadata.get(VARIABLES, "{}"))
+        except RecursionError as error:
+            raise ValueError(f"{VARIABLES}: too deep") from error
+        good = isinstance(found, dict) and all(
+            _NAME.fullmatch(name) and isinstance(text, str) and text.isprintable() for name, text in found.items()
+        )
+        if not good:
+            raise ValueError(f"{VARIABLES}: expected an object of printable texts by name of variable")
+        return dict(found)
+
+    def solution(self, platform: str) -> Solution | None:
+        """The solution for a platform."""
+        return next((item for item in self.solutions if item.platform == platform), None)
+
+
+def digest(*parts: str) -> str:
+    """SHA-256 over texts, with their lengths, as hex."""
+    import hashlib  # noqa: PLC0415 - OpenSSL costs 3 ms, and most runs digest nothing
+
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        total.update(f"{len(data)}:".encode())
+        total.update(data)
+    return total.hexdigest()
+
+
+VARIABLES = "cuenv_variables"
+"""The key of `Lock.metadata` that keeps the variables of the environment file, which the format has no place for."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_LEAST = ("cuenv_minimum_", "cuenv_served_")
+"""How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
+
+
+def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | None = None) -> str:
+    """Digest over what is locked, by which a later edit by hand is seen.
+
+    Args:
+        solutions: all that is locked.
+        metadata: of the lock; what it says of the least host and of variables counts as well.
+    """
+    rows = [
+        [solution.platform, package.url, package.md5 or "", package.sha256 or ""]
+        for solution in solutions
+        for package in solution.packages
+    ]
+    by_pip = [(item.platform, pip) for item in solutions for pip in item.pip]
+    rows += [["pip", platform, pip.name, pip.version, pip.url, pip.sha256 or ""] for platform, pip in by_pip]
+    # every installer takes all of ours: a category is only ever written into a lock by hand
+    categories = [(item.platform, one.url, one.category) for item in solutions for one in item.packages]
+    categories += [(platform, one.url, one.category) for platform, one in by_pip]
+    rows += [["category", *one] for one in categories if one[2] != "main"]
+    counted = (*_LEAST, VARIABLES)
+    rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(counted)]
+    return digest(json.dumps(sorted(rows)))

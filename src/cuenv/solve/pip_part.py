@@ -1,0 +1,230 @@
+"""The pip part: what pip adds to the conda packages of one platform, and why it may not fit them.
+
+What conda provides is a constraint and is never pulled again: a torch from pip over conda's is the classic way to break
+a CUDA environment. Which conda package provides which distribution of PyPI is said by a small table
+(``data/pip/names.json``), and else by the name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from cuenv.core.versions import version
+from cuenv.host.facts import VirtualPackage
+from cuenv.solve.model import LockedPackage, PipLocked
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_SEPARATORS = re.compile(r"[-_.]+")
+_RELEASE = re.compile(r"\d+(?:\.\d+)*")
+_VARIANT = re.compile(r"\.post[1-9]\d\d$")
+_PYTHONS = frozenset({"python", "python_abi"})
+_GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
+"""The platforms manylinux_X_Y that uv knows."""
+_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provided:
+    """A distribution of PyPI that a conda package already installs.
+
+    Attributes:
+        name: on PyPI, normalised.
+        version: as PyPI writes it.
+        conda: the conda package, such as ``pytorch``.
+        shown: its version and channel for people: ``2.5.1 from conda-forge``.
+    """
+
+    name: str
+    version: str
+    conda: str
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipRequest:
+    """What is asked of uv.
+
+    Attributes:
+        requirements: as pip reads them (PEP 508).
+        python: the locked Python, such as ``3.12.7``.
+        platform: such as ``linux-64``.
+        glibc: lowest C library of the hosts, such as ``2.35``; ``None`` where it is unknown.
+        provided: what conda installs; a constraint that is never pulled.
+        prefer: packages of an existing lock that stay while they satisfy the rest.
+    """
+
+    requirements: tuple[str, ...]
+    python: str
+    platform: str
+    glibc: str | None = None
+    provided: tuple[Provided, ...] = ()
+    prefer: tuple[PipLocked, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """The machine in the names of wheels: ``x86_64``."""
+        return _MACHINES[self.platform]
+
+    @property
+    def target(self) -> str:
+        """The platform as uv names it, glibc rounded down: ``x86_64-manylinux_2_28``."""
+        own = glibc_number(self.glibc)
+        major, minor = max((item for item in _GLIBC if own is not None and item <= own), default=_GLIBC[0])
+        return f"{self.machine}-manylinux_{major}_{minor}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipConflict:
+    """The pip part's no.
+
+    Attributes:
+        text: the resolver's own words.
+        parent: what demands it: ``vllm==0.11.1``; empty when only requirements contradict each other.
+        demand: what it demands: ``torch==2.9.0``.
+        provided: what conda gives instead; ``None`` when conda has no part in it.
+        requirement: the line of the pip part that leads there.
+        repair: the smallest change that was proven by resolving again: ``vllm==0.7.0``; ``None`` without one.
+    """
+
+    text: str
+    parent: str = ""
+    demand: str = ""
+    provided: Provided | None = None
+    requirement: str = ""
+    repair: str | None = None
+
+
+def normalise(name: str) -> str:
+    """A name as PyPI compares it: lower case, runs of ``-``, ``_`` and ``.`` are one ``-``."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def requirement_name(text: str) -> str:
+    """The normalised name at the beginning of a requirement; empty when there is none."""
+    found = _NAME.match(text.strip())
+    return normalise(found[0]) if found else ""
+
+
+def glibc_number(text: str | None) -> tuple[int, int] | None:
+    """``2.35`` as numbers; ``None`` for what is none."""
+    found = re.match(r"(\d{1,3})\.(\d{1,3})", text or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def provided(packages: Iterable[LockedPackage], names: Mapping[str, str]) -> tuple[Provided, ...]:
+    """What conda packages provide to pip: those of the table, and every one that runs on Python, by its own name.
+
+    Args:
+        packages: of one platform.
+        names: conda names and the names on PyPI, where they differ.
+    """
+    found: dict[str, Provided] = {}
+    for package in packages:
+        number = _pypi_version(package.version)
+        needs = {text.split()[0] for text in package.depends if text.split()}
+        if number is None or not (package.name in names or needs & _PYTHONS) or package.name in _PYTHONS:
+            continue
+        name = names.get(package.name) or normalise(package.name)
+        shown = f"{package.version} from {package.channel_name}"
+        found.setdefault(name, Provided(name=name, version=number, conda=package.name, shown=shown))
+    return tuple(item for _, item in sorted(found.items()))
+
+
+def _pypi_version(text: str) -> str | None:
+    """A conda version as PyPI writes it; what is none (``9e``) by its release numbers.
+
+    ``2.1.0.post300`` is conda-forge's way to tell the CUDA variants of a release apart: to pip it is the release.
+    """
+    try:
+        return str(version(_VARIANT.sub("", text)))
+    except ValueError:
+        found = _RELEASE.match(text)
+        return found[0] if found else None
+
+
+def conflict(text: str, request: PipRequest) -> PipConflict:
+    """Understand the resolver's no: who demands what, and what conda gives instead.
+
+    Args:
+        text: uv's words, such as ``Because vllm==0.11.1 depends on torch==2.9.0 and torch==2.5.1, ...``.
+        request: what was asked.
+
+    Returns:
+        of several demands on one package, the one nearest to what conda gives.
+    """
+    words = " ".join(text.split())
+    gives = {item.name: item for item in request.provided}
+    broken = [
+        (parent, demand, item)
+        for parent, demand in _demands(words)
+        if (item := gives.get(requirement_name(demand))) and not _admits(demand, item.version)
+    ]
+    if not broken:
+        return PipConflict(text=words, requirement=_line(request.requirements, "", words))
+    parent, demand, item = min(broken, key=lambda found: _distance(found[1], found[2].version))
+    line = _line(request.requirements, parent, words)
+    return PipConflict(text=words, parent=parent, demand=demand, provided=item, requirement=line)
+
+
+def _distance(demand: str, number: str) -> list[int]:
+    """How far a demanded release is from the one that is there: each release of a package may demand another."""
+    pairs = [
+        [int(part) for part in found[0].split(".")] if (found := _RELEASE.search(text)) else []
+        for text in (demand.lstrip("abcdefghijklmnopqrstuvwxyz0123456789._-"), number)
+    ]
+    return [abs(left - right) for left, right in zip_longest(*pairs, fillvalue=0)]
+
+
+_SPEC = r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?(?:[<>=!~]=?=?[A-Za-z0-9.*+!]+)?(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*"
+_DEPENDS = re.compile(rf"({_SPEC}) depends? on ({_SPEC})")
+_REQUIRE = re.compile(rf"you require ({_SPEC})(?: and ({_SPEC}))?")
+
+
+def _demands(words: str) -> Iterator[tuple[str, str]]:
+    """Pairs of what demands and what is demanded; the environment file itself is the empty parent."""
+    yield from _DEPENDS.findall(words)
+    for first, second in _REQUIRE.findall(words):
+        yield from (("", item) for item in (first, second) if item)
+
+
+def _admits(demand: str, number: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only after a no
+
+    try:
+        return Requirement(demand).specifier.contains(number, prereleases=True)
+    except InvalidRequirement:
+        return True
+
+
+def _line(requirements: tuple[str, ...], parent: str, words: str) -> str:
+    """The requirement that leads to a conflict: the one on the parent, else the first that is named."""
+    wanted = [requirement_name(parent)] if parent else []
+    wanted += [requirement_name(item) for pair in _REQUIRE.findall(words) for item in pair if item]
+    for name in wanted:
+        for line in requirements:
+            if requirement_name(line) == name:
+                return line
+    return requirements[0] if len(requirements) == 1 else ""
+
+
+def loosened(requirement: str) -> str | None:
+    """The requirement without its versions; ``None`` when it names none."""
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only after a no
+
+    try:
+        parsed = Requirement(requirement)
+    except InvalidRequirement:
+        return None
+    if not parsed.specifier or parsed.url:
+        return None
+    extras = f"[{','.join(sorted(parsed.extras))}]" if parsed.extras else ""
+    marker = f" ; {parsed.marker}" if parsed.marker else ""
+    return f"{parsed.name}{extras}{marker}"
+
+
+def glibc_of(packages: Iterable[VirtualPackage]) -> str | None:
+    """The C library among virtual packages."""
+    return next((item.version for item in packages if item.name == "__glibc"), None)

@@ -1,0 +1,159 @@
+"""The catalogue of symptoms: every row has real lines that it finds first, and no row claims another's."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from cuenv.diagnosis.causes import JOINS, Diagnosis, diagnose
+from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
+from cuenv.host.io.record import read_host
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import Guidance
+from cuenv.knowledge.io.guidance import load_guidance
+from cuenv.knowledge.io.load import load
+from cuenv.knowledge.symptoms import ANY, LAYERS, Symptom, compiled
+
+LOGS = Path(__file__).parents[1] / "logs"
+CASES = sorted(LOGS.glob("*/*.log"))
+NAMES = [f"{path.parent.name}/{path.stem}" for path in CASES]
+
+WRAPS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "ranks of torchrun": lambda lines: [b"[rank%d]: %s" % (index % 4, line) for index, line in enumerate(lines)],
+    "ranks of mpirun": lambda lines: [b"[1,%d]<stderr>:%s" % (index % 4, line) for index, line in enumerate(lines)],
+    "time stamps of a CI": lambda lines: [b"2024-05-01T12:00:00.1234567Z " + line for line in lines],
+    "names of docker compose": lambda lines: [b"trainer-1  | " + line for line in lines],
+    "colours": lambda lines: [b"\x1b[1;31m" + line + b"\x1b[0m\x1b[K" for line in lines],
+    "carriage returns": lambda lines: [line + b"\r" for line in lines],
+    "a progress bar before": lambda lines: [b"\r 10%|#  |\r 20%|## |\r" + line for line in lines],
+    "broken UTF-8": lambda lines: [b"\xff\xfe\xe2\x28 " + line + b" \x80" for line in lines],
+}
+
+
+@lru_cache
+def tables() -> tuple[Knowledge, Guidance]:
+    knowledge = load(None)
+    return knowledge, load_guidance(knowledge)
+
+
+def rows() -> dict[str, Symptom]:
+    return {row.id: row for row in tables()[1].symptoms}
+
+
+def read(data: bytes, host: str | None = None) -> Diagnosis:
+    knowledge, guidance = tables()
+    return diagnose([data], guidance.symptoms, knowledge, read_host(host, str) if host else None)
+
+
+def test_there_are_many_and_each_has_a_log() -> None:
+    assert len(rows()) >= 60
+    assert {path.name for path in LOGS.iterdir()} == set(rows())
+    assert {row.layer for row in rows().values()} == set(LAYERS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) -> None:
+    found = read(case.read_bytes())
+    assert [cause.symptom.id for cause in found.causes] == [case.parent.name]
+    kind = rows()[case.parent.name].kind
+    assert found.verdict == {"cause": "known", "effect": "effect", "remark": "harmless"}[kind]
+    cause = found.causes[0]
+    for text in (cause.why, cause.remedy, cause.command, *cause.because):
+        assert not re.search(r"\{[a-z]+\}", text), text
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str) -> None:
+    for case in CASES:
+        lines = WRAPS[wrap](case.read_bytes().splitlines())
+        noise = b"{'loss': 1.25, 'epoch': 0.1}\n" * 3
+        found = read(noise + b"\n".join(lines) + b"\n" + noise)
+        assert [cause.symptom.id for cause in found.causes] == [case.parent.name], case
+
+
+def test_a_case_in_utf_16_is_found() -> None:
+    for case in CASES[::7]:
+        found = read(case.read_text(encoding="utf-8").encode("utf-16"))
+        assert found.causes[0].symptom.id == case.parent.name
+
+
+@pytest.mark.parametrize("host", ["a800-470", "rtx4090-560-nvcc101", "no-gpu", "pool-v100", "v100-rtx5090-575"])
+def test_every_case_is_joined_with_every_host(host: str) -> None:
+    for case in CASES:
+        cause = read(case.read_bytes(), host).causes[0]
+        for text in (cause.why, cause.remedy, cause.command, *cause.because):
+            assert text
+            assert not re.search(r"\{[a-z]+\}|driver None|  ", text), (case, text)
+
+
+def test_what_a_line_tells_is_short_and_safe_in_a_command() -> None:
+    """Groups go into commands: none may hold what a shell takes for its own."""
+    knowledge, guidance = tables()
+    hostile = rb"`$(reboot);|&><'\"\\ " + b"A" * 50
+    for case in CASES:
+        data = case.read_bytes()
+        for text in (data, re.sub(rb"[0-9]+", lambda found: found[0] + hostile, data)):
+            for item in scan([text], guidance.symptoms).sightings:
+                for value in item.told.values():
+                    assert re.fullmatch(r"[\w.+/ -]{1,80}", value), value
+    assert knowledge.edition
+
+
+def test_every_row_follows_what_exists_and_joins_what_exists() -> None:
+    known = set(rows())
+    for row in rows().values():
+        assert row.join is None or row.join in JOINS, row.id
+        for name in row.follows:
+            assert name == ANY or name in known or name.removeprefix("layer:") in LAYERS, (row.id, name)
+        assert row.id not in row.follows
+        assert row.kind != "effect" or ANY in row.follows, row.id
+        assert row.kind != "remark" or not row.follows, row.id
+        assert row.low == ("gk_errata" in row.sources) or (row.low and row.note), row.id
+        assert row.seen or row.sources != ("threads",), row.id
+
+
+def test_no_two_rows_explain_each_other() -> None:
+    """A cascade has a head: following is never a circle."""
+    for row in rows().values():
+        for other in rows().values():
+            assert not (row.follower_of(other) and other.follower_of(row)), (row.id, other.id)
+
+
+def test_every_join_is_used() -> None:
+    assert {row.join for row in rows().values() if row.join} == set(JOINS)
+
+
+def test_every_mark_is_in_a_line_that_its_row_finds() -> None:
+    """A mark that no case needs would be a guess: each row's own cases use at least one of its marks."""
+    for row in rows().values():
+        text = b"".join(path.read_bytes() for path in LOGS.joinpath(row.id).glob("*.log"))
+        assert any(mark.encode() in text for mark in row.marks), row.id
+
+
+def test_the_keys_cover_every_mark() -> None:
+    marks = frozenset(mark.encode() for row in rows().values() for mark in row.marks)
+    by_key = keyed(marks)
+    assert {mark for held in by_key.values() for mark in held} == marks
+    assert all(key in mark for key, held in by_key.items() for mark in held)
+    assert len(by_key) < len(marks)
+
+
+@pytest.mark.parametrize("size", [WINDOW // 2, 2 * WINDOW])
+def test_no_pattern_is_slow_on_what_almost_matches(size: int) -> None:
+    """Repeated beginnings of real lines, in a window: milliseconds of this process, whatever else the machine does."""
+    for row in rows().values():
+        text = b"\n".join(path.read_bytes() for path in LOGS.joinpath(row.id).glob("*.log"))
+        for pattern in map(compiled, row.patterns):
+            units = {
+                found[0][: max(1, len(found[0]) * part // 4)] for found in pattern.finditer(text) for part in (1, 2, 3)
+            }
+            for unit in (*units, *(mark.encode() for mark in row.marks)):
+                hostile = (unit * (size // len(unit) + 1))[:size]
+                start = time.process_time()
+                pattern.search(hostile)
+                assert time.process_time() - start < 0.05, (row.id, pattern.pattern, unit)

@@ -1,0 +1,450 @@
+"""``cuenv lint``: findings at their place, edits that leave everything else as it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import inside as run
+from cuenv.core.errors import UsageError
+from cuenv.core.findings import Finding
+from cuenv.core.versions import Capability
+from cuenv.knowledge.io.load import load
+from cuenv.lint import Edit, Lint, Machine, edited, place
+from cuenv.lint.files import Linted, found_here, lint
+from cuenv.lint.report import diff
+from thorough import examples
+
+RECIPE = """\
+# our recipe
+name: train
+channels: [pytorch, nvidia, conda-forge, nodefaults]
+dependencies:
+  - python: 3.10   # keep
+  - pytorch=2.3.1
+  - torchvision
+  - pytorch-cuda=12.1
+  - mkl=2023.1=h1*  # [linux64]
+  - pip:
+      - deepspeed>=0.14.0   # the good one
+      - torch==2.3.1
+      - transformers>=4.36
+variables:
+  TORCH_CUDA_ARCH_LIST: "7.0;8.0;9.9"
+  CUDA_HOME: $CONDA_PREFIX
+  X: 1.10
+  DS_BUILD_SPARSE_ATTN: "1"
+"""
+MENDED = """\
+# our recipe
+name: train
+channels: [pytorch, nvidia, conda-forge]
+dependencies:
+  - python=3.10   # keep
+  - pytorch=2.3.1.*=*_cuda*
+  - torchvision=*=*_cu*
+  - pytorch-cuda=12.1
+  - mkl=2023.1.*=h1*  # (linux64)
+  - pip:
+      - "deepspeed>=0.14.0,!=0.14.1,!=0.14.2"   # the good one
+      - transformers>=4.36
+variables:
+  TORCH_CUDA_ARCH_LIST: "7.0;8.0;9.9"
+  CUDA_HOME: $CONDA_PREFIX
+  X: "1.10"
+  DS_BUILD_SPARSE_ATTN: "1"
+"""
+
+
+BOMB = "{" * 3000
+FORGE = "\n  - conda-forge"
+
+
+def linted(tmp_path: Path, text: str, name: str = "environment.yml", gpus: tuple[str, ...] = ()) -> Linted:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    machine = Machine(gpus=tuple(map(Capability.parse, gpus)))
+    return lint(path, None, machine, load(None))
+
+
+def found(tmp_path: Path, text: str, gpus: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:
+    result = linted(tmp_path, text, gpus=gpus)
+    return {item.finding.code: place(result.text, item.at) for item in result.lints}
+
+
+def env(*dependencies: str, head: str = "channels: [conda-forge]", tail: str = "") -> str:
+    return "\n".join([head, "dependencies:", *(f"  - {item}" for item in dependencies), tail]) + "\n"
+
+
+def test_the_recipe_is_mended_and_its_comments_and_order_stay(tmp_path: Path) -> None:
+    result = linted(tmp_path, RECIPE)
+    assert result.mended == MENDED
+    assert linted(tmp_path, result.mended).mended == MENDED
+    left = {item.finding.code for item in result.left}
+    assert left == {"CU101", "CU304", "CU310", "CU311", "CU504"}
+
+
+def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
+    assert found(tmp_path, RECIPE) == {
+        "CU101": (3, 11),
+        "CU301": (3, 42),
+        "CU303": (17, 6),
+        "CU104": (7, 5),
+        "CU305": (9, 5),
+        "CU302": (9, 21),
+        "CU503": (11, 9),
+        "CU504": (11, 9),
+        "CU502": (12, 9),
+        "CU310": (15, 25),
+        "CU304": (16, 14),
+        "CU311": (18, 3),
+    }
+    assert found(tmp_path, MENDED)["CU311"] == (17, 3)
+
+
+@pytest.mark.parametrize("number", ["python: 3.10", "{python: 3.10}", 'python: ">=3.9"', "python:"])
+def test_a_number_hides_no_other_finding(tmp_path: Path, number: str) -> None:
+    others = ("cudatoolkit-dev=12.1", "pytorch=2.3.1", "cuda-version=11.2")
+    good, bad = (linted(tmp_path, env(entry, *others)) for entry in ("python=3.10", number))
+    codes = [[(item.finding.code, place(bad.text, item.at)) for item in bad.lints if item.finding.code != "CU303"]]
+    codes += [[(item.finding.code, place(good.text, item.at)) for item in good.lints]]
+    assert codes[0] == codes[1]
+    assert {"CU104", "CU110"} <= {code for code, _ in codes[0]}
+    assert bad.mended == linted(tmp_path, env(bad.mended.splitlines()[2][4:], *others)).mended
+
+
+def test_a_number_hides_no_fault_of_the_file(tmp_path: Path) -> None:
+    result = linted(tmp_path, env("python: 3.10", "[numpy]"))
+    assert [item.finding.code for item in result.lints] == ["CU300", "CU303"]
+    assert "dependencies[1]" in result.lints[0].finding.message
+
+
+def test_what_a_law_says_of_a_number_stands_at_it(tmp_path: Path) -> None:
+    text = env("numpy", "pytorch: 2.7", "cuda-version=12.9")
+    result = linted(tmp_path, text)
+    assert {item.finding.code: place(text, item.at) for item in result.lints} == {"CU303": (4, 5), "CU104": (4, 5)}
+    assert "  - pytorch=2.7.*=cuda*\n" in result.mended
+
+
+def test_an_empty_pip_part_is_no_number(tmp_path: Path) -> None:
+    assert linted(tmp_path, env("numpy", "pip", "pip:")).lints == ()
+
+
+def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path) -> None:
+    result = linted(tmp_path, env("conda-forge::icu=78.3=py310h44b86e0_2"))
+    assert "CU305" not in {item.finding.code for item in result.lints}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "mended"),
+    [
+        (env("numpy", head=f"channels:\n  - nodefaults{FORGE}"), "CU301", env("numpy", head=f"channels:{FORGE}")),
+        (env("numpy", head="channels: [nodefaults, conda-forge]"), "CU301", env("numpy")),
+        (env("numpy", head="channels: [nodefaults]"), "CU301", None),
+        (env("numpy  # [win]"), "CU302", None),
+        (env("numpy  # keep [unix] only"), "CU302", env("numpy  # keep (unix) only")),
+        (env("python: 3.1"), "CU303", env("python=3.1")),
+        (env("python: 3.10", "pip"), "CU303", env("python=3.10", "pip")),
+        (env("{python: 3.10, numpy: 1.2}"), "CU303", None),
+        (env("{python: 3.10}", "pip"), "CU303", env("python=3.10", "pip")),
+        (env('python: ">=3.9,<4"'), "CU303", env('"python>=3.9,<4"')),
+        (env("python:"), "CU303", env("python")),
+        (env("pip: 24.0"), "CU303", env("pip=24.0")),
+        (env('python: "3.9 # x"'), "CU303", None),
+        (env("numpy", tail="variables: {A: 1.20}"), "CU303", env("numpy", tail='variables: {A: "1.20"}')),
+        (env("numpy=1.26=py312*"), "CU305", env("numpy=1.26.*=py312*")),
+        (env("'numpy=1.26=py312*'"), "CU305", env('"numpy=1.26.*=py312*"')),
+        (env("pytorch=*=*_cuda*", head="channels: [pytorch]"), "CU306", None),
+        (env("cudatoolkit-dev=11.7.0"), "CU307", None),
+        (env("cudatoolkit-dev"), "CU307", None),
+        (env("pytorch=2.7.1", "cuda-version=12.9"), "CU104", env("pytorch=2.7.1.*=cuda*", "cuda-version=12.9")),
+    ],
+)  # fmt: skip
+def test_a_rule_finds_its_thing_and_mends_only_what_needs_no_choice(
+    tmp_path: Path, text: str, code: str, mended: str | None
+) -> None:
+    result = linted(tmp_path, text)
+    assert code in {item.finding.code for item in result.lints}
+    if mended is None:
+        assert result.mended == text
+    else:
+        assert result.mended.replace('"', "") == mended.replace('"', "")
+        assert code not in {item.finding.code for item in result.left}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        env("conda-forge::pytorch=2.7.1=cuda129*", "python=3.12", "conda-forge::cuda-version=12.9"),
+        env("numpy=1.26.4=py312*", "numpy >=1,<2", "numpy[version='1.26',build='x*']"),
+        env("numpy  # see [the notes] (not a selector)", "pip: [requests]"),
+        env("pytorch=2.3.1=*cuda12.1*", "pytorch-cuda=12.1", head="channels: [pytorch, nvidia/label/cuda-12.1.0]"),
+        env("numpy", tail="variables: {A: '1.20', B: 3}"),
+    ],
+)
+def test_what_is_right_is_left_alone(tmp_path: Path, text: str) -> None:
+    codes = {item.finding.code for item in linted(tmp_path, text).lints}
+    assert not {code for code in codes if code.startswith("CU3")}
+
+
+def test_gpus_judge_the_list_of_targets_only_when_they_are_given(tmp_path: Path) -> None:
+    text = env("cuda-version=12.9", tail='variables: {TORCH_CUDA_ARCH_LIST: "8.0;9.0"}')
+    assert "CU310" not in found(tmp_path, text)
+    assert "CU310" not in found(tmp_path, text, gpus=("8.6", "9.0"))
+    assert "CU310" in found(tmp_path, text, gpus=("7.5",))
+    for named in ("Ampere;Hopper+PTX", "$ARCHS", "All"):
+        assert "CU310" not in found(tmp_path, text.replace("8.0;9.0", named), gpus=("7.5",))
+    result = linted(tmp_path, text.replace("8.0;9.0", "3.5;9.0"))
+    (bad,) = (item.finding for item in result.lints if item.finding.code == "CU310")
+    assert bad.fix == "TORCH_CUDA_ARCH_LIST=9.0"
+
+
+def test_windows_line_ends_and_a_byte_order_mark_survive(tmp_path: Path) -> None:
+    text = "\ufeff" + env("python: 3.10", "numpy=1.26=py*").replace("\n", "\r\n")
+    result = linted(tmp_path, text)
+    assert result.mended == text.replace("python: 3.10", "python=3.10").replace("1.26=", "1.26.*=")
+    assert run("lint", "--fix", "environment.yml", folder=tmp_path).returncode == 0
+    assert (tmp_path / "environment.yml").read_bytes() == result.mended.encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a: [",
+        "- 1",
+        "dependencies: 5",
+        "dependencies:\n\t- x",
+        "x: &a [*a]",
+        "dependencies: [{a: {b: c}}]",
+        "{" * 3000,
+    ],
+)
+def test_a_broken_file_is_one_finding_and_no_crash(tmp_path: Path, text: str) -> None:
+    result = linted(tmp_path, text)
+    assert [item.finding.code for item in result.lints] == ["CU300"]
+    assert result.mended == text
+
+
+@given(st.text(max_size=200))
+@examples(60)
+def test_any_text_is_linted(text: str) -> None:
+    from cuenv.lint import mended
+    from cuenv.lint.files import _rules
+
+    rules = _rules("environment.yml", "x", Machine(), load(None))
+    once = mended(text, rules)
+    assert mended(once, rules) == once
+
+
+@given(
+    st.text(alphabet="abc\n", max_size=30),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5), st.text("xy", max_size=3)), max_size=6),
+)
+def test_edits_never_overlap_and_touch_nothing_else(text: str, spans: list[tuple[int, int, str]]) -> None:
+    finding = Finding(code="CU300", severity="info", subject="", message="")
+    edits = tuple(
+        Edit(start=min(start, len(text)), end=min(start + length, len(text)), text=new) for start, length, new in spans
+    )
+    after = edited(text, [Lint(finding=finding, at=0, edits=edits)])
+    kept = [index for index in range(len(text)) if not any(edit.start <= index < edit.end for edit in edits)]
+    rest = iter(after)
+    assert all(text[index] in rest for index in kept)
+
+
+def test_the_files_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        found_here(tmp_path)
+    for name in ("environment.yml", "env.gpu.yaml", "conda-lock.yml", "notes.yml", "train.py"):
+        (tmp_path / name).write_text("channels: x\n", encoding="utf-8")
+    assert [path.name for path in found_here(tmp_path)] == ["conda-lock.yml", "env.gpu.yaml", "environment.yml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("environment-workflow.yml", "name: x\non:\n- push\njobs:\n  a:\n    steps:\n    - run: cuenv check\n"),
+        ("environment.schema.yaml", "type: object\n"),
+        ("Dockerfile.md", "# How the image is built\n"),
+    ],
+)
+def test_a_file_whose_name_alone_resembles_ours_is_left_to_others(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "environment.yml").write_text("x", encoding="utf-8")  # of exactly this name: read whatever it holds
+    assert [path.name for path in found_here(tmp_path)] == ["environment.yml"]
+    with pytest.raises(UsageError, match="by its name or content"):
+        lint(tmp_path / name, None, Machine(), load(None))
+
+
+def test_what_a_lock_was_made_from_is_a_file_of_the_folder(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    source = request.config.rootpath / "locks/universal-dev"
+    text = (source / "conda-lock.yml").read_text(encoding="utf-8")
+    (tmp_path / "mended.yml").write_bytes((source / "environment.yml").read_bytes())
+    for named, found in (("mended.yml", True), ("../mended.yml", False), ("gone.yml", False)):
+        lock = text.replace('- "environment.yml"', f'- "{named}"')
+        assert lock != text
+        (tmp_path / "conda-lock.yml").write_text(lock, encoding="utf-8")
+        names = ["conda-lock.yml", *(["mended.yml"] if found else [])]
+        assert [path.name for path in found_here(tmp_path)] == names
+
+
+def test_a_lock_is_linted_by_the_laws_of_locks(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    text = (request.config.rootpath / "locks/universal-dev/conda-lock.yml").read_text(encoding="utf-8")
+    assert not linted(tmp_path, text, name="conda-lock.yml").lints
+    twin = text.replace("cuda129_mkl", "cpu_mkl")
+    lines = twin.splitlines()
+    found_in = linted(tmp_path, twin, name="conda-lock.yml").lints
+    (cpu,) = (item for item in found_in if (item.finding.code, item.finding.subject) == ("CU103", "pytorch"))
+    line, _ = place(twin, cpu.at)
+    assert "pytorch" in lines[line - 1]
+
+
+def test_what_a_lock_allows_is_a_warning_to_lint_as_to_check(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """An edit by hand can never be allowed, and what is only worth knowing is not made worse."""
+    text = (request.config.rootpath / "locks/universal-dev/conda-lock.yml").read_text(encoding="utf-8")
+    lenient = text.replace("custom_metadata:\n", 'custom_metadata:\n    cuenv_allowed: "CU103 CU108"\n')
+    twin = linted(tmp_path, lenient.replace("cuda129_mkl", "cpu_mkl"), name="conda-lock.yml")
+    told = {item.finding.code: item.finding for item in twin.lints}
+    assert (told["CU103"].severity, told["CU103"].fix) == ("warning", None)
+    assert told["CU108"].severity == "error"
+
+
+def test_the_command_says_where_and_exits_by_severity(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(RECIPE, encoding="utf-8")
+    done = run("lint", folder=tmp_path)
+    assert done.returncode == 1
+    assert "environment.yml:5:5: error CU303 " in done.stdout
+    (tmp_path / "environment.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    assert run("lint", folder=tmp_path).returncode == 0
+    assert run("lint", "--strict", folder=tmp_path).returncode == 1
+    told = json.loads(run("lint", "--json", folder=tmp_path).stdout)
+    assert told["schema"] == "cuenv/lint/1"
+    (finding,) = told["files"][0]["findings"]
+    assert (finding["code"], finding["line"], finding["column"], finding["fixable"]) == ("CU305", 3, 5, True)
+
+
+def test_diff_changes_nothing_and_is_a_patch(tmp_path: Path) -> None:
+    path = tmp_path / "environment.yml"
+    path.write_text(RECIPE, encoding="utf-8")
+    done = run("lint", "--diff", folder=tmp_path)
+    assert done.returncode == 1
+    assert path.read_text(encoding="utf-8") == RECIPE
+    assert done.stdout == diff("environment.yml", RECIPE, MENDED)
+    assert run("lint", "--fix", folder=tmp_path).returncode == 1  # what needs a choice is left
+    assert path.read_text(encoding="utf-8") == MENDED
+    done = run("lint", "--diff", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no patch here")
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_patch_of_odd_lines_is_one_to_patch_as_well(tmp_path: Path, end: str) -> None:
+    """What str.splitlines takes for the end of a line is a character in it."""
+    before = f"a\fb\nc\u2028\rd\n\x85e{end}"
+    after = before.replace("b", "B").replace("e", "E")
+    (tmp_path / "file").write_bytes(before.encode())
+    words = ["patch", "-p0", "--binary", "--quiet"]
+    subprocess.run(words, cwd=tmp_path, input=diff("file", before, after).encode(), check=True)
+    assert (tmp_path / "file").read_bytes() == after.encode()
+
+
+def test_sarif_is_what_its_readers_expect(tmp_path: Path) -> None:
+    (tmp_path / "env é.yml").write_text(RECIPE, encoding="utf-8")
+    told = json.loads(run("lint", "--format", "sarif", "--as", "environment.yml", "env é.yml", folder=tmp_path).stdout)
+    (one,) = told["runs"]
+    rules = [rule["id"] for rule in one["tool"]["driver"]["rules"]]
+    for result in one["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+        (where,) = result["locations"]
+        assert where["physicalLocation"]["artifactLocation"]["uri"] == "env%20%C3%A9.yml"
+        assert where["physicalLocation"]["region"]["startLine"] >= 1
+
+
+def test_annotations_name_file_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    (line,) = run("lint", "--format", "github", folder=tmp_path).stdout.splitlines()
+    assert line.startswith("::warning file=environment.yml,line=3,col=5,title=CU305 numpy::")
+    assert line.endswith("%0Afix: write numpy=1.26.*=py*")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("lint", "nowhere.yml"), 3),
+        (("lint", "."), 3),
+        (("lint", "binary.yml"), 3),
+        (("lint", "notes.txt"), 2),
+        (("lint", "--as", "poem", "notes.txt"), 2),
+        (("lint", "--diff", "--json", "fuzzy.yml"), 2),
+        (("lint", "--diff", "--format", "sarif", "fuzzy.yml"), 2),
+        (("lint", "--fix", "locked/environment.yml"), 4),
+    ],
+)
+def test_a_file_that_cannot_be_linted_is_said(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    (tmp_path / "binary.yml").write_bytes(b"\x00\x01")
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    (tmp_path / "fuzzy.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    (folder / "environment.yml").write_text(env("python: 3.10"), encoding="utf-8")
+    if code == 4:
+        import os
+
+        if os.geteuid() == 0:
+            pytest.skip("root may write everywhere")
+        folder.chmod(0o500)
+    done = run(*words, folder=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_ends_in_a_no_is_said_even_quietly(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy=1.26=py*"), encoding="utf-8")
+    quiet = run("lint", "-q", folder=tmp_path)
+    assert (quiet.returncode, quiet.stdout) == (0, "")
+    strict = run("lint", "-q", "--strict", folder=tmp_path)
+    assert strict.returncode == 1
+    assert "CU305" in strict.stdout
+
+
+def test_a_review_without_findings_has_no_line(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(env("numpy"), encoding="utf-8")
+    done = run("lint", "--format", "github", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_login_in_a_file_that_is_shared_is_an_error_and_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text(
+        "channels:\n  - https://me:s3cret@host.example/chan\n  - https://conda.anaconda.org/t/tk-s3cret/own\n"
+        "  - conda-forge\ndependencies:\n  - https://me:s3cret@host.example/chan::numpy\n  - pip:\n"
+        "      - six @ https://me:s3cret@host.example/six.whl\n",
+        encoding="utf-8",
+    )
+    done = run("lint", folder=tmp_path)
+    assert done.returncode == 1
+    places = [line.partition(" ")[0] for line in done.stdout.splitlines() if "CU308" in line]
+    assert places == [f"environment.yml:{line}:{column}:" for line, column in ((2, 5), (3, 5), (6, 5), (8, 9))]
+    assert "write https://host.example/chan, keep the login in ~/.netrc (machine host.example login" in done.stdout
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@EXPLICIT\nhttps://conda.anaconda.org/conda-forge/linux-64/a-1-0.conda\n",
+        "# platform: linux-64\na=1=0\n",
+        "version: 6\nenvironments: {}\npackages: []\n",
+    ],
+)
+def test_what_looks_like_a_lock_is_for_check(tmp_path: Path, text: str) -> None:
+    (tmp_path / "some list.txt").write_text(text)
+    done = run("lint", "some list.txt", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("hint: cuenv check 'some list.txt'\n")

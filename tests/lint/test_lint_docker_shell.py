@@ -1,0 +1,245 @@
+"""Lint of Dockerfiles and shell scripts."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import inside as run
+from cuenv.core.errors import InputError
+from cuenv.core.versions import Capability
+from cuenv.knowledge.io.load import load
+from cuenv.lint import Machine, place
+from cuenv.lint.dockerfile import parse
+from cuenv.lint.files import Linted, lint
+from thorough import examples
+
+DEVEL = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"
+
+
+def linted(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> Linted:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    return lint(path, None, Machine(gpus=tuple(map(Capability.parse, gpus))), load(None))
+
+
+def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> list[str]:
+    return sorted({item.finding.code for item in linted(tmp_path, text, *gpus, name=name).lints})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DEVEL, []),
+        ("FROM scratch\n", []),
+        ("ARG BASE=x\nFROM $BASE\n", []),
+        ("FROM ubuntu@sha256:" + "0" * 64 + "\n", []),
+        ("FROM ubuntu:latest@sha256:" + "0" * 64 + "\n", []),
+        (DEVEL + "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS Build\nFROM build\n", []),
+        ("FROM ubuntu\n", ["CU320"]),
+        ("FROM ubuntu:latest\n", ["CU320"]),
+        ("FROM localhost:5000/team/image\n", ["CU320"]),
+        ("FROM localhost:5000/team/image:1\n", []),
+        ("FROM --platform=linux/amd64 ubuntu\n", ["CU320"]),
+        ("FROM nvidia/cuda:11.8-devel-ubuntu20.04\n", ["CU321"]),
+        ("FROM nvidia/cuda:12.7.0-devel-ubuntu20.04\n", ["CU321"]),
+        ("FROM nvidia/cuda:12.4.9-devel-ubuntu20.04\n", ["CU321"]),
+        ("FROM nvidia/cuda:99.1.0-devel-ubuntu30.04\n", []),
+        ("FROM nvcr.io/nvidia/cuda:11.8-base-ubi8\n", ["CU321"]),
+        ("FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nRUN DS_BUILD_OPS=1 pip install deepspeed\n", ["CU322"]),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime\nRUN pip install x --no-build-isolation\n", ["CU322"]),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install flash-attn --no-build-isolation\n", []),
+        ("FROM nvidia/cuda:12.4.1-base-ubi8 AS slim\nFROM slim\nRUN nvcc --version\n", ["CU322"]),
+        (DEVEL + "RUN nvcc --version\n", []),
+        (DEVEL + "RUN conda install pytorch\n", ["CU323"]),
+        (DEVEL + "RUN conda install -c conda-forge \\\n  pytorch --yes\n", ["CU104"]),
+        (DEVEL + "RUN mamba create -n x && echo -y\n", ["CU323"]),
+        (DEVEL + "RUN conda env create -f environment.yml\n", []),
+        (DEVEL + "RUN apt-get install -y \\\n  # why\n\n  nvidia-driver-535\n", ["CU324"]),
+        (DEVEL + "RUN apt-get install -y cuda-toolkit-12-4\n", []),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install 'torch==2.6' numpy\n", ["CU325"]),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install torchmetrics\n", []),
+        (DEVEL + "RUN pip install torch\n", []),
+        (DEVEL + "ENV TORCH_CUDA_ARCH_LIST='3.5;8.0'\n", ["CU310"]),
+        (DEVEL + "ENV TORCH_CUDA_ARCH_LIST 8.0;9.0\n", []),
+        (DEVEL + "ENV A=1 \\\n    LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\n", ["CU312"]),
+        (DEVEL + "RUN DS_BUILD_SPARSE_ATTN=1 pip install deepspeed\n", ["CU311"]),
+        (DEVEL + "RUN <<EOF\npip install 'deepspeed>=0.14,<1'\nEOF\nCMD train\n", ["CU503"]),
+        (DEVEL + "ONBUILD RUN conda install x\n", ["CU323"]),
+        (DEVEL + "ENV CONDA_ALWAYS_YES=true\nRUN conda install x\n", []),
+        (DEVEL + "RUN conda config --set always_yes yes && \\\n  conda install x\n", []),
+        (DEVEL + "RUN conda config --set always_yes no && conda install x\n", ["CU323"]),
+        (DEVEL + "RUN yes | conda install x\n", []),
+        (DEVEL + "RUN true \\\n  # conda install x\n  # apt-get install nvidia-driver-535\n  && true\n", []),
+        (DEVEL + "ENV A=1 \\\n  # LD_LIBRARY_PATH=/usr/local/cuda/lib64\n  B=2\n", []),
+    ],
+)  # fmt: skip
+def test_a_dockerfile_is_judged_stage_by_stage(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert codes(tmp_path, text) == expected
+
+
+def test_gpus_and_the_toolkit_of_the_image_judge_the_targets(tmp_path: Path) -> None:
+    text = "FROM pytorch/pytorch:2.3.1-cuda11.8-cudnn8-devel\nENV TORCH_CUDA_ARCH_LIST=8.0\n"
+    assert codes(tmp_path, text, "8.6") == []
+    assert codes(tmp_path, text, "9.0") == ["CU310"]
+    assert codes(tmp_path, text.replace("=8.0", "=12.0"), "12.0") == ["CU310"]
+
+
+SEEDS = """\
+FROM pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime
+# cudatoolkit-dev=11.7
+RUN conda install -y pytorch torchvision pytorch-cuda=12.1 -c pytorch -c nvidia && \\
+    conda install -y -c conda-forge cudatoolkit-dev=11.8 "numpy<2"
+RUN pip install deepspeed transformers
+"""
+
+
+def test_what_commands_install_is_judged_as_an_environment_file(tmp_path: Path) -> None:
+    found = linted(tmp_path, SEEDS)
+    told = {(item.finding.code, item.finding.subject): place(SEEDS, item.at) for item in found.lints}
+    assert told[("CU110", "cudatoolkit-dev")] == (4, 37)
+    assert told[("CU104", "pytorch")] == (3, 22)
+    assert told[("CU322", "image")] == (5, 17)
+    assert {code for code, _ in told} == {"CU101", "CU104", "CU110", "CU306", "CU322"}
+    assert '"pytorch=*=*_cuda*"' in found.mended
+    assert linted(tmp_path, found.mended).mended == found.mended
+    assert "CU104" not in {item.finding.code for item in found.left}
+
+
+SLIM = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DEVEL + "RUN conda install -y -c conda-forge cudatoolkit-dev=11.7\n", ["CU307"]),
+        (DEVEL + "RUN mamba create -y -n x -c conda-forge cudatoolkit-dev=12.1\n", ["CU110"]),
+        (DEVEL + "RUN conda config --add channels conda-forge && conda install -y cudatoolkit-dev=12.1\n", ["CU110"]),
+        (DEVEL + "RUN conda install -y cudatoolkit-dev=12.1\n", ["CU307"]),  # nobody says from where
+        (DEVEL + "RUN conda install -y -c conda-forge $PKG ./x.conda -f env.yml pytorch>log\n", []),
+        (DEVEL + "RUN conda remove -y cudatoolkit-dev=12.1 && conda env create -f e.yml\n", []),
+        (DEVEL + "RUN conda install -y -c conda-forge 'pytorch=2.7.1=cuda*' && pip install torch\n", ["CU502"]),
+        (DEVEL + "RUN micromamba install -y --channel=conda-forge cudatoolkit-dev=12.1\n", ["CU110"]),
+        (SLIM + "RUN pip install 'deepspeed==0.15.0'\n", ["CU322"]),
+        (SLIM + "RUN pip install -r deepspeed\n", []),
+        (SLIM + "RUN conda install -y -c conda-forge cuda-nvcc=12.4 && pip install deepspeed==0.15.0\n", []),
+        (DEVEL + "RUN pip install deepspeed==0.15.0\n", []),
+        (DEVEL + "RUN true\n" + SLIM + "RUN pip install transformers\n", []),
+        (SLIM + "RUN pip install deepspeed==0.15.0\n" + DEVEL + "RUN true\n", ["CU322"]),
+    ],
+)
+def test_the_specs_of_commands_by_the_laws(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert codes(tmp_path, text) == expected
+
+
+def test_the_specs_of_a_script_are_judged_as_well(tmp_path: Path) -> None:
+    text = "# conda install cudatoolkit-dev=12.1 -c conda-forge\nconda install -c conda-forge 'cudatoolkit-dev=12.1'\n"
+    assert codes(tmp_path, text, name="i.sh") == ["CU110"]
+
+
+def test_edits_of_a_dockerfile_leave_its_layout(tmp_path: Path) -> None:
+    text = (
+        "# ours\nFROM nvidia/cuda:11.8-devel-ubuntu20.04 AS build\nRUN apt-get update && \\\n    # conda\n"
+        "    conda install   pytorch \\\n      && pip install 'deepspeed>=0.14.0' ninja\n"
+    )
+    result = linted(tmp_path, text)
+    assert result.mended == (
+        text.replace(":11.8-", ":11.8.0-")
+        .replace("install   pytorch", "install -y   pytorch")
+        .replace("'deepspeed>=0.14.0'", '"deepspeed>=0.14.0,!=0.14.1,!=0.14.2"')
+    )
+    assert not result.left
+    (tag,) = (item for item in result.lints if item.finding.code == "CU321")
+    assert place(text, tag.at) == (2, 6)
+
+
+def test_another_escape_character_is_understood() -> None:
+    text = "# escape=`\nFROM x:1\nRUN a `\n  b\nCOPY c:\\ d\n"
+    assert [item.name for item in parse(text, "x")] == ["FROM", "RUN", "COPY"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "RUN echo a\\\\\n",  # an escaped back slash continues nothing
+        "RUN echo a \\ \t\n  b\n",
+        "RUN echo a \\\n# why \\\n\n  b\n",
+        "RUN cat <<<word\n",
+        "RUN echo $((1<<word))\n",
+        "RUN echo a\x0cb\u2028c\n",  # lines end with \n alone
+        "RUN <<word\n  word\nRUN a\nword\n",
+        "RUN <<-word\n\t\tword\n",
+        "RUN 3<<'word' cat \\\n  <&3\nRUN a\nword\n",
+        "COPY <<a.txt <<b.txt /there/\nCOPY x\na.txt\nb.txt\n",
+    ],
+)
+def test_an_instruction_ends_where_it_does_for_buildkit(run: str) -> None:
+    """The rules of moby/buildkit, frontend/dockerfile/parser/parser.go."""
+    found = parse(f"FROM x:1\n{run}USER word\n", "x")
+    assert [item.name for item in found] == ["FROM", run.partition(" ")[0], "USER"]
+    assert found[2].text == "word\n"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "FROM x:1\nhello world\n", "RUNX y\n", "FROM x:1\n\x01\n"])
+def test_what_is_no_dockerfile_is_one_finding(tmp_path: Path, text: str) -> None:
+    assert codes(tmp_path, text) == ["CU300"]
+
+
+@given(st.text(alphabet="FROMRUN x:1\\\n#<EOF'\"`=&;", max_size=120))
+@examples(60)
+def test_instructions_cover_a_file_in_order(text: str) -> None:
+    with contextlib.suppress(InputError):
+        found = parse(text, "x")
+        assert all(item.text == text[item.at : item.at + len(item.text)] for item in found)
+        assert [item.start for item in found] == sorted({item.start for item in found})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("export PATH=$HOME/bin:$PATH\n", []),
+        ("export LD_LIBRARY_PATH=/usr/local/cuda-11.8/lib64:$LD_LIBRARY_PATH\n", ["CU312"]),
+        ('export LD_LIBRARY_PATH="/usr/local/cuda/lib64"\n', ["CU312"]),
+        ("export LD_LIBRARY_PATH=/opt/mpi/lib\n", []),
+        ("export CUDA_HOME=/usr/local/cuda-12.1\nexport PATH=/usr/local/cuda-12.1/bin:$PATH\n", []),
+        ("export CUDA_HOME=/usr/local/cuda-12.1\nexport PATH=/usr/local/cuda-11.8/bin:$PATH\n", ["CU313"]),
+        ("nvidia-smi\nnvidia-smi --query-gpu=name --format=csv\n", []),
+        ("sudo nvidia-smi -e 1\n", ["CU314"]),
+        ("nvidia-smi -i 0 -r\n", ["CU314"]),
+        ("DS_BUILD_SPARSE_ATTN=1 pip install deepspeed\n", ["CU311"]),
+        ("export TORCH_CUDA_ARCH_LIST='8.0;Ampere'\n", []),
+        ("export TORCH_CUDA_ARCH_LIST='8.0;8'\n", ["CU310"]),
+        ("pip install deepspeed==0.14.1\n", ["CU503"]),
+        ("python3 -m pip install -U 'deepspeed<0.15'\n", ["CU503"]),
+        ("pip install deepspeed -r requirements.txt git+https://x/y\n", []),
+        ("# export LD_LIBRARY_PATH=/usr/local/cuda-11.8/lib64\nexport CUDA_HOME=/usr/local/cuda-12.1\n", []),
+        ("true  # nvidia-smi -pm 1; pip install deepspeed==0.14.1\n", []),
+        ("echo 'a # b'; pip install deepspeed==0.14.1\n", ["CU503"]),
+        ("echo ${#x} $#; pip install deepspeed==0.14.1  # ours\n", ["CU503"]),
+    ],
+)  # fmt: skip
+def test_a_script_is_judged_by_what_it_sets_and_runs(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert codes(tmp_path, text, name="train.sh") == expected
+
+
+def test_a_script_is_known_by_its_first_line_and_profiles_by_their_name(tmp_path: Path) -> None:
+    text = "#!/usr/bin/env bash\nexport LD_LIBRARY_PATH=/usr/local/cuda/lib64\n"
+    for name in ("launch", ".bashrc", "setup.zsh"):
+        assert codes(tmp_path, text, name=name) == ["CU312"]
+    result = run("lint", ".bashrc", folder=tmp_path)
+    assert result.returncode == 0
+    assert ".bashrc:2:8: warning CU312" in result.stdout
+    assert "cuenv explain ld-library-path" in result.stdout
+
+
+@given(st.text(max_size=300))
+@examples(60)
+def test_any_script_is_linted(text: str) -> None:
+    from cuenv.lint.commands import command_lints
+
+    for item in command_lints(text, 0, Machine(), None, load(None)):
+        assert 0 <= item.at <= len(text)

@@ -1,0 +1,358 @@
+"""Locks with a pip part, end to end: the files, the commands, what is refused, what is never written."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from channel_builder import Server, pkg, write
+from commands import HOST
+from commands import inside as run
+from cuenv.core.findings import Report
+from cuenv.host.select import HostOptions
+from cuenv.lockfile.check import check
+from cuenv.lockfile.files import LOCK_NAME, read_lock
+from cuenv.lockfile.lock import Locked, LockRequest, lock
+from cuenv.solve import environment_yml
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import PipLocked, Solution
+from given import base
+from pip_index import index, stock, variables
+
+REQUIREMENTS = "requirements-linux-64.lock.txt"
+FILES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", LOCK_NAME, REQUIREMENTS)
+SECRET = "hunter2secret"
+PYTHON = "python >=3.12,<3.13.0a0"
+
+
+@pytest.fixture(scope="module")
+def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    packages = [
+        pkg("python", "3.12.7", "h1_0_cpython"),
+        pkg("pip", "25.0", "pyh_0", subdir="noarch", noarch="python", depends=("python >=3.9",)),
+        pkg("numpy", "1.26.4", "py312h_0", depends=(PYTHON,)),
+        pkg("tzdata", "2025b", "h_0", subdir="noarch", noarch="generic"),
+        pkg("pytorch", "2.5.1", "cuda126_py312_0", depends=(PYTHON, "numpy", "__cuda")),
+    ]
+    return write(tmp_path_factory.mktemp("channel"), {"conda-forge": packages})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with index(stock(tmp_path_factory.mktemp("index"))) as running:
+        yield running
+
+
+def environment(folder: Path, *pip: str, conda: tuple[str, ...] = ("pip",)) -> Path:
+    lines = ["name: train", "channels: [conda-forge]", "dependencies:", "- python=3.12"]
+    lines += ["- conda-forge::pytorch=2.5.1=cuda126*", *(f"- {item}" for item in conda)]
+    lines += ["- pip:", *(f"  - {json.dumps(item)}" for item in pip)] if pip else []
+    path = folder / "environment.yml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def locked(folder: Path, sources: Sources, server: Server, *, allow: tuple[str, ...] = (), **more: str) -> Locked:
+    user = variables(folder / "home", server.url, **more)
+    host = HostOptions(hosts=("rtx4090-535",), environ=user)
+    return lock(LockRequest(path=folder / "environment.yml", host=host, sources=sources, allow=allow), base())
+
+
+def typed(folder: Path, channel: Sources, url: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """``cuenv lock`` as somebody types it, with an index in the variables."""
+    mirror = f"conda-forge={channel.mirrors[0].target}"
+    return run(
+        *("lock", *HOST, "--mirror", mirror, *more),
+        folder=folder,
+        UV_DEFAULT_INDEX=f"{url}/simple",
+        NO_PROXY="*",
+        UV_HTTP_RETRIES="0",
+    )
+
+
+def codes(report: Report) -> set[tuple[str, str]]:
+    return {(item.code, item.severity) for item in report.findings if item.code.startswith("CU5")}
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {name: (folder / name).read_text() for name in FILES if (folder / name).exists()}
+
+
+def test_all_files_hold_the_pip_part(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "accelerate", "deepspeed")
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock, answer.report
+    assert codes(answer.report) == {("CU504", "warning"), ("CU511", "warning")}
+    (solution,) = answer.lock.solutions
+    assert [item.name for item in solution.pip] == ["accelerate", "deepspeed", "psutil"]
+    files = content(tmp_path)
+    assert sorted(path.name for path in answer.written) == sorted(FILES)
+    lines = [line for line in files[REQUIREMENTS].splitlines() if not line.startswith("#")]
+    assert lines == [f"{item.name}=={item.version} --hash=sha256:{item.sha256}" for item in solution.pip]
+    exact = yaml.safe_load(files["conda-linux-64.lock.yml"])
+    assert exact["dependencies"][-1] == {"pip": lines}
+    for name in FILES[:2]:
+        assert "# The pip part adds 3: accelerate 1.0, deepspeed 0.14.4, psutil 6.0" in files[name]
+    entries = [item for item in yaml.safe_load(files[LOCK_NAME])["package"] if item["manager"] == "pip"]
+    assert [(item["name"], item["hash"]["sha256"], item["url"]) for item in entries] == [
+        (item.name, item.sha256, item.url) for item in solution.pip
+    ]
+    assert read_lock(tmp_path / LOCK_NAME).solutions[0].pip == solution.pip
+
+
+def test_the_commands_install_it(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    explicit, *others = [line for line in locked(tmp_path, channel, server).commands if "cuenv install" not in line]
+    install = f"python -m pip install --require-hashes --no-deps -r {tmp_path / REQUIREMENTS}"
+    assert explicit.endswith(f"&& conda run -n train {install}")
+    assert all("requirements" not in line for line in others)
+
+
+def test_pip_installs_what_was_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    locked(tmp_path, channel, server)
+    words = ["-m", "pip", "--isolated", "install", "--require-hashes", "--no-deps", "--target", str(tmp_path / "into")]
+    words += ["--index-url", f"{server.url}/simple", "-r", str(tmp_path / REQUIREMENTS)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "into" / "psutil-6.0.dist-info").is_dir()
+    (tmp_path / REQUIREMENTS).write_text(re.sub("sha256:.", "sha256:0", (tmp_path / REQUIREMENTS).read_text()))
+    text = (tmp_path / REQUIREMENTS).read_text()
+    (tmp_path / REQUIREMENTS).write_text(text.replace(text[-9:-1], "00000000"))
+    done = subprocess.run(
+        [sys.executable, *words, "--upgrade"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "HASHES" in done.stderr
+
+
+def test_conda_lock_reads_it(tmp_path: Path, channel: Sources, server: Server) -> None:
+    lockfile = pytest.importorskip("conda_lock.lockfile")
+    environment(tmp_path, "accelerate", "deepspeed")
+    locked(tmp_path, channel, server)
+    theirs = lockfile.parse_conda_lock_file(tmp_path / LOCK_NAME)
+    by_pip = {item.name: item.version for item in theirs.package if item.manager == "pip"}
+    assert by_pip == {"accelerate": "1.0", "deepspeed": "0.14.4", "psutil": "6.0"}
+    lines = pytest.importorskip("conda_lock.conda_lock").render_lockfile_for_platform(
+        lockfile=theirs, include_dev_dependencies=False, extras=set(), kind="explicit", platform="linux-64"
+    )
+    rendered = [line for line in lines if line.startswith("# pip ")]
+    locked_by_pip = read_lock(tmp_path / LOCK_NAME).solutions[0].pip
+    assert sorted(rendered) == [f"# pip {item.name} @ {item.url}#sha256={item.sha256}" for item in locked_by_pip]
+
+
+def test_a_second_run_is_byte_identical_and_keeps_versions(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "accelerate", "psutil<6")
+    locked(tmp_path, channel, server)
+    first = content(tmp_path)
+    locked(tmp_path, channel, server)
+    assert content(tmp_path) == first
+    environment(tmp_path, "accelerate", "psutil")
+    again = locked(tmp_path, channel, server)
+    assert again.lock
+    assert {item.name: item.version for item in again.lock.solutions[0].pip}["psutil"] == "5.9"
+
+
+def test_another_torch_is_refused_with_both_parents(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "vllm==0.11.1")
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock is None
+    assert content(tmp_path) == {}
+    (finding,) = [item for item in answer.report.findings if item.code == "CU510"]
+    assert "vllm" in finding.message
+    assert "demands torch==2.9.0" in finding.message
+    assert "conda's pytorch is 2.5.1 from conda-forge" in finding.message
+    assert finding.fix == "in the pip part, write vllm==0.7.0"
+
+
+def test_another_numpy_is_refused(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "numpy>=2")
+    answer = locked(tmp_path, channel, server)
+    (finding,) = [item for item in answer.report.findings if item.code == "CU510"]
+    assert "numpy>=2" in finding.message
+    assert "conda's numpy is 1.26.4" in finding.message
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "https://example.org/a-1.0-py3-none-any.whl",
+        "a @ https://example.org/a-1.0-py3-none-any.whl",
+        "./local",
+        "../local-1.0-py3-none-any.whl",
+        "local-1.0-py3-none-any.whl",
+        "a @ file:///opt/a-1.0.tar.gz",
+        "-e .",
+        "-r more.txt",
+        "git+https://example.org/a.git",
+        "git+ssh://example.org/a.git@main",
+        "a @ git+https://example.org/a.git@v1",
+        "a==",
+        "a b",
+    ],
+)
+def test_what_cannot_be_locked_is_named(tmp_path: Path, channel: Sources, server: Server, requirement: str) -> None:
+    environment(tmp_path, "psutil", requirement)
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock is None
+    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    assert requirement in finding.message
+    assert finding.fix
+
+
+def test_a_requirement_is_shown_without_its_password(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, f"a @ git+https://me:{SECRET}@example.org/a.git")
+    answer = locked(tmp_path, channel, server)
+    assert [item.code for item in answer.report.errors] == ["CU514"]
+    assert SECRET not in str(answer.report)
+
+
+def test_a_url_with_its_hash_is_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil==5.9")
+    first = locked(tmp_path, channel, server)
+    assert first.lock
+    (plain,) = first.lock.solutions[0].pip
+    environment(tmp_path, f"psutil @ {plain.url}#sha256={plain.sha256}")
+    locked(tmp_path, channel, server)
+    assert f"psutil @ {plain.url} --hash=sha256:{plain.sha256}\n" in content(tmp_path)[REQUIREMENTS]
+
+
+def test_pip_itself_must_be_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil", conda=())
+    answer = locked(tmp_path, channel, server)
+    assert [(item.code, item.fix) for item in answer.report.errors] == [("CU515", "add to dependencies: pip")]
+
+
+def test_a_package_without_a_good_hash_is_refused(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    with index(server.folder, hashes="md5") as other:
+        answer = locked(tmp_path, channel, other)
+    assert [item.code for item in answer.report.errors] == ["CU513"]
+
+
+def test_the_pip_part_may_be_left_out(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "nobody-has-this")
+    answer = locked(tmp_path, channel, server, allow=("CU501",))
+    assert answer.lock
+    assert codes(answer.report) == {("CU501", "warning")}
+    assert not (tmp_path / REQUIREMENTS).exists()
+
+
+def test_no_code_but_one_locks_without_the_pip_part(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "vllm==0.11.1")
+    assert locked(tmp_path, channel, server, allow=("CU510",)).lock is None
+    said = typed(tmp_path, channel, server.url).stderr
+    assert "--allow CU501 locks anyway" in said
+    assert "--allow CU510" not in said
+
+
+def test_the_requirements_of_an_earlier_lock_go(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    locked(tmp_path, channel, server)
+    environment(tmp_path)
+    locked(tmp_path, channel, server)
+    assert set(content(tmp_path)) == {*FILES} - {REQUIREMENTS}
+    (tmp_path / REQUIREMENTS).write_text("mine\n")
+    locked(tmp_path, channel, server)
+    assert (tmp_path / REQUIREMENTS).read_text() == "mine\n"
+
+
+def test_no_password_of_a_requirement_is_written(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil==5.9")
+    first = locked(tmp_path, channel, server)
+    assert first.lock
+    (plain,) = first.lock.solutions[0].pip
+    url = plain.url.replace("://", f"://me:{SECRET}@")
+    environment(tmp_path, f"psutil @ {url}#sha256={plain.sha256}")
+    for allow in ((), ("CU501",)):
+        answer = locked(tmp_path, channel, server, allow=allow)
+        assert answer.lock
+        assert SECRET not in str(answer.report) + "".join(content(tmp_path).values())
+
+
+def test_files_of_this_machine_are_said(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    answer = locked(tmp_path, channel, server, UV_NO_INDEX="1", UV_FIND_LINKS=str(server.folder))
+    assert answer.lock, answer.report
+    assert codes(answer.report) == {("CU516", "info")}, answer.lock.solutions[0].pip
+
+
+def test_check_knows_the_pip_part(tmp_path: Path, channel: Sources, server: Server) -> None:
+    path = environment(tmp_path, "accelerate")
+    locked(tmp_path, channel, server)
+    host = HostOptions(hosts=("rtx4090-535",), environ={})
+    found = check(tmp_path / LOCK_NAME, host, base()).report
+    assert found.errors == ()
+    assert found.looked_at[0] == "5 packages and 2 for pip" or found.looked_at[0].endswith("and 2 for pip")
+    whole = (tmp_path / LOCK_NAME).read_text()
+    (tmp_path / LOCK_NAME).write_text(whole.replace("psutil-6.0-py3", "psutil-6.6-py3"))
+    assert [item.code for item in check(tmp_path / LOCK_NAME, host, base()).report.errors] == ["CU108"]
+    (tmp_path / LOCK_NAME).write_text(whole)
+    environment(tmp_path, "accelerate", "psutil>=99", "numpy")
+    errors = check(tmp_path / LOCK_NAME, host, base()).report.errors
+    assert [(item.code, item.subject) for item in errors] == [("CU107", "psutil>=99")]
+    assert path.exists()
+
+
+def test_check_sees_a_second_torch_and_a_second_cuda(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    locked(tmp_path, channel, server)
+    path = tmp_path / LOCK_NAME
+    text = path.read_text().replace('name: "psutil"', 'name: "torch"')
+    path.write_text(text)
+    found = check(path, HostOptions(hosts=("rtx4090-535",), environ={}), base()).report
+    codes = [(item.code, item.subject) for item in found.errors]
+    assert ("CU512", "torch") in codes
+    assert ("CU108", "packages") in codes  # nobody but an editor writes that
+
+
+def test_no_password_is_in_any_product(tmp_path: Path, channel: Sources, server: Server) -> None:
+    for requirement, code in (("psutil", 0), ("nobody-has-this", 3), ("psutil>=99", 1)):
+        environment(tmp_path, requirement)
+        with index(server.folder, login=f"me:{SECRET}") as closed:
+            done = typed(tmp_path, channel, closed.url.replace("://", f"://me:{SECRET}@"), "--json", "-v")
+        assert done.returncode == code, done.stderr
+        assert SECRET not in done.stdout + done.stderr
+    made = content(tmp_path)
+    assert set(made) == set(FILES)
+    assert SECRET not in "".join(made.values())
+    assert "me:hunter" not in "".join(made.values())
+    assert "@127.0.0.1" not in "".join(made.values())
+
+
+def test_an_index_that_is_down_is_input_3(tmp_path: Path, channel: Sources) -> None:
+    environment(tmp_path, "psutil")
+    done = typed(tmp_path, channel, "http://127.0.0.1:9")
+    assert done.returncode == 3
+    assert "cannot be reached" in done.stderr
+    assert "--allow CU501" in done.stderr
+    assert content(tmp_path) == {}
+
+
+def test_it_is_said_that_a_setup_ran(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "deepspeed")
+    done = typed(tmp_path, channel, server.url)
+    assert done.returncode == 0, done.stderr
+    assert "CU511 pip: deepspeed 0.14.4 comes as source alone: its setup ran" in done.stderr
+    assert "packages and 2 for pip for linux-64" in done.stderr
+
+
+def test_the_environment_file_of_the_lock_can_be_read_back(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil")
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock
+    spec, _ = environment_yml.parse((tmp_path / "conda-linux-64.lock.yml").read_text(), "x")
+    (found,) = answer.lock.solutions[0].pip
+    assert spec.pip == (f"psutil==6.0 --hash=sha256:{found.sha256}",)
+
+
+def test_values_are_plain() -> None:
+    made = PipLocked(name="a", version="1", url="https://x.example/a-1.tar.gz", sha256=None)
+    assert made.from_source
+    assert Solution(platform="linux-64", packages=(), virtual_packages=(), solver="").pip == ()

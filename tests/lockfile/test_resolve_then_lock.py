@@ -1,0 +1,232 @@
+"""The two lines of every user: what ``cuenv resolve`` chooses is what ``cuenv lock`` takes, or it says so."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from channel_builder import pkg, serve, write
+from commands import HOST
+from commands import inside as run
+from cuenv.demo.io.sample import write_sample
+from cuenv.host.io.record import SHIPPED
+from cuenv.host.request import Request
+from cuenv.lockfile.substitute import instead
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.resolve import resolve
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_yml import parse
+from cuenv.solve.io.records_at_hand import AtHand, records_at_hand
+from cuenv.solve.io.sources import Mirror, Sources
+from given import base, shipped
+
+FORGE = "https://conda.anaconda.org/conda-forge"
+HAS = "2.12.0"
+"""The newest torch of the sample channel for the host; the tables know newer ones."""
+
+
+@pytest.fixture(scope="module")
+def mirrors(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    found = write_sample(tmp_path_factory.mktemp("sample") / "t" / "folder", "linux-64")  # /t/ is no token of conda
+    return tuple(word for item in found for word in ("--mirror", f"{item.origin}={item.target}"))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def torch_in(path: Path) -> str:
+    spec: EnvironmentSpec = parse(path.read_text(encoding="utf-8"), path.name)[0]
+    pin = spec.pin("pytorch")
+    assert pin
+    return pin.version
+
+
+# resolve
+
+
+def test_resolve_by_the_tables_says_so_in_one_line(tmp_path: Path) -> None:
+    done = run("resolve", *HOST, folder=tmp_path)
+    assert done.returncode == 0
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("tables ")]
+    assert "no channel was asked" in line
+    assert "last seen there on 20" in line
+    assert "cuenv lock --resolve" in line
+    assert not (tmp_path / ".cache").exists()
+
+
+def test_records_that_lie_here_prove_the_choice(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    done = run("resolve", *HOST, *mirrors, "-o", "environment.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert torch_in(tmp_path / "environment.yml") == HAS
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("proven ")]
+    assert "that lie here" in line
+    locked = run("lock", *mirrors, folder=tmp_path)  # no option: the head names the host
+    assert locked.returncode == 0, locked.stderr
+    assert f"the {''.join(line.split('here: ')[1].split(';')[0])}" in f"the {locked.stderr.split('locked  ')[1]}"
+
+
+def test_the_cache_of_an_earlier_run_proves_the_choice_without_the_network(tmp_path: Path) -> None:
+    write_sample(tmp_path / "served", "linux-64")
+    home = tmp_path / "home"
+    home.mkdir()
+    with serve(tmp_path / "served") as server:
+        mirror = ("--mirror", f"https://conda.anaconda.org={server.url}")
+        assert run("resolve", *HOST, *mirror, "--prove", folder=home).returncode == 0
+        asked = len(server.asked)
+        done = run("resolve", *HOST, *mirror, "-o", "environment.yml", folder=home)
+        assert len(server.asked) == asked
+    assert torch_in(home / "environment.yml") == HAS
+    assert "that lie here" in done.stderr
+    again = run("resolve", *HOST, *mirror, folder=home)  # the server is gone
+    assert "that lie here" in again.stderr
+
+
+def test_old_records_and_parts_of_a_channel_prove_nothing(tmp_path: Path) -> None:
+    write_sample(tmp_path / "served", "linux-64")
+    home = tmp_path / "home"
+    home.mkdir()
+    with serve(tmp_path / "served") as server:
+        mirror = f"https://conda.anaconda.org={server.url}"
+        run("resolve", *HOST, "--mirror", mirror, "--prove", folder=home)
+        sources = Sources(
+            mirrors=(Mirror(origin="https://conda.anaconda.org", target=server.url),), cache=str(home / ".cache/cuenv")
+        )
+    now = (home / ".cache/cuenv").stat().st_mtime
+    assert records_at_hand(sources, "linux-64", now=now)
+    assert records_at_hand(sources, "linux-64", now=now + 8 * 86400) is None
+    assert records_at_hand(sources, "linux-aarch64", now=now) is None
+    assert records_at_hand(replace(sources, mirrors=()), "linux-64", now=now) is None
+    (noarch,) = [
+        path for path in sources.repodata_folder().glob("*.info.json") if "/noarch/" in path.read_text(encoding="utf-8")
+    ]
+    noarch.with_name(noarch.name.replace(".info.json", ".json")).unlink()
+    assert records_at_hand(sources, "linux-64", now=now) is None
+
+
+def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def never(item: Candidate, *_: object) -> str:
+        asked.append(item)
+        return "the solver finds no way to satisfy all of it"
+
+    monkeypatch.setattr("cuenv.resolver.prove.closed", never)
+    near = AtHand(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
+    answer = resolve(shipped("rtx4090-535"), Request(), base(), at_hand=near)
+    assert answer.fits
+    assert not answer.records
+    assert len(asked) == 8
+
+
+def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path) -> None:
+    write(tmp_path / "few", {"conda-forge": [pkg("leaf")]})
+    mirror = f"conda-forge={tmp_path / 'few/conda-forge'}"
+    done = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
+    assert done.returncode == 0
+    assert "tables  no channel was asked" in done.stderr
+    (tmp_path / "few/conda-forge/linux-64/repodata.json").write_text("{", encoding="utf-8")
+    torn = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
+    assert torn.returncode == 0
+    assert "tables  no channel was asked" in torn.stderr
+
+
+# lock --resolve
+
+
+def test_lock_resolve_is_both_lines_in_an_empty_folder(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    done = run("lock", "--resolve", *HOST, *mirrors, "--with", "ninja", "--name", "team", folder=one)
+    assert done.returncode == 0, done.stderr
+    assert "proven  on the channels" in done.stderr
+    wishes = ("--prove", "--with", "ninja", "--name", "team", "-o", "environment.yml")
+    assert run("resolve", *HOST, *mirrors, *wishes, folder=two).returncode == 0
+    assert run("lock", *mirrors, folder=two).returncode == 0
+    assert files(one) == files(two)
+    assert run("lock", "--check", folder=one).returncode == 0
+
+
+def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    text = (SHIPPED / "rtx4090-535.json").read_text(encoding="utf-8")
+    done = run("lock", "--resolve", "--host", "-", *mirrors, folder=tmp_path, text=text)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
+    assert '"cuenv_gpus": "8.9"' in text
+    assert '"cuenv_driver": "535.129.03"' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--pytorch", "2.5"), 2, "--pytorch chooses an environment"),
+        (("--no-dev",), 2, "--dev chooses an environment"),
+        (("--name", "x"), 2, "--name chooses an environment"),
+        (("--resolve", "--check"), 2, "--check starts from the one that is there"),
+        (("--resolve", "--repair"), 2, "--repair starts from"),
+        (("--resolve", "--update", "numpy"), 2, "--update starts from"),
+        (("--resolve", "--with", "pip:"), 2, "an empty requirement"),
+        (("--resolve", "--gpu", "V100", "--driver", "390.1"), 1, "nothing fits"),
+        (("--resolve", *HOST, "--offline", "--mirror", "https://conda.anaconda.org=/nowhere"), 3, "/nowhere"),
+    ],
+)
+def test_what_lock_resolve_refuses_writes_nothing(tmp_path: Path, words: tuple[str, ...], code: int, says: str) -> None:
+    done = run("lock", *words, folder=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr
+    assert files(tmp_path) == {}
+    plain = run("lock", *words, "--json", folder=tmp_path)
+    assert plain.returncode == code
+    assert json.loads(plain.stdout)["schema"] in ("cuenv/decision/1", "cuenv/error/1")
+
+
+def test_settings_of_the_request_count_with_resolve_alone(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    (tmp_path / "cuenv.toml").write_text('pytorch = "2.7"\n', encoding="utf-8")
+    first = run("lock", "--resolve", *HOST, *mirrors, folder=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert torch_in(tmp_path / "environment.yml") == "2.7.1"
+    assert "--pytorch 2.7 by" in first.stderr
+    then = run("lock", *mirrors, folder=tmp_path)
+    assert then.returncode == 0, then.stderr
+    assert "--pytorch" not in then.stderr
+
+
+# a build that the channel lacks
+
+
+def test_a_build_that_is_missing_is_answered_with_the_best_that_is_there(
+    tmp_path: Path, mirrors: tuple[str, ...]
+) -> None:
+    assert (
+        run("resolve", *HOST, "--with", "ninja>=1.1", "--no-dev", "-o", "my env.yml", folder=tmp_path).returncode == 0
+    )
+    done = run("lock", "my env.yml", *mirrors, folder=tmp_path)
+    assert done.returncode == 1
+    (hint,) = [line for line in done.stderr.splitlines() if line.startswith("hint")]
+    assert f"the channels have pytorch {HAS} (cuda129*)" in hint
+    words = shlex.split(hint[hint.index("cuenv lock") :])[1:]
+    assert {"--no-dev", "ninja>=1.1", "--gpu", "--driver", mirrors[1]} <= set(words)
+    taken = run(*words, folder=tmp_path)
+    assert taken.returncode == 0, taken.stderr
+    assert torch_in(tmp_path / "my env.new.yml") == HAS
+    assert "ninja>=1.1" in (tmp_path / "my env.new.yml").read_text(encoding="utf-8")
+
+
+def test_where_nothing_near_closes_the_hint_keeps_what_can_be_kept(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    run("resolve", *HOST, "--with", "never-was", "-o", "environment.yml", folder=tmp_path)
+    done = run("lock", *mirrors, folder=tmp_path)
+    (hint,) = [line for line in done.stderr.splitlines() if line.startswith("hint")]
+    words = shlex.split(hint[hint.index("cuenv lock") :])[1:]
+    assert words[:4] == ["lock", "environment.yml", "--repair", "-o"]
+    assert set(mirrors) <= set(words)
+    assert run(*words, folder=tmp_path).returncode == 0
+
+
+def test_a_file_without_torch_has_no_other_torch(tmp_path: Path) -> None:
+    spec, _ = parse("channels: [conda-forge]\ndependencies: [numpy]\n", "x")
+    assert instead(spec, shipped("rtx4090-535"), base(), Sources(cache=str(tmp_path))) is None
