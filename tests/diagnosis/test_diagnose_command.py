@@ -210,7 +210,7 @@ def test_a_code_says_what_it_means_what_finds_it_and_what_it_prevents(tmp_path: 
     done = run("why", "cu203", folder=tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("CU203 (error")
-    assert "): installed and not locked" in done.stdout
+    assert "): A package is installed that the lock does not contain" in done.stdout
     assert "\nfound by  cuenv check --prefix DIR\n" in done.stdout
     assert "torch-cpu-build" in done.stdout
     found = json.loads(run("why", "CU401", "--json", folder=tmp_path).stdout)
