@@ -7,6 +7,7 @@ late import is about speed, and opens no way around the order. docs/architecture
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -154,6 +155,12 @@ def test_the_root_holds_packages_and_the_entry_alone() -> None:
 
 def test_no_import_and_no_call_stands_where_it_must_not() -> None:
     assert faults(modules()) == []
+
+
+def test_the_page_on_architecture_lists_the_packages_in_their_order() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The packages")[2].partition("\n## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == ORDER
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:

@@ -141,6 +141,16 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"])
+def test_every_path_that_a_page_names_is_there(page: str) -> None:
+    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    named = re.findall(r"(?<![\w/.])(?:src|tests|docs|benchmarks|profiles|locks)/[\w./-]*\w", text)
+    gone = [path for path in named if not (DOCS.parent / path).exists() and not path.rpartition("/")[2].isupper()]
+    assert gone == [], "what the reader is to put in stands in capitals"
+    for path in re.findall(r"`([a-z]+/(?:[a-z_]+/)*(?:[a-z_]+\.py)?)`", text):
+        assert any((DOCS.parent / root / path).exists() for root in (".", "src/cuenv", "src/cuenv/data")), path
+
+
 def test_the_index_names_every_page_and_the_readme_the_index() -> None:
     linked = {target for target, _ in LINK.findall(PAGES["README.md"])}
     assert linked >= set(PAGES) - {"README.md"}

@@ -1,1 +1,1 @@
-"""The command line: the only room that talks to people."""
+"""The command line: the only package that talks to people."""
