@@ -17,6 +17,9 @@ from select import select
 from socket import AF_UNIX, SHUT_WR, recv_fds, send_fds, socket
 from typing import NoReturn
 
+FROZEN = Path(__file__).resolve().parent / "kb"
+"""The copy of the tables that the tests' expectations rest on."""
+
 # What cuenv imports late, and the tests' commands then would one by one.
 _LATE = ("rattler", "requests", "yaml", "pynvml", "multiprocessing.pool", "concurrent.futures.thread", "zipfile")
 
@@ -74,6 +77,7 @@ def _load() -> None:
             import_module(found.name)
     for name in _LATE:
         import_module(name)
+    sys.modules["cuenv.knowledge.io.load"].FOLDER = FROZEN  # type: ignore[attr-defined]  # a module is any module here
     if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - as short as it gets
         raise AssertionError("an import has started a thread: a fork would lose it")
     gc.collect()

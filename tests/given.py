@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from cuenv.core.io.files import DATA
 from cuenv.core.urls import channel_url
 from cuenv.core.versions import Capability, Wish, driver_key, parse_wish, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
@@ -16,7 +17,7 @@ from cuenv.host.io.record import shipped_names
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_from
 from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.ranking import Assessment
@@ -38,7 +39,13 @@ DRIVERS = tuple(
 
 @lru_cache(maxsize=1)
 def base() -> Knowledge:
+    """The frozen tables, which expectations rest on."""
     return load()
+
+
+def shipped_base() -> Knowledge:
+    """The tables that ship, which rules over the tables are about."""
+    return load_from(DATA)
 
 
 @lru_cache(maxsize=64)

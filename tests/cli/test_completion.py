@@ -24,7 +24,7 @@ from cuenv.cli.main import COMMANDS, cli
 from cuenv.config.io.completion_names import TABLES, gpus
 from cuenv.core.errors import ExitCode
 from cuenv.host.select import HostOptions, host_facts
-from cuenv.knowledge.io.load import load
+from given import shipped_base
 from shell_terminal import Terminal
 from test_imports_light import HEAVY, modules
 
@@ -95,7 +95,7 @@ def test_what_was_typed_is_never_lost() -> None:
 
 
 def test_every_gpu_that_is_offered_is_known_by_that_name() -> None:
-    knowledge = load()
+    knowledge = shipped_base()
     names = gpus()
     assert len(names) > 100
     for name, says in names.items():
@@ -107,7 +107,7 @@ def test_every_gpu_that_is_offered_is_known_by_that_name() -> None:
 def test_every_subject_that_is_offered_has_a_page(topic: str) -> None:
     from cuenv.resolver.lookup import TOPICS
 
-    names, knowledge = TABLES[topic](None), load()
+    names, knowledge = TABLES[topic](None), shipped_base()
     assert len(names) > 10
     for name in names:
         assert TOPICS[topic](name, knowledge).entries

@@ -20,7 +20,7 @@ from cuenv.host.io.record import SHIPPED, read_host, shipped_names
 from cuenv.host.io.recording import record
 from cuenv.host.pool import pool
 from cuenv.knowledge.gpu_names import find_gpu
-from cuenv.knowledge.io.load import load
+from given import shipped_base
 from trees import OPEN, plant, program
 
 FACTS = Path(__file__).resolve().parents[3] / "shared" / "facts" / "drivers.yaml"
@@ -42,7 +42,7 @@ def test_a_shipped_host_is_canonical_and_agrees_with_the_tables(name: str) -> No
     assert facts.label == name
     assert facts.detected
     assert dump(facts) == (SHIPPED / f"{name}.json").read_text()
-    knowledge = load()
+    knowledge = shipped_base()
     if facts.driver and facts.driver.version:
         assert facts.driver.cuda == knowledge.cuda_of(facts.driver.version)
     for gpu in facts.gpus:

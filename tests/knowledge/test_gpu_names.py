@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from cuenv.core.versions import Capability
 from cuenv.knowledge.gpu_names import by_pci, find_gpu, near_gpus
-from cuenv.knowledge.io.load import load
 from cuenv.knowledge.rows import GpuModel
+from given import shipped_base
 from thorough import examples
 
 
 @lru_cache(maxsize=1)
 def gpus() -> tuple[GpuModel, ...]:
-    return load().gpus
+    return shipped_base().gpus
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ import pytest
 
 from cuenv.core.versions import Capability, Jit, driver_key, minor, serve, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.io.load import load
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.knowledge.tables import TABLES, rows_of
+from given import shipped_base
 
 
 @lru_cache(maxsize=1)
 def base() -> Knowledge:
-    return load()
+    return shipped_base()
 
 
 def fact_rows() -> list[tuple[str, Any]]:

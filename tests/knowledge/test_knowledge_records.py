@@ -17,11 +17,11 @@ from packaging.version import Version
 
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.io.load import load
 from cuenv.knowledge.rows import Layer, Requirement, Source
 from cuenv.maintain.learn import extensions_of, twins_of
 from cuenv.solve.model import names_cuda
 from cuenv.solve.observed import Record as Seen
+from given import shipped_base
 
 CHANNELS = Path(__file__).parents[3] / "shared" / "channels"
 NVIDIA = ("nvidia", "nvidia/label/cuda-11.3.0", "nvidia/label/cuda-11.8.0", "nvidia/label/cuda-12.4.0")
@@ -36,7 +36,7 @@ Record = dict[str, Any]
 
 @lru_cache(maxsize=1)
 def base() -> Knowledge:
-    return load()
+    return shipped_base()
 
 
 @lru_cache(maxsize=32)
@@ -147,7 +147,7 @@ def cuda_build(channel: str, record: Record) -> bool:
     return "cuda" in record["build"] or record["build"].startswith("gpu")
 
 
-@pytest.mark.parametrize("index", range(len(load().twins)))
+@pytest.mark.parametrize("index", range(len(shipped_base().twins)))
 def test_twins_are_told_apart_by_their_globs(index: int) -> None:
     twin = base().twins[index]
     mine = [record for record in everywhere(twin.channel) if record["name"] == twin.package]

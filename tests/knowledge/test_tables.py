@@ -17,7 +17,7 @@ from cuenv.core.errors import ExitCode, KnowledgeError
 from cuenv.core.io.files import DATA
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_from
 from cuenv.knowledge.tables import TABLES, dump, merge, parse, rows_of
 from thorough import examples
 
@@ -29,7 +29,7 @@ def text(knowledge: Knowledge) -> str:
 
 @lru_cache(maxsize=1)
 def base() -> Knowledge:
-    return load()
+    return load_from(DATA)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,8 @@ from cuenv.core.reading import once
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.tables import TABLES, merge, parse
 
-"""The tables that come with the package."""
+FOLDER = DATA
+"""Where `load` finds the tables: those that come with the package. Tests put a frozen copy in their place."""
 
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
 
@@ -28,14 +29,18 @@ def load(extra: Path | None = None) -> Knowledge:
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
-    base = _shipped()
+    base = load_from(FOLDER)
     return base if extra is None else _merged(base, extra)
 
 
-@lru_cache(maxsize=1)
-def _shipped() -> Knowledge:
-    """The tables of the package: read once, for they do not change while it runs."""
-    return parse({name: decode(DATA / f"{name}.json") for name in TABLES}, str(DATA))
+@lru_cache(maxsize=2)
+def load_from(folder: Path) -> Knowledge:
+    """All tables of a folder: read once, for they do not change while it runs.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    return parse({name: decode(folder / f"{name}.json") for name in TABLES}, str(folder))
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
