@@ -8,15 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from commands import inside as run
-from cuenv.cli.main import COMMANDS
+from cuenv.cli.main import COMMANDS, SECTIONS
 from cuenv.core.errors import ExitCode
 from cuenv.resolver.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMAND_PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 DECIDING = (ROOT / "docs" / "deciding.md").read_text(encoding="utf-8")
 SOURCES = [path.read_text(encoding="utf-8") for path in (ROOT / "src" / "cuenv").rglob("*.py")]
@@ -41,9 +40,8 @@ def _run(command: str, folder: Path) -> list[str]:
     return (done.stderr + done.stdout).splitlines()
 
 
-@pytest.mark.parametrize("start", ["cuenv resolve", "cuenv why-not"])
-def test_the_session_of_the_readme_is_what_cuenv_prints(start: str, tmp_path: Path) -> None:
-    command, lines = next(found for found in _sessions(README) if found[0].startswith(start))
+def test_the_session_of_the_readme_is_what_cuenv_prints(tmp_path: Path) -> None:
+    command, lines = next(found for found in _sessions(README) if found[0].startswith("cuenv why-not"))
     assert lines
     printed = _run(command, tmp_path)
     for line in lines:
@@ -64,16 +62,23 @@ def test_the_session_on_records_is_what_cuenv_prints(tmp_path: Path, records: Pa
 
 
 def test_every_command_of_the_docs_exists() -> None:
-    for text in (README, DECIDING, REFERENCE):
-        for name in re.findall(r"`cuenv ([a-z-]+)", text):
+    for text in (README, COMMAND_PAGE, DECIDING, REFERENCE):
+        for name in re.findall(r"`cuenv ([a-z][a-z-]*)", text):
             assert name in COMMANDS
 
 
-def test_every_command_and_exit_code_stands_in_the_readme() -> None:
-    for name in COMMANDS:
-        assert f"`cuenv {name}`" in README
+def test_every_command_and_exit_code_stands_on_the_page_of_commands() -> None:
+    for title, names in SECTIONS.items():
+        section = COMMAND_PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        listed = re.findall(r"^\| `cuenv ([a-z-]+)` \|", section, re.MULTILINE)
+        assert tuple(listed) == names, title
     for code in ExitCode:
-        assert f"| {code.value} |" in README
+        assert f"| {code.value} |" in COMMAND_PAGE
+
+
+def test_the_readme_is_short_and_leads_to_the_page_of_commands() -> None:
+    assert len(README.splitlines()) <= 120
+    assert "(docs/commands.md)" in README
 
 
 def test_every_finding_code_is_documented_and_used() -> None:

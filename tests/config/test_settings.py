@@ -30,7 +30,7 @@ from cuenv.config.settings import (
 from cuenv.core.errors import ExitCode, InputError, UsageError
 from cuenv.core.reading import Faults
 
-REFERENCE = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
 
 # Per setting: three values as they are typed, the parameter of click, and the same values as click gives them.
 LADDER: dict[str, tuple[str, tuple[str, str, str]]] = {
@@ -149,7 +149,7 @@ def test_the_origin_of_every_setting(name: str, folder: Path) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    section = REFERENCE.partition("## Settings")[2].partition("\n## ")[0]
+    section = PAGE.partition("## Settings")[2].partition("\n## ")[0]
     rows = [[cell.strip("` ") for cell in line.split("|")] for line in section.splitlines() if line.startswith("|")]
     told = {(row[3], row[2]) for row in rows}
     assert told >= {(name, kind.variable) for name, kind in KINDS.items()}

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the process says when it leaves. Documented in the README; every code has a test."""
+    """What the process says when it leaves. Documented in docs/commands.md; every code has a test."""
 
     OK = 0
     NEGATIVE = 1
