@@ -24,7 +24,7 @@ from cuenv.core.errors import ExitCode, OutsideError
 from cuenv.core.io import locks as writing
 from cuenv.core.io.files import write_together
 from cuenv.core.io.locks import NAME, alone_in, undisturbed
-from cuenv.lockfile.companions import sibling_findings
+from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.files import read_lock
 
 CHANNEL = "conda-forge"
@@ -71,7 +71,7 @@ def forked(folder: Path, *more: str) -> Begun:
 def whole(folder: Path) -> bool:
     """Whether the products are those of one run, by what `cuenv check` compares."""
     lock = folder / "conda-lock.yml"
-    return not list(sibling_findings(read_lock(lock), lock))
+    return not list(companion_findings(read_lock(lock), lock))
 
 
 Start = Callable[[Path], "subprocess.Popen[bytes] | Begun"]

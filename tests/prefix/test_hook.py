@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from commands import run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability
+from cuenv.lockfile.companions import hook_command
 from cuenv.lockfile.files import read_lock
-from cuenv.lockfile.products import hook_command
 from cuenv.prefix.toolchain import hook_fish, hook_sh
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook, arch_list
 from cuenv.solve.model import Lock, LockedPackage

@@ -176,7 +176,19 @@ if TYPE_CHECKING:
     from cuenv.solve.model import Lock, Solution
 
 
-@click.command("lock", cls=Grouped)
+class _WritesFiles(Grouped):
+    """A command whose help names the files that it writes."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The files of the registry of lock formats, then the options."""
+        from cuenv.lockfile.formats import formats  # noqa: PLC0415 - only for --help
+
+        with formatter.section("Writes"):
+            formatter.write_dl([(item.file, item.purpose) for item in formats()])
+        super().format_options(ctx, formatter)
+
+
+@click.command("lock", cls=_WritesFiles)
 @click.argument("path", type=PATH, required=False, metavar="[environment.yml]")
 @several_host_options
 @click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
@@ -226,13 +238,6 @@ def command(path: Path | None, **values: Any) -> int:
       cuenv lock --update transformers
       cuenv lock --check
       cuenv lock --repair -o environment.new.yml
-
-    \b
-    Writes:
-      conda-lock.yml               for micromamba, conda-lock, cuenv check
-      conda-<platform>.lock        explicit, with hashes: installs as it is
-      conda-<platform>.lock.yml    for conda env create
-      requirements-<platform>.lock.txt  what pip adds, with hashes; only with a pip part
     """
     from cuenv.cli.resolving import refuse_wishes, resolve_first  # noqa: PLC0415 - as above
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
@@ -287,7 +292,7 @@ def command(path: Path | None, **values: Any) -> int:
 
 def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
     """What was locked, and what makes the environment of it."""
-    from cuenv.lockfile.products import hook_command  # noqa: PLC0415 - not needed for --help
+    from cuenv.lockfile.companions import hook_command  # noqa: PLC0415 - not needed for --help
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if before:

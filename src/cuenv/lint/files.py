@@ -13,13 +13,13 @@ from cuenv.core.findings import Finding, allowed
 from cuenv.core.io.files import first_bytes, is_file, names_in, read_text, write_atomically
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended
-from cuenv.lockfile.files import locked_from
+from cuenv.lockfile.files import LOCK_NAME, locked_from
+from cuenv.lockfile.formats import formats, parse_lock
 
 LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is linted."""
 
 _NAMES = (
-    ("conda-lock.yml", re.compile(r"(.*[.-])?conda-lock\.ya?ml")),
     ("environment.yml", re.compile(r"(environment|env|conda)([._-].*)?\.ya?ml")),
     ("Dockerfile", re.compile(r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)", re.IGNORECASE)),
     (
@@ -29,14 +29,13 @@ _NAMES = (
     ("shell", re.compile(r".*\.(sh|bash|zsh)|\.?(bashrc|zshrc|profile|bash_profile|bash_login|zprofile|zshenv|envrc)")),
 )
 _CONTENTS = (
-    ("conda-lock.yml", re.compile(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:")),
     ("environment.yml", re.compile(r"(?m)^dependencies:")),
     ("Dockerfile", re.compile(r"(?mi)^FROM\s+\S+")),
     ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
     ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
 )
-_LOCKS = re.compile(r"(?m)^@EXPLICIT\s*$|^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
-"""What ``conda list --explicit``, ``conda list -e`` and ``pixi.lock`` say."""
+_LISTS = re.compile(r"(?m)^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
+"""What ``conda list -e`` and ``pixi.lock`` say."""
 _EXACT = re.compile(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
 _RESEMBLES = {
     "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
@@ -100,9 +99,10 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     text = _read(path)
     kind = kind or _recognised(path.name, text)
     if kind is None:
+        instead = "check" if _is_list_of_packages(text) else "lint --as environment.yml"
         raise UsageError(
             f"{path} is none of {', '.join(KINDS)} by its name or content",
-            hint=f"cuenv {'check' if _LOCKS.search(text) else 'lint --as environment.yml'} {shlex.quote(str(path))}",
+            hint=f"cuenv {instead} {shlex.quote(str(path))}",
         )
     rules = _rules(kind, str(path), machine, knowledge)
     lints = in_order(text, rules(text))
@@ -134,6 +134,8 @@ def _read(path: Path) -> str:
 
 
 def _by_name(name: str) -> str | None:
+    if any(item.lint.fullmatch(name) for item in formats() if item.lint):
+        return LOCK_NAME
     return next((kind for kind, pattern in _NAMES if pattern.fullmatch(name)), None)
 
 
@@ -157,7 +159,16 @@ def _of_another_kind(path: Path) -> bool:
 
 
 def _by_content(text: str) -> str | None:
-    return next((kind for kind, pattern in _CONTENTS if pattern.search(text[:200_000])), None)
+    start = text[:200_000]
+    if any(item.content.search(start) for item in formats() if item.lint and item.content):
+        return LOCK_NAME
+    return next((kind for kind, pattern in _CONTENTS if pattern.search(start)), None)
+
+
+def _is_list_of_packages(text: str) -> bool:
+    """Whether it is a lock that lint leaves to ``cuenv check``."""
+    known = (item.content for item in formats() if item.content and not item.lint)
+    return any(pattern.search(text) for pattern in (*known, _LISTS))
 
 
 def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:
@@ -204,11 +215,10 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
 
 def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     """The laws of locks, each at the package that it is about; nothing here is mended by hand."""
-    from cuenv.lockfile.formats.conda_lock import parse  # noqa: PLC0415 - as above
     from cuenv.lockfile.policy_pip import pip_findings  # noqa: PLC0415 - as above
     from cuenv.resolver.solution_policy import edited, lock_findings  # noqa: PLC0415 - as above
 
-    lock = parse(text, source)
+    lock = parse_lock(text, source)
     found = [*edited(lock)]
     for solution in lock.solutions:
         found += [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution)]

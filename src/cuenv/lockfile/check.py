@@ -15,7 +15,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, checked_host
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.companions import sibling_findings
+from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.coverage import coverage
 from cuenv.lockfile.files import (
     LOCK_NAME,
@@ -78,7 +78,7 @@ def check(
             notes += [_judged_for(recorded), *hidden]
             facts = recorded
     judged = effective(facts, knowledge)
-    found = [*notes, *edited(lock), *sibling_findings(lock, path), *_environment(lock, path)]
+    found = [*notes, *edited(lock), *companion_findings(lock, path), *_environment(lock, path)]
     for solution in _asked_for(lock, facts, options):
         alone = lock_findings(solution.packages, solution.platform, knowledge, explicit=not lock.channels)
         # what another solver mixed at flexible channel priority, cuenv locks at strict priority

@@ -1,74 +1,124 @@
-"""The files beside a lock: what installers read there must be what ``conda-lock.yml`` locks.
+"""The files of a lock: written together, installed by commands, and compared with ``conda-lock.yml`` afterwards.
 
-One of them may have been edited by hand, taken from another commit by a merge, or be of an earlier run where the later
-one was killed between two files.
+A companion file may have been edited by hand, taken from another commit by a merge, or be of an earlier run where the
+later one was killed between two files.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding
-from cuenv.core.io.files import is_file, read_text
-from cuenv.core.urls import redact, short_channel
-from cuenv.lockfile.files import (
-    LOCK_NAME,
-    UNLOCKED,
-    environment_files,
-    read_environment,
-    read_lock,
-    requirements_file,
-    spec_digest,
-)
-from cuenv.solve.environment_spec import EnvironmentSpec
-from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.core.io.files import is_file, read_text, write_together
+from cuenv.core.io.products import keep_others
+from cuenv.lockfile.files import LOCK_NAME, environment_files, read_environment, read_lock, spec_digest
+from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
+from cuenv.solve.model import Lock
 
 _SHOWN = 3
 
 
-def sibling_findings(lock: Lock, path: Path) -> Iterator[Finding]:
-    """Files of cuenv beside a lock that say something else than it; those that are missing say nothing.
+def write_formats(
+    path: Path, made: Lock, spec: EnvironmentSpec
+) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
+    """Render every format first, then write: the companion files before the lock that vouches for them.
+
+    Args:
+        path: the environment file, beside which the files are written.
+        made: the lock.
+        spec: what it was solved from.
+
+    Returns:
+        The files, and what other programs had written in their place, with where it is kept.
+    """
+    origin = f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock"
+    texts: dict[Path, str] = {}
+    gone: dict[Path, str] = {}
+    for solution in made.solutions:
+        file = LockedFile(made, solution, path.parent, lambda: spec, origin)
+        for item in formats():
+            target = item.path(path.parent, solution.platform)
+            if not item.holds(solution):
+                gone[target] = WRITTEN_BY  # of an earlier lock: it would install what is no longer asked for
+            elif item.per_platform:
+                texts[target] = item.write(file)
+    whole = LockedFile(made, made.solutions[0], path.parent, lambda: spec, origin)
+    texts |= {path.parent / item.file: item.write(whole) for item in formats() if not item.per_platform}
+    texts[path.parent / LOCK_NAME] = texts.pop(path.parent / LOCK_NAME)
+    owns = tuple({item.own for item in formats()})
+    kept = [(target, keep_others(target, owns)) for target in texts]
+    write_together(list(texts.items()), gone=gone)
+    return tuple(texts), tuple((target, aside) for target, aside in kept if aside)
+
+
+def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """For each platform the exact commands that make the environment from what was written.
+
+    Packages that somebody's settings add to each new environment are left out.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for solution in made.solutions:
+        file = LockedFile(made, solution, folder, lambda: spec)
+        pairs = [pair for item in formats() if item.holds(solution) for pair in item.install(file)]
+        places = {client: place for place, client in enumerate(CLIENTS)}
+        pairs.sort(key=lambda pair: places.get(pair[0], len(places)))
+        found[solution.platform] = tuple(command for _, command in pairs)
+    return found
+
+
+def hook_command(made: Lock, spec: EnvironmentSpec, folder: Path) -> str | None:
+    """What lets builds find the headers of conda-forge's nvcc, once the environment is made; ``None`` without one.
+
+    It names the lock, whose GPUs builds are for: the machine that makes the environment need not have them.
+    """
+    found = (solution.package("cuda-nvcc") for solution in made.solutions)
+    if not any(package and package.channel_name == "conda-forge" for package in found):
+        return None
+    lock = f" --lock {shlex.quote(str(folder / LOCK_NAME))}" if made.metadata.get("cuenv_gpus") else ""
+    return f"cuenv hook -n {shlex.quote(spec.name or 'cuenv')}{lock}"
+
+
+def companion_findings(lock: Lock, path: Path) -> Iterator[Finding]:
+    """Companion files beside a lock that say something else than the lock does; a missing file is no finding.
 
     Args:
         lock: what was read.
-        path: its file; for an explicit one the lock beside it is asked.
+        path: its file; a companion file is compared with the lock that lies beside it.
     """
     folder = path.parent
     if path.name != LOCK_NAME:
-        yield from _vouched(lock, path)
+        beside = path.with_name(LOCK_NAME)
+        platforms = [item.platform for item in lock.solutions[:1]]
+        if is_file(beside) and any(item.path(folder, name) == path for item in formats() for name in platforms):
+            yield from _compared(read_lock(beside), folder, path, platforms)
         return
+    yield from _compared(lock, folder, None, [item.platform for item in lock.solutions])
+
+
+def _compared(lock: Lock, folder: Path, only: Path | None, platforms: list[str]) -> Iterator[Finding]:
     if "cuenv_content" not in lock.metadata:
         return  # of another program, whose other files are its own affair
+    asked = cache(partial(_asked, lock, folder))
     for solution in lock.solutions:
-        explicit = folder / f"conda-{solution.platform}.lock"
-        requirements = folder / requirements_file(solution.platform)
-        yield from _compared(explicit, partial(_explicit, solution))
-        yield from _compared(explicit.with_name(f"{explicit.name}.yml"), partial(_exact, solution, lock, folder))
-        if solution.pip:
-            yield from _compared(requirements, partial(_wheels, solution))
+        if solution.platform not in platforms:
+            continue
+        file = LockedFile(lock, solution, folder, asked)
+        for item in formats():
+            target = item.path(folder, solution.platform)
+            if item.holds(solution) and only in (None, target) and is_file(target):
+                yield from _different(item, file, target)
 
 
-def _vouched(lock: Lock, path: Path) -> Iterator[Finding]:
-    """An explicit file carries no digest of its own; the lock beside it does."""
-    beside = path.with_name(LOCK_NAME)
-    if not is_file(beside) or not lock.solutions or path.name != f"conda-{lock.solutions[0].platform}.lock":
-        return
-    vouching = read_lock(beside)
-    solution = vouching.solution(lock.solutions[0].platform)
-    if solution and "cuenv_content" in vouching.metadata:
-        yield from _compared(path, partial(_explicit, solution))
-
-
-def _compared(file: Path, differences: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
-    if not is_file(file):
+def _different(item: LockFormat, file: LockedFile, target: Path) -> Iterator[Finding]:
+    if item.differences is None:
         return
     try:
-        found = sorted(differences(read_text(file)))
+        found = sorted(item.differences(file, read_text(target)))
     except InputError as error:
         found = [error.message]
     if found:
@@ -76,43 +126,10 @@ def _compared(file: Path, differences: Callable[[str], Iterable[str]]) -> Iterat
         yield Finding(
             code="CU108",
             severity="error",
-            subject=file.name,
-            message=f"{file.name} is not what {LOCK_NAME} locks: {', '.join(found[:_SHOWN])}{more}",
-            fix=f"cuenv lock, or remove it: rm {shlex.quote(str(file))}",
+            subject=target.name,
+            message=f"{target.name} is not what {LOCK_NAME} locks: {', '.join(found[:_SHOWN])}{more}",
+            fix=f"cuenv lock, or remove it: rm {shlex.quote(str(target))}",
         )
-
-
-def _lines(text: str) -> set[str]:
-    stripped = (line.strip() for line in text.removeprefix("\ufeff").splitlines())
-    return {line for line in stripped if line and not line.startswith("#")}
-
-
-def _explicit(solution: Solution, text: str) -> Iterable[str]:
-    from cuenv.lockfile.formats import explicit_txt  # noqa: PLC0415 - only where there is such a file
-
-    wanted = _lines(explicit_txt.render(solution, head=()))
-    return (ascii(line.rpartition("/")[2])[1:-1] for line in wanted ^ _lines(text))
-
-
-def _exact(solution: Solution, lock: Lock, folder: Path, text: str) -> Iterator[str]:
-    """What differs in the file for ``conda env create``: packages, channels, the pip part, variables."""
-    from cuenv.solve import environment_yml  # noqa: PLC0415 - as above
-
-    spec, _ = environment_yml.parse(text, f"conda-{solution.platform}.lock.yml")
-    there = {(pin.channel, pin.name, pin.version, pin.build) for pin in spec.pins}
-    wanted = {(item.channel_name, item.name, item.version, item.build) for item in solution.packages}
-    yield from {ascii(name)[1:-1] for _, name, _, _ in there ^ wanted}
-    known = {*map(short_channel, lock.channels), *(item.channel_name for item in solution.packages)}
-    yield from (f"channel {ascii(name)[1:-1]}" for name in map(short_channel, spec.channels) if name not in known)
-    asked = _asked(lock, folder)
-    if solution.pip:
-        yield from _requirements(set(spec.pip), solution.pip)
-    elif asked:  # left out of the lock (CU501), or by its markers: it stands there as it was asked for
-        yield from (ascii(item)[1:60] for item in set(spec.pip) ^ set(map(redact, asked.pip)))
-    elif UNLOCKED not in lock.allowed:
-        yield from (ascii(item)[1:60] for item in spec.pip)
-    if asked and asked.variables != spec.variables:
-        yield "variables"
 
 
 def _asked(lock: Lock, folder: Path) -> EnvironmentSpec | None:
@@ -122,18 +139,3 @@ def _asked(lock: Lock, folder: Path) -> EnvironmentSpec | None:
         if lock.metadata.get("cuenv_environment") == spec_digest(asked):
             return asked
     return None
-
-
-def _wheels(solution: Solution, text: str) -> Iterable[str]:
-    return _requirements(_lines(text), solution.pip)
-
-
-def _requirements(there: set[str], packages: Iterable[PipLocked]) -> Iterator[str]:
-    from cuenv.lockfile.formats.requirements_txt import lines  # noqa: PLC0415 - as above
-
-    for item in packages:
-        forms = {lines([replace(item, direct=direct)])[0] for direct in (False, True)}
-        if there.isdisjoint(forms):
-            yield item.name
-        there = there - forms
-    yield from (ascii(line)[1:60] for line in there)

@@ -13,13 +13,12 @@ from cuenv.core.io.files import exists, is_file, is_folder, read_text, shown
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.formats import parse_lock
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, digest
 
 LOCK_NAME = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
-UNLOCKED = "CU501"
-"""Allowing this code leaves the pip part out of the lock."""
 _DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
 _SOURCES = re.compile(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
 _PLAIN = re.compile(r"[^/\\]+\.ya?ml")
@@ -119,19 +118,7 @@ def read_lock(path: Path) -> Lock:
             f"{path} is an environment file, and no lock",
             hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
         )
-    if any(line.strip() == "@EXPLICIT" for line in text.splitlines()[:200]):
-        from cuenv.lockfile.formats import explicit_txt  # noqa: PLC0415 - the rarer format
-
-        solution = explicit_txt.parse(text, str(path))
-        return Lock(channels=(), sources=(), solutions=(solution,))
-    from cuenv.lockfile.formats.conda_lock import parse  # noqa: PLC0415 - YAML is read by lock and check only
-
-    return parse(text, str(path))
-
-
-def requirements_file(platform: str) -> str:
-    """The file beside the explicit lock that pip installs from."""
-    return f"requirements-{platform}.lock.txt"
+    return parse_lock(text, str(path))
 
 
 def existing_lock(path: Path) -> Lock | None:

@@ -11,7 +11,7 @@ from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.companions import sibling_findings
+from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.files import (
     LOCK_NAME,
     host_metadata,
@@ -54,7 +54,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
     again = shlex.join(["cuenv", "lock", str(path), *(host_options(facts) if facts else ())])
     if platforms or (options.platform and "--platform" not in again):
         again += "".join(f" --platform {name}" for name in platforms or (options.platform,))
-    found = [*edited(lock), *sibling_findings(lock, target)]
+    found = [*edited(lock), *companion_findings(lock, target)]
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
         found.append(_foreign(target))

@@ -18,6 +18,7 @@ from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
+from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, compared, solved
 from cuenv.lockfile.file_host import host_for, lock_words
 from cuenv.lockfile.files import LOCK_NAME, existing_lock, host_metadata, read_environment, spec_digest
@@ -25,7 +26,6 @@ from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.judge import drift_findings, judge_spec, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
-from cuenv.lockfile.products import create_commands, write_products
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import cpu_twins, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
@@ -173,7 +173,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
-    written, aside = write_products(request.path, made, spec)
+    written, aside = write_formats(request.path, made, spec)
     return replace(refused, report=late, lock=made, written=written, kept=aside)
 
 

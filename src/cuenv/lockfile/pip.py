@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import exists
 from cuenv.core.urls import redact
-from cuenv.lockfile.files import UNLOCKED, read_lock, requirements_file
+from cuenv.lockfile.files import read_lock
+from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import Lock, Solution
 
@@ -119,29 +119,4 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
         subject="python",
         message=f"{len(spec.pip)} requirements are for pip, and the environment has no Python",
         fix="add to dependencies: python and pip",
-    )
-
-
-def pip_command(platform: str, folder: Path | None = None) -> str:
-    """The one command that installs the pip part, in the environment."""
-    file = str(folder / requirements_file(platform)) if folder else requirements_file(platform)
-    return f"python -m pip install --require-hashes --no-deps -r {shlex.quote(file)}"
-
-
-def pip_after(solution: Solution, name: str, folder: Path) -> str:
-    """What follows the command that makes the environment from the explicit file: the pip part, if there is one."""
-    return f" && conda run -n {name} {pip_command(solution.platform, folder)}" if solution.pip else ""
-
-
-def pip_head(spec: EnvironmentSpec, solution: Solution) -> tuple[str, ...]:
-    """What the head of a conda file says of the pip part, which an explicit file cannot hold."""
-    if spec.pip and not solution.pip:
-        wished = redact(", ".join(spec.pip))
-        return (f"Not locked (--allow {UNLOCKED}): what pip adds: {wished}. To lock that as well: cuenv lock",)
-    if not solution.pip:
-        return ()
-    names = ", ".join(f"{item.name} {item.version}" for item in solution.pip)
-    return (
-        f"The pip part adds {len(solution.pip)}: {names}",
-        f"An explicit file does not hold them; in the environment: {pip_command(solution.platform)}",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote
 from cuenv.host.facts import VirtualPackage
+from cuenv.lockfile.formats import LockedFile, LockFormat
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
 from cuenv.solve.match_spec import parse_spec, split_name
 from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, Solution
@@ -311,9 +313,7 @@ def _sha256(text: str) -> str:
     return text
 
 
-__all__ = ["parse", "render"]
-
-OWN = "# A lock written by cuenv"
+_OWN = "# A lock written by cuenv"
 """How every lock of ours begins."""
 _HEAD = """\
 # A lock written by cuenv: exact packages with their hashes. Do not edit it; change the environment file and lock again.
@@ -441,3 +441,27 @@ def _join(name: str, constraints: list[str]) -> str:
     version = together(pin.condition() for pin in pins) or "*"
     builds = [pin.build for pin in pins if pin.build]
     return f"{version} {builds[-1]}" if builds else version
+
+
+def _write(file: LockedFile) -> str:
+    return render(file.lock, file.spec)
+
+
+def _install(file: LockedFile) -> Iterable[tuple[str, str]]:
+    path = shlex.quote(str(FORMAT.path(file.folder, file.solution.platform)))
+    yield "cuenv", f"cuenv install{'' if path == FORMAT.file else f' {path}'} -n {file.name}"
+    yield "micromamba", f"micromamba create -n {file.name} -f {path}"
+    yield "conda-lock", f"conda-lock install -n {file.name} {path}"
+
+
+FORMAT = LockFormat(
+    file="conda-lock.yml",
+    order=1,
+    purpose="for micromamba, conda-lock, cuenv check",
+    write=_write,
+    install=_install,
+    own=_OWN,
+    content=re.compile(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:"),
+    read=parse,
+    lint=re.compile(r"(.*[.-])?conda-lock\.ya?ml"),
+)

@@ -5,11 +5,12 @@ Conda solves it again, so that it needs the channels and the virtual packages; t
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cuenv.core.urls import redact, short_channel, strip_credentials
-from cuenv.lockfile.formats import requirements_txt
-from cuenv.solve import environment_yml
+from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, requirements_txt
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
 
@@ -22,6 +23,8 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
         solution: the packages of one platform.
         head: lines for the comment at the top.
     """
+    from cuenv.solve import environment_yml  # noqa: PLC0415 - YAML is not read where only the registry is asked
+
     asked = [short_channel(strip_credentials(channel)) for channel in spec.channels]
     used = sorted({short_channel(strip_credentials(package.channel)) for package in solution.packages})
     pins = tuple(
@@ -37,3 +40,49 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
     pip = requirements_txt.lines(solution.pip) if solution.pip else tuple(map(redact, spec.pip))
     exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip)
     return environment_yml.render(exact)
+
+
+def _write(file: LockedFile) -> str:
+    return render(file.spec, file.solution, head=(file.origin, *requirements_txt.pip_head(file.spec, file.solution)))
+
+
+def _install(file: LockedFile) -> Iterable[tuple[str, str]]:
+    """``conda env create`` solves again: it is told the CUDA release, and not to add pip to every Python."""
+    solution = file.solution
+    cuda = next((item.version for item in solution.virtual_packages if item.name == "__cuda"), None)
+    alone = solution.package("python") and not solution.package("pip")
+    variables = "CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false " if alone else ""
+    variables += f"CONDA_OVERRIDE_CUDA={cuda} " if cuda else ""
+    exact = shlex.quote(str(FORMAT.path(file.folder, solution.platform)))
+    yield "conda", f"{variables}conda env create -n {file.name} --no-default-packages -f {exact}"
+
+
+def _differences(file: LockedFile, text: str) -> Iterator[str]:
+    """What differs: packages, channels, the pip part, variables."""
+    from cuenv.solve import environment_yml  # noqa: PLC0415 - as above
+
+    solution, asked = file.solution, file.asked()
+    spec, _ = environment_yml.parse(text, FORMAT.path(file.folder, solution.platform).name)
+    there = {(pin.channel, pin.name, pin.version, pin.build) for pin in spec.pins}
+    wanted = {(item.channel_name, item.name, item.version, item.build) for item in solution.packages}
+    yield from {ascii(name)[1:-1] for _, name, _, _ in there ^ wanted}
+    known = {*map(short_channel, file.lock.channels), *(item.channel_name for item in solution.packages)}
+    yield from (f"channel {ascii(name)[1:-1]}" for name in map(short_channel, spec.channels) if name not in known)
+    if solution.pip:
+        yield from requirements_txt.requirement_differences(set(spec.pip), solution.pip)
+    elif asked:  # left out of the lock (CU501), or by its markers: it stands there as it was asked for
+        yield from (ascii(item)[1:60] for item in set(spec.pip) ^ set(map(redact, asked.pip)))
+    elif requirements_txt.UNLOCKED not in file.lock.allowed:
+        yield from (ascii(item)[1:60] for item in spec.pip)
+    if asked and asked.variables != spec.variables:
+        yield "variables"
+
+
+FORMAT = LockFormat(
+    file=f"conda-{PLATFORM}.lock.yml",
+    order=3,
+    purpose="for conda env create",
+    write=_write,
+    install=_install,
+    differences=_differences,
+)

@@ -8,11 +8,15 @@ stands before the SHA-256 of packages without MD5. `conda-lock.yml` beside it ca
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable
 
 from cuenv.core.reading import Faults, describe
 from cuenv.core.urls import blanked, strip_credentials
+from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat
+from cuenv.lockfile.formats.requirements_txt import content_lines, pip_command, pip_head
 from cuenv.solve.match_spec import split_name
-from cuenv.solve.model import LockedPackage, Solution
+from cuenv.solve.model import Lock, LockedPackage, Solution
 from cuenv.solve.package_url import parse_package_url
 
 _MARK = "@EXPLICIT"
@@ -136,3 +140,35 @@ def _package(line: str) -> LockedPackage:
         md5=found[1] if found else None,
         sha256=found[2] if found else None,
     )
+
+
+def _write(file: LockedFile) -> str:
+    return render(file.solution, head=(file.origin, *pip_head(file.spec, file.solution)))
+
+
+def _install(file: LockedFile) -> Iterable[tuple[str, str]]:
+    platform = file.solution.platform
+    explicit = shlex.quote(str(FORMAT.path(file.folder, platform)))
+    pip = f" && conda run -n {file.name} {pip_command(platform, file.folder)}" if file.solution.pip else ""
+    yield "conda", f"conda create -n {file.name} --no-default-packages --file {explicit}{pip}"
+
+
+def _differences(file: LockedFile, text: str) -> Iterable[str]:
+    wanted = content_lines(render(file.solution, head=()))
+    return (ascii(line.rpartition("/")[2])[1:-1] for line in wanted ^ content_lines(text))
+
+
+def _read(text: str, source: str) -> Lock:
+    return Lock(channels=(), sources=(), solutions=(parse(text, source),))
+
+
+FORMAT = LockFormat(
+    file=f"conda-{PLATFORM}.lock",
+    order=2,
+    purpose="explicit, with hashes: installs as it is",
+    write=_write,
+    install=_install,
+    differences=_differences,
+    content=re.compile(rf"(?m)^\s*{_MARK}\s*$"),
+    read=_read,
+)

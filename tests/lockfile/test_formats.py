@@ -1,0 +1,91 @@
+"""The registry of lock formats: one module is enough to write, install, compare, read, lint and describe a format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from channel_builder import pkg, write
+from commands import HOST
+from commands import inside as run
+from cuenv.lockfile import formats as registry
+from cuenv.lockfile.formats import formats
+
+TOY = '''
+"""Names and versions, line by line."""
+
+import re
+
+from cuenv.lockfile.formats import PLATFORM, LockFormat
+from cuenv.lockfile.formats.explicit_txt import parse
+from cuenv.solve.model import Lock
+
+
+def _write(file):
+    return "# Written by cuenv\\nTOY\\n" + "".join(f"{item.url}#{item.md5}\\n" for item in file.solution.packages)
+
+
+def _read(text, source):
+    return Lock(channels=(), sources=(), solutions=(parse(text.replace("TOY", "@EXPLICIT"), source),))
+
+
+FORMAT = LockFormat(
+    file=f"{PLATFORM}.toy",
+    order=9,
+    purpose="for the toy client",
+    write=_write,
+    install=lambda file: [("toy", f"toy create {file.name} {file.folder / 'x.toy'}")],
+    differences=lambda file, text: set(text.splitlines()) ^ set(_write(file).splitlines()),
+    content=re.compile("(?m)^TOY$"),
+    read=_read,
+    lint=re.compile(r".*\\.toy"),
+)
+'''
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A format of one module, and a folder that was locked with it."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "toy_client.py").write_text(TOY)
+    monkeypatch.setattr(registry, "__path__", [*registry.__path__, str(tmp_path / "more")])
+    formats.cache_clear()
+    write(tmp_path / "channel", {"conda-forge": [pkg("leaf", depends=("base",)), pkg("base")]})
+    (tmp_path / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [leaf]\n")
+    yield tmp_path
+    formats.cache_clear()
+
+
+def test_a_new_format_is_one_module(toy: Path) -> None:
+    file = toy / "linux-64.toy"
+    made = run("lock", *HOST, "--mirror", f"conda-forge={toy / 'channel/conda-forge'}", folder=toy)
+    assert made.returncode == 0, made.stderr
+    assert "linux-64.toy" in made.stderr
+    assert "toy create cuenv x.toy" in made.stderr
+    assert made.stderr.index("conda-lock install") < made.stderr.index("toy create")
+    assert "leaf-1.0" in file.read_text()
+    assert run("check", *HOST, "linux-64.toy", folder=toy).returncode == 0
+    assert run("lint", *HOST, folder=toy).returncode == 0
+    assert "for the toy client" in run("lock", "--help", folder=toy).stdout
+    file.write_text(file.read_text().replace("leaf", "evil"))
+    for name in ("linux-64.toy", "conda-lock.yml"):
+        assert "CU108" in run("check", *HOST, name, folder=toy).stdout, name
+    again = run("lock", *HOST, "--mirror", f"conda-forge={toy / 'channel/conda-forge'}", folder=toy)
+    assert again.returncode == 0
+    assert "leaf" in file.read_text()
+
+
+def test_formats_are_told_apart_by_their_files_and_order() -> None:
+    found = formats()
+    assert len({item.file for item in found}) == len({item.order for item in found}) == len(found)
+    assert not found[0].per_platform
+    assert found[0].differences is None
+    assert all(item.differences and item.purpose for item in found[1:])
+    assert all((item.read is None) == (item.content is None) for item in found)
+
+
+def test_the_reference_describes_every_format() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert [item.file for item in formats() if f"- `{item.file}`" not in text] == []
