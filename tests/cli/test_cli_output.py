@@ -20,6 +20,7 @@ from cuenv.binary.scan import scan_paths
 from cuenv.cli import output
 from cuenv.cli.main import _fail
 from cuenv.core.findings import Finding, Report
+from cuenv.core.render import report_lines
 from cuenv.diagnosis.diagnose import diagnose_log
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.io.load import load
@@ -62,7 +63,7 @@ def test_say_prints_one_line_for_each_item(items: list[str]) -> None:
 def test_a_report_prints_one_line_for_each_part(message: str, fix: str, title: str) -> None:
     finding = Finding(code="CU101", severity="error", subject="x", message=message, fix=fix or None, evidence=(title,))
     made = Report(title=title or "x", findings=(finding,))
-    lines = output.report_lines(made, verbose=True)
+    lines = report_lines(made, verbose=True)
     stream = io.StringIO()
     assert all("\n" not in output.laid_out(line, stream) for line in lines)
 

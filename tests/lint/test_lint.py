@@ -18,7 +18,6 @@ from cuenv.core.versions import Capability
 from cuenv.knowledge.io.load import load
 from cuenv.lint import Edit, Lint, Machine, edited, place
 from cuenv.lint.files import Linted, found_here, lint
-from cuenv.lint.report import diff
 from thorough import examples
 
 RECIPE = """\
@@ -64,6 +63,10 @@ variables:
 
 BOMB = "{" * 3000
 FORGE = "\n  - conda-forge"
+
+
+def diff(name: str, before: str, after: str) -> str:
+    return Linted(path=Path(name), kind="shell", text=before, lints=(), mended=after, left=()).patch
 
 
 def linted(tmp_path: Path, text: str, name: str = "environment.yml", gpus: tuple[str, ...] = ()) -> Linted:

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from commands import inside as run
-from cuenv.core import render as report_github
-from cuenv.core import render as report_markdown
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import CheckResult, Finding, judged, report
+from cuenv.core.render import github, markdown
 from cuenv.host.facts import HostFacts
 from cuenv.host.io.probe import probe
 from cuenv.host.io.redaction import Private, scrub_report
@@ -128,8 +127,8 @@ def test_strict_makes_warnings_count(demo: Path, tmp_path: Path) -> None:
     (site / "cut-1.0.dist-info").mkdir()
     words = ("check", "--prefix", "env", *HOST)
     mild, strict = run(*words, folder=tmp_path), run(*words, "--strict", folder=tmp_path)
-    assert (mild.returncode, mild.stdout.splitlines()[-1]) == (ExitCode.OK, "fine, 1 warning(s)")
-    assert (strict.returncode, strict.stdout.splitlines()[-1]) == (ExitCode.NEGATIVE, "not fine, 1 warning(s)")
+    assert (mild.returncode, mild.stdout.splitlines()[-1]) == (ExitCode.OK, "fine, 1 warning")
+    assert (strict.returncode, strict.stdout.splitlines()[-1]) == (ExitCode.NEGATIVE, "not fine, 1 warning")
     assert json.loads(run(*words, "--strict", "--json", folder=tmp_path).stdout)["ok"] is False
     assert json.loads(run(*words, "--json", folder=tmp_path).stdout)["ok"] is True
     quiet = run(*words, "--strict", "-q", folder=tmp_path).stdout
@@ -195,18 +194,18 @@ def told(message: str = "x", **more: object) -> CheckResult:
 
 def test_an_annotation_is_one_line_whatever_is_in_it() -> None:
     hostile = "100%\r\n::error file=/etc/passwd::pwned\x1b[31m"
-    (line,) = report_github.lines([told(hostile, subject="a:b,c\n%", file="x,y:z.yml")], verbose=True)
+    line = github([told(hostile, subject="a:b,c\n%", file="x,y:z.yml")], verbose=True)
     assert line == (
         "::error file=x%2Cy%3Az.yml,line=1,title=CU999 a%3Ab%2Cc%0A%25::"
         "100%25%0D%0A::error file=/etc/passwd::pwned\\x1b[31m%0A- why%0Afix: do"
     )
-    (other,) = report_github.lines([told("x")])
+    other = github([told("x")])
     assert other == "::error title=CU999 s::env: x%0Afix: do"
 
 
 def test_markdown_means_nothing_but_itself() -> None:
     hostile = "| a | <img src=x> `code` [l](http://evil.example) @team #1 ~~no~~\n\n## head\x1b[31m"
-    text = report_markdown.text([told(hostile)], verbose=True)
+    text = markdown([told(hostile)], verbose=True)
     assert "<img" not in text.replace("\\<img", "")
     assert "\x1b" not in text
     assert "http://" not in text
@@ -220,7 +219,7 @@ def test_markdown_means_nothing_but_itself() -> None:
 def test_a_command_with_backticks_stays_one_cell() -> None:
     finding = Finding(code="CU999", severity="info", subject="s", message="m", fix="echo `a` | tee b")
     made = CheckResult(report=report("t", [finding]), host="h")
-    assert "``echo `a` \\| tee b``" in report_markdown.text([made])
+    assert "``echo `a` \\| tee b``" in markdown([made])
 
 
 def test_scrubbing_reaches_every_text() -> None:

@@ -45,7 +45,7 @@ def test_a_cache_is_shown_and_emptied(tmp_path: Path, server: Faulty) -> None:
     lines = shown.stdout.splitlines()
     assert lines[0] == f"cache     {folder}"
     assert lines[2].startswith("archives    2.0 MB  1 files: packages")
-    assert shown.stderr == "hint    empty it: cuenv cache clean\n"
+    assert shown.stderr == "hint: empty it: cuenv cache clean\n"
     dry = run("cache", "clean", "--dry-run", folder=tmp_path)
     assert dry.stdout.startswith(f"would remove from {folder}:\n")
     assert (folder / "archives/abc/one.conda").exists()

@@ -100,7 +100,7 @@ def _total(files: tuple[ScannedFile, ...]) -> list[str]:
         more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
         if paths:
             where = f"{len(paths)} of {_many(count, 'file')}"
-            found.append(f"error   nothing that runs on {capability} in {where}: {', '.join(paths[:_SHOWN])}{more}")
+            found.append(f"error: nothing that runs on {capability} in {where}: {', '.join(paths[:_SHOWN])}{more}")
         else:
             found.append(f"ok      {_many(count, 'file')} with code that runs on {capability}")
     return found

@@ -55,7 +55,7 @@ def _info(**values: Any) -> None:
 
     emit_lines([f"cache     {shown(folder)}{'' if is_folder(folder) else ': not made yet'}", *_lines(found)])
     if any(item.files for item in found):
-        say(["hint    empty it: cuenv cache clean"], quiet=values["quiet"])
+        say(["hint: empty it: cuenv cache clean"], quiet=values["quiet"])
 
 
 @command.command("clean", short_help="remove what it holds, or some kinds of it")

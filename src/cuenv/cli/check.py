@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,98 +12,20 @@ from cuenv.cli.command import PATH, Grouped, no_progress_option
 from cuenv.cli.completions import completes
 from cuenv.cli.options import (
     environment_options,
+    format_option,
     host_from,
     host_options,
     knowledge_from,
     knowledge_option,
     talk_options,
 )
-from cuenv.cli.output import (
-    emit,
-    emit_json,
-    emit_lines,
-    layer_plain,
-    progress,
-    progress_done,
-    report_json,
-    report_lines,
-)
+from cuenv.cli.output import emit_findings, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import Check, CheckResult
+from cuenv.core.render import check_json, check_lines
 from cuenv.host.request import Request
 
 _MOST = 8
 """Findings of one code that are shown of an environment, which may lack a hundred packages of its lock."""
-
-
-def show(reports: Sequence[CheckResult], values: dict[str, Any]) -> int:
-    """Print reports as the options want, and say how the command ends.
-
-    Args:
-        reports: the lock's first.
-        values: of the command: ``form``, ``as_json``, ``strict``, ``verbose``, ``quiet``.
-    """
-    strict, verbose = values["strict"], values["verbose"]
-    negative = any(told.negative(strict=strict) for told in reports)
-    form = "json" if values["as_json"] else values["form"]
-    if form == "json":
-        emit_json(_plain(reports, strict=strict))
-    elif form == "github":
-        from cuenv.core import render as report_github  # noqa: PLC0415 - only when asked for
-
-        lines = list(report_github.lines(reports, verbose=verbose))
-        if lines:
-            emit("\n".join(lines))
-    elif form == "markdown":
-        from cuenv.core import render as report_markdown  # noqa: PLC0415 - as above
-
-        emit(report_markdown.text(reports, strict=strict, verbose=verbose))
-    elif not values["quiet"] or negative:
-        several = [[*_lines(told, strict=strict, verbose=verbose), ""] for told in reports]
-        emit_lines([line for lines in several for line in lines][:-1])
-    return ExitCode.NEGATIVE if negative else ExitCode.OK
-
-
-def _lines(told: CheckResult, *, strict: bool, verbose: bool) -> Iterator[str]:
-    most = _MOST if told.checks and not verbose else None
-    head, *findings, verdict = report_lines(told.report, verbose=verbose, strict=strict, most=most)
-    yield head
-    width = max((len(check.name) for check in told.checks), default=0)
-    yield from (_check_line(check, width) for check in told.checks)
-    yield from findings
-    yield verdict
-    if verbose:
-        yield from (f"layer {layer}" for layer in told.layers)
-
-
-def _check_line(check: Check, width: int) -> str:
-    return f"{check.status:<5}{check.name:<{width}}  {check.says}"
-
-
-def _plain(reports: Sequence[CheckResult], *, strict: bool) -> dict[str, Any]:
-    """One report as it is; of two the lock's, with the environment's inside."""
-    first, *others = (_report(told, strict=strict) for told in reports)
-    for other in others:
-        first["ok"] = first["ok"] and other["ok"]
-        first["environment"] = other
-    return first
-
-
-def _report(told: CheckResult, *, strict: bool) -> dict[str, Any]:
-    more: dict[str, Any] = {"host": told.host}
-    if told.file is not None:
-        more["layers"] = [layer_plain(layer) for layer in told.layers]
-    if told.checks:
-        more["checks"] = [_check(check) for check in told.checks]
-    return {**report_json(told.report, **more), "ok": not told.negative(strict=strict)}
-
-
-def _check(check: Check) -> dict[str, Any]:
-    codes = sorted({finding.code for finding in check.findings})
-    return {"name": check.name, "status": check.status, "says": check.says, "codes": codes}
-
-
-_FORMS = ["text", "json", "github", "markdown"]
 
 
 @click.command("check", cls=Grouped)
@@ -115,7 +36,7 @@ _FORMS = ["text", "json", "github", "markdown"]
 @host_options
 @click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
-@click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="How to print.")
+@format_option
 @click.option(
     "--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Take the request from a profile."
 )
@@ -160,7 +81,15 @@ def command(path: Path | None, **values: Any) -> int:
 
         words = private(os.environ, os.uname().nodename)
         reports = tuple(scrub_report(told, words) for told in reports)
-    return show(reports, values)
+    strict, verbose = values["strict"], values["verbose"]
+    negative = any(told.negative(strict=strict) for told in reports)
+
+    def lines() -> list[str]:
+        silent = values["quiet"] and not negative
+        return [] if silent else check_lines(reports, strict=strict, verbose=verbose, most=_MOST)
+
+    emit_findings(reports, values, lambda: check_json(reports, strict=strict), lines)
+    return ExitCode.NEGATIVE if negative else ExitCode.OK
 
 
 def _limit(values: dict[str, Any]) -> float | None:

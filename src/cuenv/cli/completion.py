@@ -53,7 +53,7 @@ def command(shell: str | None, **values: Any) -> None:
         return
     folder = place.rpartition("/")[0]
     lines = [
-        f"hint    keep it: mkdir -p {folder} && cuenv completion -q {name} > {place}",
+        f"hint: keep it: mkdir -p {folder} && cuenv completion -q {name} > {place}",
         f"        {_MORE[name].format(place=place)}",
         "        then open a new shell",
     ]

@@ -9,9 +9,11 @@ import click
 
 from cuenv.cli.command import PATH, Grouped, no_progress_option
 from cuenv.cli.completions import completes
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit_json, emit_lines, finding_json, progress, progress_done, report_lines
+from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit_findings, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode
+from cuenv.core.findings import CheckResult
+from cuenv.core.render import finding_json, report_lines
 
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 
@@ -25,6 +27,7 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
     metavar="DIR",
     help="An environment, by its folder.",
 )
+@format_option
 @host_options
 @knowledge_option
 @no_progress_option
@@ -52,21 +55,22 @@ def command(log: str | None, prefix: Path | None, **values: Any) -> int:
 
 
 def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
-    from cuenv.diagnosis import report as diagnosis_v1  # noqa: PLC0415 - as above
+    from cuenv.diagnosis import report  # noqa: PLC0415 - as above
     from cuenv.diagnosis.diagnose import diagnose_log  # noqa: PLC0415 - not needed for --help
 
     knowledge = knowledge_from(values)
     show = progress(quiet=values["quiet"] or values["as_json"])
     found = diagnose_log(log, host_from(values), knowledge, prefix, show)
     progress_done(show)
-    if values["as_json"]:
-        emit_json(diagnosis_v1.plain(found.diagnosis, found.guidance, knowledge))
-    else:
-        lines = diagnosis_v1.lines(
-            found.diagnosis, found.guidance, knowledge, verbose=values["verbose"], brief=values["quiet"]
+    diagnosis, guidance = found.diagnosis, found.guidance
+    if values["as_json"] or values["form"] != "text":
+        emit_findings(
+            report.results(diagnosis, log), values, lambda: report.plain(diagnosis, guidance, knowledge), list
         )
+    else:
+        lines = report.lines(diagnosis, guidance, knowledge, verbose=values["verbose"], brief=values["quiet"])
         emit_lines(lines, _COLOURS)
-    return ExitCode.OK if found.diagnosis.fine else ExitCode.NEGATIVE
+    return ExitCode.OK if diagnosis.fine else ExitCode.NEGATIVE
 
 
 def _look(prefix: Path | None, values: dict[str, Any]) -> int:
@@ -74,16 +78,20 @@ def _look(prefix: Path | None, values: dict[str, Any]) -> int:
     from cuenv.host.describe import host_line  # noqa: PLC0415 - as above
 
     found = look(host_from(values), knowledge_from(values), prefix)
-    if values["as_json"]:
+    fails = bool(found.report.errors)
+
+    def document() -> dict[str, Any]:
         findings = [{**finding_json(item), "shows_as": found.shows[item.code]} for item in found.report.findings]
-        fine = not found.report.errors
-        data = {"schema": "cuenv/diagnosis/1", "verdict": "fine" if fine else "fails", "ok": fine}
-        emit_json({**data, "host": host_line(found.facts), "findings": findings, "fine": list(found.fine)})
-        return found.report.exit
-    lines = report_lines(found.report, verbose=values["verbose"])
-    if not values["quiet"]:
-        lines[1:1] = [f"fine    {item}" for item in found.fine]
-        shows = ((code, symptoms) for code, symptoms in sorted(found.shows.items()) if symptoms)
-        lines += [f"{code} shows as {', '.join(symptoms[:6])}: cuenv why {code}" for code, symptoms in shows]
-    emit_lines(lines)
+        data = {"schema": "cuenv/diagnosis/1", "verdict": "fails" if fails else "fine", "ok": not fails}
+        return {**data, "host": host_line(found.facts), "findings": findings, "fine": list(found.fine)}
+
+    def lines() -> list[str]:
+        lines = report_lines(found.report, verbose=values["verbose"])
+        if not values["quiet"]:
+            lines[1:1] = [f"fine    {item}" for item in found.fine]
+            shows = ((code, symptoms) for code, symptoms in sorted(found.shows.items()) if symptoms)
+            lines += [f"{code} shows as {', '.join(symptoms[:6])}: cuenv why {code}" for code, symptoms in shows]
+        return lines
+
+    emit_findings([CheckResult(report=found.report, host=host_line(found.facts))], values, document, lines)
     return found.report.exit

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json, emit_lines
+from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, emit_findings
 from cuenv.core.errors import ExitCode
 
 
@@ -17,14 +17,15 @@ from cuenv.core.errors import ExitCode
 @click.argument("old", type=PATH, metavar="OLD")
 @click.argument("new", type=PATH, metavar="NEW")
 @host_options
-@click.option("--format", "form", type=click.Choice(["text", "markdown", "json"]), default="text", help="How to print.")
+@format_option
 @knowledge_option
 @talk_options
 def command(old: Path, new: Path, **values: Any) -> int:
     """Compare two locks: what changed, the CUDA core first, and what it means for hosts.
 
     OLD and NEW are locks, or folders that hold conda-lock.yml. Both are judged for the hosts that they were made for,
-    or for the host that the options name. Exit code 0 when they lock the same, 1 when they differ.
+    or for the host that the options name. Exit code 0 when they lock the same, 1 when they differ. github and sarif
+    hold the findings that only NEW has.
 
     \b
     Examples:
@@ -33,16 +34,16 @@ def command(old: Path, new: Path, **values: Any) -> int:
       cuenv diff old/ . --gpu V100 --driver 535.129.03
     """
     from cuenv.core.urls import one_line  # noqa: PLC0415 - as above
-    from cuenv.lockfile import diff_report as lock_diff_v1  # noqa: PLC0415 - as above
+    from cuenv.lockfile import diff_report  # noqa: PLC0415 - as above
     from cuenv.lockfile.diff import compare  # noqa: PLC0415 - not needed for --help
 
     found = compare(old, new, host_from(values), knowledge_from(values))
-    if values["as_json"] or values["form"] == "json":
-        emit_json(lock_diff_v1.plain(found.diff, found.old, found.new))
-    elif values["form"] == "markdown":
-        text = lock_diff_v1.markdown(found.diff, found.old, found.new)
+    if values["form"] == "markdown" and not values["as_json"]:
+        text = diff_report.markdown(found.diff, found.old, found.new)
         emit("\n".join(map(one_line, text.splitlines())))
-    elif not values["quiet"] or not found.diff.equal:
-        lines = lock_diff_v1.lines(found.diff, found.old, found.new)
-        emit_lines(lines[:1] if values["quiet"] else lines)
+    else:
+        lines = diff_report.lines(found.diff, found.old, found.new)
+        shown = (lines[:1] if not found.diff.equal else []) if values["quiet"] else lines
+        results = diff_report.results(found.diff, found.new)
+        emit_findings(results, values, lambda: diff_report.plain(found.diff, found.old, found.new), lambda: shown)
     return ExitCode.OK if found.diff.equal else ExitCode.NEGATIVE

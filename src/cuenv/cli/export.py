@@ -196,8 +196,8 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str], 
     written: tuple[Path, ...] = ()
     say(made.talk, quiet=quiet)
     if made.refused:
-        say([f"error   {made.refused.because}"], quiet=values["as_json"])
-        say([f"hint    {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
+        say([f"error: {made.refused.because}"], quiet=values["as_json"])
+        say([f"hint: {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
         return _ended(made, values, written)
     if wheel is not None and made.wheel:
         from cuenv.core.io.files import make_folder, write_atomically  # noqa: PLC0415 - only then

@@ -12,8 +12,9 @@ import click
 from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.completions import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
-from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, report_json, report_lines
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
     from cuenv.install.install import Installed

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
-from cuenv.cli.output import emit, emit_json, emit_lines, say
-from cuenv.core import __version__
+from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.output import emit, emit_findings, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.render import place_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Machine
 
 if TYPE_CHECKING:  # not needed for --help
     from cuenv.lint.files import Linted
-    from cuenv.lint.report import Result
-
-FORMATS = ("text", "json", "github", "sarif")
 
 
 @click.command("lint", cls=Grouped)
@@ -29,7 +26,7 @@ FORMATS = ("text", "json", "github", "sarif")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--as", "kind", type=click.Choice(KINDS), help="What the files are, whatever their name.")
 @click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print.")
+@format_option
 @host_options
 @knowledge_option
 @talk_options
@@ -47,8 +44,7 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
       cuenv lint --fix environment.yml
       cuenv lint --format sarif > cuenv.sarif
     """
-    from cuenv.lint.files import found_here, lint, save  # noqa: PLC0415 - not needed for --help
-    from cuenv.lint.report import Result  # noqa: PLC0415 - as above
+    from cuenv.lint.files import found_here, lint, lint_json, save  # noqa: PLC0415 - not needed for --help
 
     form = "json" if values["as_json"] else values["form"]
     if values["diff"] and form != "text":
@@ -62,12 +58,10 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
         for item in linted:
             save(item)
         say([f"mended  {item.path}" for item in linted if item.mended != item.text], quiet=values["quiet"])
-        found = [Result(path=str(item.path), kind=item.kind, text=item.mended, lints=item.left) for item in linted]
-    else:
-        found = [Result(path=str(item.path), kind=item.kind, text=item.text, lints=item.lints) for item in linted]
-    bad = any(item.errors or (values["strict"] and item.warnings) for item in found)
-    if form != "text" or bad or not values["quiet"]:
-        _show(found, form, verbose=values["verbose"])
+    found = [item.result(fixed=values["fix"]) for item in linted]
+    bad = any(item.negative(strict=values["strict"]) for item in found)
+    silent = values["quiet"] and not bad
+    emit_findings(found, values, lambda: lint_json(found), lambda: [] if silent else place_lines(found))
     return ExitCode.NEGATIVE if bad else ExitCode.OK
 
 
@@ -84,22 +78,7 @@ def _machine(values: dict[str, Any], knowledge: Knowledge) -> Machine:
 
 
 def _show_patch(linted: Iterable[Linted]) -> int:
-    from cuenv.lint.report import diff  # noqa: PLC0415 - only with --diff
-
-    patch = "".join(diff(str(item.path), item.text, item.mended) for item in linted)
+    patch = "".join(item.patch for item in linted)
     if patch:
         emit(patch)
     return ExitCode.NEGATIVE if patch else ExitCode.OK
-
-
-def _show(found: Sequence[Result], form: str, *, verbose: bool) -> None:
-    from cuenv.lint import report as lint_report  # noqa: PLC0415 - not needed for --help
-
-    if form == "json":
-        emit_json(lint_report.plain(found))
-    elif form == "sarif":
-        emit_json(lint_report.sarif(found, __version__))
-    elif form == "text":
-        emit_lines(lint_report.lines(found, str))
-    elif lines := lint_report.github(found, verbose=verbose):
-        emit("\n".join(lines))

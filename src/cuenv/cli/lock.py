@@ -15,6 +15,7 @@ from cuenv.cli.options import (
     channel_options,
     channel_sources,
     channel_words,
+    format_option,
     host_from,
     knowledge_from,
     several_host_options,
@@ -22,19 +23,10 @@ from cuenv.cli.options import (
     talk_options,
     wish_options,
 )
-from cuenv.cli.output import (
-    emit,
-    emit_json,
-    emit_lines,
-    layer_plain,
-    progress,
-    progress_done,
-    report_json,
-    report_lines,
-    say,
-)
+from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import PIP
+from cuenv.core.findings import PIP, CheckResult
+from cuenv.core.render import layer_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
@@ -94,6 +86,8 @@ def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int
             f"--repair never replaces the file that it repairs: {path}",
             hint=shlex.join(["cuenv", "lock", str(path), "--repair", "-o", str(path.with_suffix(".new.yml"))]),
         )
+    if values["form"] not in ("text", "json"):
+        raise UsageError(f"--repair prints a file, and no {values['form']}", hint="cuenv lock --repair -o NEW.yml")
     if several_platforms(values):
         raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
     show = progress(quiet=values["quiet"])
@@ -112,7 +106,7 @@ def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int
 def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.open:
-        lines.append(f"error   the channels cannot close it: {answer.open}")
+        lines.append(f"error: the channels cannot close it: {answer.open}")
     if not answer.needed:
         return [*lines, "ok      nothing to repair"]
     lines += [f"layer   {layer}" for layer in answer.layers]
@@ -121,9 +115,9 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     if len(shown) < len(answer.skipped):
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
     if answer.spec is None and all(item.code.startswith(PIP) for item in answer.report.errors):
-        return [*lines, "error   what is asked of pip stays as it is: mend it in the file"]
+        return [*lines, "error: what is asked of pip stays as it is: mend it in the file"]
     if answer.spec is None:
-        return [*lines, "error   nothing near to it fits the host and closes on the channels: cuenv resolve --prove"]
+        return [*lines, "error: nothing near to it fits the host and closes on the channels: cuenv resolve --prove"]
     lines += [str(change) for change in answer.changes]
     if answer.pins:
         pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)
@@ -162,7 +156,7 @@ def _plain_repair(answer: Repaired, output: Path | None) -> dict[str, Any]:
             for item in answer.changes
         ],
         pins=[pin.yaml_text() for pin in answer.pins],
-        layers=[layer_plain(layer) for layer in answer.layers],
+        layers=[layer_json(layer) for layer in answer.layers],
         skipped=[{"candidate": what, "why": why} for what, why in answer.skipped],
     )
 
@@ -217,6 +211,7 @@ class _WritesFiles(Grouped):
 @engine_options
 @wish_options
 @channel_options
+@format_option
 @talk_options
 def command(path: Path | None, **values: Any) -> int:
     """Solve environment.yml and write its lock files beside it.
@@ -245,6 +240,7 @@ def command(path: Path | None, **values: Any) -> int:
 
     knowledge = knowledge_from(values)
     engine = engine_from(values)
+    values["as_json"] = values["as_json"] or values["form"] == "json"
     quiet = values["quiet"] or values["as_json"]
     refuse_wishes(values)
     if path is None:
@@ -279,8 +275,9 @@ def command(path: Path | None, **values: Any) -> int:
     progress_done(show)
     say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
     say([f"host    {path} names it: {answer.named}"] if answer.named else [], quiet=quiet)
-    if values["as_json"]:
-        emit_json(_plain(answer))
+    if values["as_json"] or values["form"] != "text":
+        found = CheckResult(report=answer.report, file=str(path))
+        emit_findings([found], values, lambda: _plain(answer), list)
     elif answer.lock is None:
         say(_refusal(answer, path, channel_words(values), verbose=values["verbose"]))
         if answer.unsatisfiable:
@@ -348,10 +345,13 @@ def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
     from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - not needed for --help
 
     report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
-    if values["as_json"]:
-        emit_json(report_json(report))
-    elif not values["quiet"] or report.errors:
-        emit_lines(report_lines(report, verbose=values["verbose"]))
+    silent = values["quiet"] and not report.errors
+    emit_findings(
+        [CheckResult(report=report, file=str(path))],
+        values,
+        lambda: report_json(report),
+        lambda: [] if silent else report_lines(report, verbose=values["verbose"]),
+    )
     return report.exit
 
 
@@ -367,9 +367,9 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         again = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml"]
         words = [*again, *host_options_of(answer.facts), *channels]
         mended = any(not item.code.startswith(PIP) for item in answer.report.errors)  # what is asked of pip is not
-        hint = [f"hint    the file that does what was meant: {shlex.join(words)}"] if codes and mended else []
-        return [*lines, f"error   refused; nothing was written{anyway}", *hint]
-    lines.append(f"error   the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
+        hint = [f"hint: the file that does what was meant: {shlex.join(words)}"] if codes and mended else []
+        return [*lines, f"error: refused; nothing was written{anyway}", *hint]
+    lines.append(f"error: the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
     tree = answer.unsatisfiable.text.splitlines()
     shown = tree if verbose else tree[:_TREE]
     lines += [f"        {line}" for line in shown]
@@ -394,12 +394,12 @@ def _instead(
     progress_done(show)
     if found:
         words = ["cuenv", "lock", "--resolve", new, *host, *found.options, *channels]
-        return [f"hint    the channels have {chosen_line(found.decision)}: {shlex.join(words)}"]
+        return [f"hint: the channels have {chosen_line(found.decision)}: {shlex.join(words)}"]
     if several:
         words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]
-        return [f"hint    take the best torch that closes: {shlex.join(words)}"]
+        return [f"hint: take the best torch that closes: {shlex.join(words)}"]
     words = ["cuenv", "lock", str(path), "--repair", "-o", new, *host, *channels]
-    return [f"hint    what can be kept of each entry, and what cannot: {shlex.join(words)}"]
+    return [f"hint: what can be kept of each entry, and what cannot: {shlex.join(words)}"]
 
 
 def _plain(answer: Locked) -> dict[str, Any]:

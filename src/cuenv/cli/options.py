@@ -13,6 +13,7 @@ from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completions import completes
 from cuenv.cli.configured import configuration, set_value, without_replaced
 from cuenv.core.errors import UsageError
+from cuenv.core.render import FORMS
 from cuenv.core.versions import parse_wish
 from cuenv.host.request import PREFER, Request
 from cuenv.host.select import HostOptions
@@ -134,6 +135,11 @@ jobs_option = click.option(
 
 several_host_options = several(*_host_options, platforms_option)
 """The host options of a command that makes one environment for several platforms."""
+
+format_option = click.option(
+    "--format", "form", type=click.Choice(FORMS), default="text", help="How to print; github: annotations."
+)
+"""The option of every command that prints findings."""
 
 talk_options = _talk_options
 """The options of every command."""

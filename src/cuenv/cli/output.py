@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any
 
 import click
 
 from cuenv.core.errors import OutsideError
-from cuenv.core.findings import Finding, Report
+from cuenv.core.findings import CheckResult
+from cuenv.core.render import RENDERERS, json_text
 from cuenv.core.urls import one_line
 
 _COLOURS: Mapping[str, str] = {
@@ -29,7 +29,7 @@ _COLOURS: Mapping[str, str] = {
 }
 """The words that begin a line of ours, or stand behind a place in a file, and their colours."""
 _WORD = re.compile(
-    r"(?P<before>(?: {3}|\S+:\d+:\d+: |\d+ files?: )?)(?P<word>(?P<count>[1-9]\d* error\(s\))|not fine|[a-z]+)(?!\w)"
+    r"(?P<before>(?: {3}|\S+:\d+:\d+: |\d+ files?: )?)(?P<word>(?P<count>[1-9]\d* errors?)|not fine|[a-z]+)(?!\w)"
 )
 _USUAL = 80
 """Columns of a terminal that does not say."""
@@ -153,78 +153,37 @@ def emit(text: str) -> None:
 
 def emit_json(data: Any) -> None:
     """A product as JSON, on stdout."""
-    emit(_json(data))
+    emit(json_text(data))
+
+
+def emit_findings(
+    results: Sequence[CheckResult],
+    values: Mapping[str, Any],
+    document: Callable[[], Any],
+    lines: Callable[[], Sequence[str]],
+) -> None:
+    """Print findings in the form that ``--format`` or ``--json`` asks for.
+
+    Args:
+        results: what was found, for the forms that are alike for all commands.
+        values: of the command.
+        document: makes what ``--json`` prints.
+        lines: makes the lines for people.
+    """
+    form = "json" if values["as_json"] else values["form"]
+    if form == "json":
+        emit_json(document())
+    elif form == "text":
+        if told := lines():
+            emit_lines(told)
+    elif text := RENDERERS[form](results, strict=values.get("strict", False), verbose=values["verbose"]):
+        emit(text)
 
 
 def error_json(code: str, message: str, hint: str | None) -> str:
     """An error as JSON, schema ``cuenv/error/1``."""
     error = {"code": code, "message": message, "hint": hint}
-    return _json({"schema": "cuenv/error/1", "error": error})
-
-
-def _json(data: Any) -> str:
-    """Readable JSON; what does not print (controls of a terminal, marks that turn text around) as an escape."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    odd = {ord(mark): json.dumps(mark)[1:-1] for mark in set(text) if not mark.isprintable() and mark != "\n"}
-    odd.update({0x7F: "\\u007f"} if 0x7F in odd else {})  # json leaves this one as it is
-    return text.translate(odd) if odd else text
-
-
-def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:
-    """A report as lines for `say` or `emit_lines`: head, findings, evidence when asked, fixes; last the verdict.
-
-    Args:
-        report: the report.
-        verbose: with evidence.
-        strict: warnings are a no as well.
-        most: findings that are shown of one code; all when ``None``.
-    """
-    head = f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title
-    lines = [head]
-    told: dict[tuple[str, str], int] = {}
-    for finding in report.findings:
-        kind = (finding.code, finding.severity)
-        told[kind] = told.get(kind, 0) + 1
-        if most is not None and told[kind] > most:
-            continue
-        lines.append(f"{finding.severity} {finding.code} {finding.message}")
-        if verbose:
-            lines += [f"        - {item}" for item in finding.evidence]
-        if finding.fix:
-            lines.append(f"        fix: {finding.fix}")
-    over = {code: told[code, severity] - (most or 0) for code, severity in told if most and told[code, severity] > most}
-    lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
-    counts = {kind: sum(item.severity == kind for item in report.findings) for kind in ("error", "warning")}
-    refused = strict and counts["warning"] > 0
-    verdict = f"{counts['error']} error(s)" if counts["error"] else "not fine" if refused else "fine"
-    also = f", {counts['warning']} warning(s)" if counts["warning"] else ""
-    return [*lines, f"{verdict}{also}"]
-
-
-def report_json(report: Report, **more: Any) -> dict[str, Any]:
-    """A report as JSON, schema ``cuenv/report/1``: errors and warnings are findings, what is only said is a note."""
-    told: dict[str, list[dict[str, Any]]] = {"findings": [], "notes": []}
-    for item in report.findings:
-        told["notes" if item.severity == "info" else "findings"].append(finding_json(item))
-    return {"schema": "cuenv/report/1", "title": report.title, "ok": not report.errors, **told, **more}
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as plain data."""
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "subject": finding.subject,
-        "message": finding.message,
-        "evidence": list(finding.evidence),
-        "fix": finding.fix,
-    }
-
-
-def layer_plain(layer: Any) -> dict[str, Any]:
-    """How a layer serves the GPUs of a host, as plain data."""
-    served = {str(device): how for device, how in layer.served}
-    return {"layer": layer.layer, "package": layer.package, "served": served, "because": layer.because}
+    return json_text({"schema": "cuenv/error/1", "error": error})
 
 
 def progress(*, quiet: bool) -> Callable[[str], None] | None:

@@ -164,7 +164,7 @@ def _validate(asked: tuple[str, ...], **values: Any) -> int:
 def _say_validated(found: tuple[Any, ...], *, quiet: bool) -> None:
     for item in found:
         if item.fault:
-            say([f"error   {line}" if number == 0 else line for number, line in enumerate(item.fault.splitlines())])
+            say([f"error: {line}" if number == 0 else line for number, line in enumerate(item.fault.splitlines())])
             continue
         say([f"{item.asked}:", *item.lines] if item.lines else [], quiet=quiet and item.fits is not False)
         word = "valid" if item.fits is None else "fits" if item.fits else "nothing fits"

@@ -31,6 +31,8 @@ class Finding:
         message: one sentence with the numbers in it.
         evidence: the facts and rows it rests on.
         fix: one command or edit that mends it.
+        at: line and column in the file that it is about, both from 1; ``None`` for all of it.
+        fixable: ``cuenv lint --fix`` mends it.
     """
 
     code: str
@@ -39,6 +41,8 @@ class Finding:
     message: str
     evidence: tuple[str, ...] = ()
     fix: str | None = None
+    at: tuple[int, int] | None = None
+    fixable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,17 +157,17 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What ``cuenv check`` says about one thing: a lock, or an environment.
+    """What was found in one thing: a lock, an environment, a file, a log; every form of output is made of it.
 
     Attributes:
-        host: the host that it was judged for, in one line.
-        file: the lock, for annotations; ``None`` for an environment.
+        host: the host that it was judged for, in one line; empty where no host matters.
+        file: the file that annotations stand at; ``None`` for an environment.
         checks: one line each; a lock has none.
         layers: how each layer of a lock serves the GPUs.
     """
 
     report: Report
-    host: str
+    host: str = ""
     file: str | None = None
     checks: tuple[Check, ...] = ()
     layers: tuple[LayerCoverage, ...] = ()

@@ -1,73 +1,181 @@
-"""Findings as GitHub annotations and as Markdown."""
+"""Findings in five forms: lines of text, JSON, Markdown, annotations of GitHub Actions, and SARIF."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from cuenv.core.findings import CheckResult, Finding
+from cuenv.core import __version__
+from cuenv.core.findings import CheckResult, Finding, LayerCoverage, Report
 from cuenv.core.urls import printable
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: ``1 error``, ``2 errors``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:
+    """A report as lines: head, findings, evidence when asked, fixes; last the verdict.
+
+    Args:
+        report: the report.
+        verbose: with evidence.
+        strict: warnings are a no as well.
+        most: findings that are shown of one code; all when ``None``.
+    """
+    lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
+    told: Counter[tuple[str, str]] = Counter()
+    for finding in report.findings:
+        told[finding.code, finding.severity] += 1
+        if most is None or told[finding.code, finding.severity] <= most:
+            lines.append(f"{finding.severity} {finding.code} {finding.message}")
+            lines += [f"        - {item}" for item in finding.evidence if verbose]
+            lines += [f"        fix: {finding.fix}"] if finding.fix else []
+    over = {code: count - (most or 0) for (code, _), count in told.items() if most and count > most}
+    lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
+    counts = Counter(finding.severity for finding in report.findings)
+    refused = strict and counts["warning"]
+    verdict = counted(counts["error"], "error") if counts["error"] else "not fine" if refused else "fine"
+    also = f", {counted(counts['warning'], 'warning')}" if counts["warning"] else ""
+    return [*lines, f"{verdict}{also}"]
+
+
+def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, most: int) -> list[str]:
+    """What ``cuenv check`` says: each report, with a line for each check below its head.
+
+    Args:
+        results: the lock's first.
+        strict: warnings are a no as well.
+        verbose: with evidence, all findings, and how each layer serves the GPUs.
+        most: findings of one code that are shown of an environment.
+    """
+    lines: list[str] = []
+    for told in results:
+        shown = None if verbose or not told.checks else most
+        head, *findings = report_lines(told.report, verbose=verbose, strict=strict, most=shown)
+        width = max((len(check.name) for check in told.checks), default=0)
+        checks = [f"{check.status:<5}{check.name:<{width}}  {check.says}" for check in told.checks]
+        layers = [f"layer {layer}" for layer in told.layers if verbose]
+        lines += [*([""] if lines else []), head, *checks, *findings, *layers]
+    return lines
+
+
+def place_lines(results: Sequence[CheckResult]) -> list[str]:
+    """One line for a finding, ``FILE:LINE:COLUMN``, its fix below, and the sum at the end."""
+    lines = []
+    findings = [(told.file, finding) for told in results for finding in told.report.findings]
+    for file, finding in findings:
+        where = ":".join(map(str, (file, *(finding.at or (1, 1)))))
+        lines.append(printable(f"{where}: {finding.severity} {finding.code} {finding.message}"))
+        if finding.fix:
+            lines.append(f"        fix: {printable(finding.fix)}{'  (cuenv lint --fix does it)' * finding.fixable}")
+    counts = Counter(finding.severity for _, finding in findings)
+    files = counted(len(results), "file")
+    if not counts["error"] and not counts["warning"]:
+        return [*lines, f"{files}: fine"]
+    able = sum(finding.fixable for _, finding in findings)
+    tail = f"; --fix mends {able}" if able else ""
+    return [*lines, f"{files}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}{tail}"]
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "subject": finding.subject,
+        "message": finding.message,
+        "evidence": list(finding.evidence),
+        "fix": finding.fix,
+    }
+
+
+def report_json(report: Report, **more: Any) -> dict[str, Any]:
+    """A report as JSON, schema ``cuenv/report/1``: errors and warnings are findings, what is only said is a note."""
+    told: dict[str, list[dict[str, Any]]] = {"findings": [], "notes": []}
+    for item in report.findings:
+        told["notes" if item.severity == "info" else "findings"].append(finding_json(item))
+    return {"schema": "cuenv/report/1", "title": report.title, "ok": not report.errors, **told, **more}
+
+
+def layer_json(layer: LayerCoverage) -> dict[str, Any]:
+    """How a layer serves the GPUs of a host, as plain data."""
+    served = {str(device): how for device, how in layer.served}
+    return {"layer": layer.layer, "package": layer.package, "served": served, "because": layer.because}
+
+
+def check_json(results: Sequence[CheckResult], *, strict: bool) -> dict[str, Any]:
+    """One report as it is; of two the lock's, with the environment's inside."""
+    plain = []
+    for told in results:
+        more: dict[str, Any] = {"host": told.host}
+        if told.file is not None:
+            more["layers"] = [layer_json(layer) for layer in told.layers]
+        if told.checks:
+            more["checks"] = [
+                {
+                    "name": check.name,
+                    "status": check.status,
+                    "says": check.says,
+                    "codes": sorted({finding.code for finding in check.findings}),
+                }
+                for check in told.checks
+            ]
+        plain.append({**report_json(told.report, **more), "ok": not told.negative(strict=strict)})
+    first, *others = plain
+    for other in others:
+        first["ok"] = first["ok"] and other["ok"]
+        first["environment"] = other
+    return first
+
 
 _KINDS = {"error": "error", "warning": "warning", "info": "notice"}
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = _DATA | {":": "%3A", ",": "%2C"}
 
 
-def lines(reports: Iterable[CheckResult], *, verbose: bool = False) -> Iterator[str]:
-    """The annotations of reports, one line each.
+def github(results: Iterable[CheckResult], *, verbose: bool = False, **_: bool) -> str:
+    """The annotations of findings, one workflow command on each line.
 
     Args:
-        reports: of ``cuenv check``.
+        results: what was found.
         verbose: with the evidence.
     """
-    for told in reports:
-        for finding in told.report.findings:
-            # A path outside the checkout would be refused: an environment has its folder in the message instead.
-            about = "" if told.file else f"{told.report.title}: "
-            yield annotation(finding, file=told.file, about=about, verbose=verbose)
+    return "\n".join(
+        _annotation(finding, told, verbose=verbose) for told in results for finding in told.report.findings
+    )
 
 
-def annotation(
-    finding: Finding, *, file: str | None, at: tuple[int, int] = (1, 1), about: str = "", verbose: bool = False
-) -> str:
-    """A finding as one workflow command.
-
-    Args:
-        finding: what is told.
-        file: that it is shown at; ``None`` for none.
-        at: line and column in it, from 1.
-        about: what goes before the message.
-        verbose: with the evidence.
-    """
-    properties = {"file": file, "line": str(at[0])} if file else {}
-    if file and at[1] > 1:
-        properties["col"] = str(at[1])
+def _annotation(finding: Finding, told: CheckResult, *, verbose: bool) -> str:
+    line, column = finding.at or (1, 1)
+    properties = {"file": told.file, "line": str(line)} if told.file else {}
+    if told.file and column > 1:
+        properties["col"] = str(column)
     properties["title"] = f"{finding.code} {finding.subject}"
     shown = ",".join(f"{key}={_escaped(value, _PROPERTY)}" for key, value in properties.items())
-    text = [f"{about}{finding.message}"]
-    text += [f"- {item}" for item in finding.evidence] if verbose else []
+    # A path outside the checkout would be refused: an environment has its folder in the message instead.
+    text = [f"{'' if told.file else f'{told.report.title}: '}{finding.message}"]
+    text += [f"- {item}" for item in finding.evidence if verbose]
     text += [f"fix: {finding.fix}"] if finding.fix else []
     return f"::{_KINDS[finding.severity]} {shown}::{_escaped(chr(10).join(text), _DATA)}"
 
 
-def _escaped(text: str, marks: dict[str, str]) -> str:
+def _escaped(text: str, marks: Mapping[str, str]) -> str:
     return "".join(marks.get(mark, mark) if mark in marks else printable(mark) for mark in text)
 
 
-# Inside a word, as in py312_0, an underscore means nothing.
-_SPECIAL = re.compile(r"([\\`*{}\[\]<>|#~@!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
-_AUTOLINK = re.compile(r"(?i)\b(https?|www)([:.])")
-
-
-def text(reports: Iterable[CheckResult], *, strict: bool = False, verbose: bool = False) -> str:
+def markdown(results: Iterable[CheckResult], *, strict: bool = False, verbose: bool = False) -> str:
     """Reports as sections with tables, foreign text escaped.
 
     Args:
-        reports: of ``cuenv check``.
+        results: what was found.
         strict: warnings make it a no as well.
         verbose: with the evidence.
     """
-    return "\n\n".join("\n".join(_section(told, strict=strict, verbose=verbose)) for told in reports) + "\n"
+    return "\n\n".join("\n".join(_section(told, strict=strict, verbose=verbose)) for told in results) + "\n"
 
 
 def _section(told: CheckResult, *, strict: bool, verbose: bool) -> Iterator[str]:
@@ -84,14 +192,20 @@ def _section(told: CheckResult, *, strict: bool, verbose: bool) -> Iterator[str]
 
 
 def _row(finding: Finding, *, verbose: bool) -> str:
-    what = [cell(finding.message), *(f"- {cell(item)}" for item in finding.evidence if verbose)]
+    where = f"line {finding.at[0]}: " if finding.at else ""
+    what = [f"{where}{cell(finding.message)}", *(f"- {cell(item)}" for item in finding.evidence if verbose)]
     return f"| {finding.code} | {finding.severity} | {'<br>'.join(what)} | {_code(finding.fix or '')} |"
+
+
+# Inside a word, as in py312_0, an underscore means nothing.
+_SPECIAL = r"([\\`*{}\[\]<>|#~@!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))"
+_AUTOLINK = r"(?i)\b(https?|www)([:.])"
 
 
 def cell(foreign: str) -> str:
     """Text that means nothing but itself in a cell: no markup, no link, no mention, no line end."""
     plain = printable(" ".join(foreign.split()))
-    return _AUTOLINK.sub(r"\1&#8203;\2", _SPECIAL.sub(r"\\\1", plain))
+    return re.sub(_AUTOLINK, r"\1&#8203;\2", re.sub(_SPECIAL, r"\\\1", plain))
 
 
 def _code(command: str) -> str:
@@ -102,3 +216,68 @@ def _code(command: str) -> str:
     fence = "`" * (1 + max((len(run) for run in re.findall(r"`+", plain)), default=0))
     space = " " if plain.startswith("`") or plain.endswith("`") else ""
     return f"{fence}{space}{plain}{space}{fence}"
+
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def sarif(results: Iterable[CheckResult], **_: bool) -> str:
+    """As SARIF 2.1.0 (OASIS), which code hosts show beside the lines.
+
+    Args:
+        results: what was found.
+    """
+    found = [(told.file, finding) for told in results for finding in told.report.findings]
+    codes = sorted({finding.code for _, finding in found})
+    return json_text(
+        {
+            "version": "2.1.0",
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "runs": [
+                {
+                    "tool": {
+                        "driver": {"name": "cuenv", "version": __version__, "rules": [{"id": code} for code in codes]}
+                    },
+                    "columnKind": "unicodeCodePoints",
+                    "results": [
+                        {
+                            "ruleId": finding.code,
+                            "ruleIndex": codes.index(finding.code),
+                            "level": _LEVELS[finding.severity],
+                            "message": {
+                                "text": printable(finding.message + (f" Fix: {finding.fix}" if finding.fix else ""))
+                            },
+                            **_locations(file, finding),
+                        }
+                        for file, finding in found
+                    ],
+                }
+            ],
+        }
+    )
+
+
+def _locations(file: str | None, finding: Finding) -> dict[str, Any]:
+    if file is None:
+        return {}
+    from urllib.parse import quote  # noqa: PLC0415 - only for SARIF
+
+    line, column = finding.at or (1, 1)
+    region = {"startLine": line, "startColumn": column}
+    place = {"artifactLocation": {"uri": quote(file, safe="/-._~")}, "region": region}
+    return {"locations": [{"physicalLocation": place}]}
+
+
+def json_text(data: Any) -> str:
+    """Readable JSON; what does not print (controls of a terminal, marks that turn text around) as an escape."""
+    import json  # noqa: PLC0415 - only for JSON
+
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    odd = {ord(mark): json.dumps(mark)[1:-1] for mark in set(text) if not mark.isprintable() and mark != "\n"}
+    odd.update({0x7F: "\\u007f"} if 0x7F in odd else {})  # json leaves this one as it is
+    return text.translate(odd) if odd else text
+
+
+RENDERERS: Mapping[str, Callable[..., str]] = {"markdown": markdown, "github": github, "sarif": sarif}
+FORMS = ("text", "json", *RENDERERS)
+"""What ``--format`` takes, of every command that prints findings."""

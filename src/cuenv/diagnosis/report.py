@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cuenv.core.findings import CheckResult, Finding, Report, Severity
+from cuenv.core.render import counted
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Cause, Diagnosis
 from cuenv.diagnosis.explain import sources_of
@@ -27,7 +29,7 @@ _HEADS = {
 
 def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose: bool, brief: bool) -> list[str]:
     """A diagnosis as lines, each with a word in front."""
-    size = f"{found.lines} line{'s' if found.lines != 1 else ''}"
+    size = counted(found.lines, "line")
     text: list[str] = []
     if found.verdict != "known":
         text.append(f"{found.verdict}  {size}: {_HEADS[found.verdict]}")
@@ -75,6 +77,30 @@ def _cause(
 def _seen(item: SymptomMatch) -> list[str]:
     more = f" (and {item.count - 1}{'+' if item.count >= MANY else ''} more)" if item.count > 1 else ""
     return [f"line {item.line}{more}: {item.text}"]
+
+
+def results(found: Diagnosis, log: str) -> list[CheckResult]:
+    """The causes as findings, each at its line of the log; the code is the symptom's."""
+    severities: dict[str, Severity] = {"cause": "error", "effect": "warning"}
+    findings = [
+        Finding(
+            code=cause.symptom.id,
+            severity=severities.get(cause.symptom.kind, "info"),
+            subject=cause.symptom.layer,
+            message=f"{cause.symptom.says}: {cause.why}",
+            evidence=(cause.sighting.text, *cause.because),
+            fix=cause.command,
+            at=(cause.sighting.line, 1),
+        )
+        for cause in found.causes
+    ]
+    findings += [
+        Finding(code="unknown", severity="error", subject="log", message=text, at=(number, 1))
+        for number, text in found.strange
+    ]
+    size = counted(found.lines, "line")
+    report = Report(title=printable(log), findings=tuple(findings), looked_at=(size,))
+    return [CheckResult(report=report, host=host_line(found.facts) if found.facts else "", file=printable(log))]
 
 
 def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:

@@ -7,12 +7,15 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.findings import Finding, allowed
+from cuenv.core.findings import CheckResult, Finding, Report, allowed
 from cuenv.core.io.files import first_bytes, is_file, names_in, read_text, write_atomically
+from cuenv.core.reading import lines_of
+from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended
+from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
 from cuenv.lockfile.files import LOCK_NAME, locked_from
 from cuenv.lockfile.formats import formats, parse_lock
 
@@ -60,6 +63,39 @@ class Linted:
     lints: tuple[Lint, ...]
     mended: str
     left: tuple[Lint, ...]
+
+    def result(self, *, fixed: bool) -> CheckResult:
+        """What was found, each at its line and column; ``fixed``: what is still found in the mended text."""
+        text, lints = (self.mended, self.left) if fixed else (self.text, self.lints)
+        found = (replace(item.finding, at=place(text, item.at), fixable=bool(item.edits)) for item in lints)
+        report = Report(title=str(self.path), findings=tuple(found), looked_at=(self.kind,))
+        return CheckResult(report=report, file=str(self.path))
+
+    @property
+    def patch(self) -> str:
+        """What ``patch -p0`` takes to mend it; empty when nothing changes."""
+        import difflib  # noqa: PLC0415 - only with --diff
+
+        path = str(self.path)
+        lines = difflib.unified_diff(lines_of(self.text), lines_of(self.mended), path, path)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def lint_json(results: Iterable[CheckResult]) -> dict[str, Any]:
+    """What was found as plain data, schema ``cuenv/lint/1``."""
+    files = [
+        {
+            "path": told.file,
+            "kind": told.report.looked_at[0],
+            "findings": [
+                {**finding_json(item), "line": at[0], "column": at[1], "fixable": item.fixable}
+                for item in told.report.findings
+                for at in [item.at or (1, 1)]
+            ],
+        }
+        for told in results
+    ]
+    return {"schema": "cuenv/lint/1", "files": files}
 
 
 def found_here(folder: Path) -> tuple[Path, ...]:

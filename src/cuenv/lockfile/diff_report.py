@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import CheckResult, Finding, Report
 from cuenv.core.render import cell
 from cuenv.host.describe import host_line
 from cuenv.lockfile.diff import HostEffect, LockDiff, PackageChange
@@ -45,6 +45,14 @@ def plain(diff: LockDiff, old: str, new: str) -> dict[str, Any]:
             for item in diff.hosts
         ],
     }
+
+
+def results(diff: LockDiff, new: str) -> list[CheckResult]:
+    """The findings that only the second lock has, for each host."""
+    return [
+        CheckResult(report=Report(title=new, findings=item.appear), host=host_line(item.host), file=new)
+        for item in diff.hosts
+    ]
 
 
 def _change(change: PackageChange) -> dict[str, Any]:

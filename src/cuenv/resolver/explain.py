@@ -92,7 +92,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
         f"{finding.severity:7} {finding.message}" + (f" -> {finding.fix}" if finding.fix else "")
         for finding in findings
     ]
-    lines += [f"hint    {hint.text}: {hint.command}" for hint in hints(decision)]
+    lines += [f"hint: {hint.text}: {hint.command}" for hint in hints(decision)]
     return lines
 
 

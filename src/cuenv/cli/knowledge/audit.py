@@ -10,18 +10,22 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
+    format_option,
     knowledge_from,
     knowledge_option,
     one_channel_options,
     talk_options,
 )
-from cuenv.cli.output import emit_json, emit_lines, report_json, report_lines
+from cuenv.cli.output import emit_findings
+from cuenv.core.findings import CheckResult
+from cuenv.core.render import report_json, report_lines
 
 
 @click.command("audit", cls=Grouped)
 @one_channel_options
 @channel_options
 @knowledge_option
+@format_option
 @talk_options
 def command(channel: str, platform: str, **values: Any) -> int:
     """Compare the tables with the records of a channel.
@@ -39,8 +43,11 @@ def command(channel: str, platform: str, **values: Any) -> int:
 
     knowledge = knowledge_from(values)
     found = audit(Question(channel=channel, platform=platform, sources=channel_sources(values)), knowledge)
-    if values["as_json"]:
-        emit_json(report_json(found, channel=channel, platform=platform))
-    elif not values["quiet"] or found.errors:
-        emit_lines(report_lines(found, verbose=values["verbose"]))
+    silent = values["quiet"] and not found.errors
+    emit_findings(
+        [CheckResult(report=found)],
+        values,
+        lambda: report_json(found, channel=channel, platform=platform),
+        lambda: [] if silent else report_lines(found, verbose=values["verbose"]),
+    )
     return found.exit
