@@ -173,31 +173,17 @@ def _records(session: nox.Session) -> Path:
     return folder
 
 
-_DECIDES = ("versions.py", "decision.py", "preference.py", "rules/*.py")
-_DECIDES_TESTS = (
-    *(
-        "versions",
-        "verdict_sentences",
-        "decision_sentences",
-        "rules",
-        "decision",
-        "extensions",
-        "questions",
-        "properties",
-        "choosing",
-    ),
-)
-
-
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Every branch of what decides is taken by the fast tests on it; anything less than all fails."""
+    """Every branch of the modules that mutmut changes is taken by the fast tests on them; anything less fails."""
+    mutmut = nox.project.load_toml(ROOT / "pyproject.toml")["tool"]["mutmut"]
     session.install(".[test]", "coverage>=7.10")
     folder = str(
         session.run("python", "-c", "import cuenv, pathlib; print(pathlib.Path(cuenv.__file__).parent)", silent=True)
     )
-    what = "--include=" + ",".join(f"{folder.strip()}/{name}" for name in _DECIDES)
-    tests = [f"tests/test_{name}.py" for name in _DECIDES_TESTS]
+    names = (name.removeprefix("src/cuenv/") for name in mutmut["only_mutate"])
+    what = "--include=" + ",".join(f"{folder.strip()}/{name}" for name in names)
+    tests = [*mutmut["pytest_add_cli_args_test_selection"], "tests/test_properties.py"]
     session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()) / "coverage")
     session.run("coverage", "run", "--branch", what, "-m", "pytest", "-q", "-n0", *tests)
     session.run("coverage", "report", "--show-missing", "--fail-under=100", "--precision=2", what)

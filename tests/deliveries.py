@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
 import trees
 from channel_builder import pkg, request, write
 from commands import run
@@ -22,6 +24,7 @@ from cuenv.solve.io.solver import solve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import VARIABLES, Lock, PipLocked, Solution, content_digest
 
+LOCKS = Path(__file__).resolve().parent.parent / "locks"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TOOLS = [
     pkg("tool", depends=("library",), files={"bin/tool": "#!/bin/sh\necho works\n"}),
@@ -113,3 +116,17 @@ def tree(folder: Path) -> dict[str, str]:
         elif path.is_file():
             found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
+
+
+def both_platforms(folder: Path) -> Path:
+    """A lock for both platforms: that of one, and the same again."""
+    path = folder / "conda-lock.yml"
+    data = yaml.safe_load((LOCKS / "inference" / "conda-lock.yml").read_text())
+    data["package"] += [
+        {**item, "platform": "linux-aarch64", "url": item["url"].replace("/linux-64/", "/linux-aarch64/")}
+        for item in data["package"]
+    ]
+    data["metadata"]["platforms"].append("linux-aarch64")
+    data["metadata"]["content_hash"]["linux-aarch64"] = "0" * 64
+    path.write_text(yaml.safe_dump(data))
+    return path

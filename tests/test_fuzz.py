@@ -20,7 +20,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from test_symptoms import CASES
 
 import cuenv
 from cuenv.binary.code import read_file
@@ -42,6 +41,7 @@ from cuenv.lockfile.formats import conda_lock as conda_lock_v1_read
 from cuenv.lockfile.formats import explicit_txt
 from cuenv.solve import environment_yml
 from elf_files import Part, archive, cubin, cubins, elf, fatbin
+from failure_logs import CASES
 
 TOTAL = 10_000
 SAMPLES = Path(__file__).parent

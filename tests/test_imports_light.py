@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from commands import HOST, run
+from imported import HEAVY, modules
 
-HEAVY = {"rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"}
 LIGHT = {"click", "cuenv", "org", "packaging", "yaml"}
 """What a quick command may load beside Python's own library; `copy` asks for a module of Jython's, `org`."""
-LINE = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s+(\S+)")
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +21,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run("demo", "--dir", "made", folder=folder)
     assert done.returncode == 0, done.stderr
     return folder / "made"
-
-
-def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
-    """The modules that a run with ``-X importtime`` says it imported."""
-    return set(LINE.findall(done.stderr))
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from cuenv.config.io.completion_names import TABLES, gpus
 from cuenv.core.errors import ExitCode
 from cuenv.host.select import HostOptions, host_facts
 from given import shipped_base
+from imported import HEAVY, modules
 from shell_terminal import Terminal
-from test_imports_light import HEAVY, modules
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -> list[str]:

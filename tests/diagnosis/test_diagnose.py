@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
-from test_symptoms import CASES, LOGS, read, tables
 
 import cuenv
 from cuenv.diagnosis.causes import Diagnosis, diagnose, folded
@@ -25,6 +24,7 @@ from cuenv.host.facts import Compiler, Driver, FoundToolkit, HostFacts, Libc, Li
 from cuenv.host.io.record import read_host
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.solve.model import LockedPackage
+from failure_logs import CASES, LOGS, read, tables
 from thorough import examples
 
 CUSPARSE = (LOGS / "cusparse-header/fused-adam.log").read_bytes()

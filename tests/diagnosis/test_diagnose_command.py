@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_symptoms import CASES, LOGS, rows, tables
 
 from commands import HOST
 from commands import inside as run
@@ -20,6 +19,7 @@ from cuenv.cli.main import COMMANDS
 from cuenv.core.findings import CheckResult, Finding, report
 from cuenv.diagnosis.diagnose import look
 from cuenv.host.select import HostOptions
+from failure_logs import CASES, LOGS, rows, tables
 from given import base
 
 DRIVER = LOGS / "driver-insufficient/a800-470.log"

@@ -14,13 +14,13 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from test_export_dockerfile import both_platforms
 
 from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.export.io.own_wheel import NAME
 from cuenv.export.io.tables import load_delivery
 from cuenv.export.workflow import RUNNERS, Workflow, render_workflow
+from deliveries import both_platforms
 from oracles import text as text_of
 
 LOCKS = Path(__file__).resolve().parents[2] / "locks"

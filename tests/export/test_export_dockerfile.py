@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from cuenv.knowledge.io.load import load
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import Instruction, parse
 from cuenv.lint.files import lint
+from deliveries import both_platforms
 from oracles import program
 
 LOCKS = Path(__file__).resolve().parents[2] / "locks"
@@ -353,20 +353,6 @@ def test_a_lock_is_copied_from_inside_and_refused_from_outside(tmp_path: Path) -
     done = run("export", "dockerfile", "conda-lock.yml", "-o", "../other", folder=inside)
     assert done.returncode == ExitCode.USAGE
     assert "lies outside of ../other" in done.stderr
-
-
-def both_platforms(folder: Path) -> Path:
-    """A lock for both platforms: that of one, and the same again."""
-    path = folder / "conda-lock.yml"
-    data = yaml.safe_load((LOCKS / "inference" / "conda-lock.yml").read_text())
-    data["package"] += [
-        {**item, "platform": "linux-aarch64", "url": item["url"].replace("/linux-64/", "/linux-aarch64/")}
-        for item in data["package"]
-    ]
-    data["metadata"]["platforms"].append("linux-aarch64")
-    data["metadata"]["content_hash"]["linux-aarch64"] = "0" * 64
-    path.write_text(yaml.safe_dump(data))
-    return path
 
 
 def test_a_lock_for_both_platforms_builds_for_both_and_for_no_other(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from cuenv.core.errors import HashError, InputError, OutsideError
 from cuenv.demo.io.sample import archive
 from cuenv.install.io.archives import inspect, most_unpacked, read_index
 from cuenv.install.io.bundles import opened
+from given import package as locked
 from hostile_packages import Evil, bomb, listed
 from hostile_packages import archive as hostile_archive
 
@@ -236,14 +237,12 @@ def test_a_link_as_scratch_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_what_packages_say_of_themselves_is_checked(tmp_path: Path) -> None:
-    from test_bundle import package
-
     from cuenv.install.make_bundle import _record
 
     path = tmp_path / "a-1-0.tar.bz2"
     path.write_bytes(archive(pkg("a", "1", "0", depends=("b",))))
     index = read_index(path)
-    assert _record(package(), path, index)["depends"] == ["b"]
-    assert _record(replace(package(), depends=("b <2",)), path, index)["depends"] == ["b <2"]
+    assert _record(locked("a", "1"), path, index)["depends"] == ["b"]
+    assert _record(replace(locked("a", "1"), depends=("b <2",)), path, index)["depends"] == ["b <2"]
     with pytest.raises(InputError, match=r"a-1-0\.tar\.bz2 holds a 1 0, the lock says a 2 0"):
-        _record(replace(package(), version="2"), path, index)
+        _record(replace(locked("a", "1"), version="2"), path, index)

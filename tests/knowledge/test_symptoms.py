@@ -5,22 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
-from cuenv.diagnosis.causes import JOINS, Diagnosis, diagnose
+from cuenv.diagnosis.causes import JOINS
 from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
-from cuenv.host.io.record import read_host
-from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.guidance import Guidance
-from cuenv.knowledge.io.guidance import load_guidance
-from cuenv.knowledge.io.load import load
-from cuenv.knowledge.symptoms import ANY, LAYERS, Symptom, compiled
+from cuenv.knowledge.symptoms import ANY, LAYERS, compiled
+from failure_logs import CASES, LOGS, read, rows, tables
 
-LOGS = Path(__file__).parents[1] / "logs"
-CASES = sorted(LOGS.glob("*/*.log"))
 NAMES = [f"{path.parent.name}/{path.stem}" for path in CASES]
 
 WRAPS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -33,21 +26,6 @@ WRAPS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "a progress bar before": lambda lines: [b"\r 10%|#  |\r 20%|## |\r" + line for line in lines],
     "broken UTF-8": lambda lines: [b"\xff\xfe\xe2\x28 " + line + b" \x80" for line in lines],
 }
-
-
-@lru_cache
-def tables() -> tuple[Knowledge, Guidance]:
-    knowledge = load(None)
-    return knowledge, load_guidance(knowledge)
-
-
-def rows() -> dict[str, Symptom]:
-    return {row.id: row for row in tables()[1].symptoms}
-
-
-def read(data: bytes, host: str | None = None) -> Diagnosis:
-    knowledge, guidance = tables()
-    return diagnose([data], guidance.symptoms, knowledge, read_host(host, str) if host else None)
 
 
 def test_there_are_many_and_each_has_a_log() -> None:

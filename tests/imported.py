@@ -1,0 +1,14 @@
+"""Which modules a process imported."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+HEAVY = {"rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"}
+_LINE = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s+(\S+)")
+
+
+def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """The modules that a run with ``-X importtime`` says it imported."""
+    return set(_LINE.findall(done.stderr))
