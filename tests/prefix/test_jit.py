@@ -29,7 +29,7 @@ from cuenv.prefix.io.activation import activated
 from cuenv.prefix.io.compile import Toolchain, compile_cuda
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import ccbin, find_host_compilers, nvcc_at, nvcc_host
-from cuenv.prefix.toolchain import hook_sh
+from cuenv.prefix.toolchain import hook as hook_scripts
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
 from cuenv.prefix.toolchain.policy import jit_findings, trial_findings
 from cuenv.prefix.toolchain.requirements import WantedHeader, Wants, compiling, wants, wheel_of
@@ -555,9 +555,9 @@ def test_what_activation_sets_and_only_a_run_could_tell_is_said_and_makes_nothin
 def test_the_hook_that_was_written_is_read_again(env: Path, tmp_path: Path) -> None:
     for home in ("", "targets/a 'b'"):
         hook = Hook(home=home, includes=("t/include", "t/include/it's"), libraries=("t/lib",), arch_list="9.0")
-        text = hook_sh.activate(hook)
-        assert hook_sh.read(text) == hook
-        assert hook_sh.read(text + "rm -r /\n") is None
+        text = hook_scripts.activate(hook)
+        assert hook_scripts.read(text) == hook
+        assert hook_scripts.read(text + "rm -r /\n") is None
         plant(env, {"etc/conda/activate.d/~cuenv_activate.sh": text})
         read, reason = activated(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=False)
         ran, _ = activated(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=True)

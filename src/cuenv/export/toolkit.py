@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from cuenv.core.io.templates import fill
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, minor, target_for, version
 from cuenv.host.facts import FoundToolkit
@@ -122,52 +123,6 @@ def _relation(toolkit: FoundToolkit, need: Need) -> str:
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
 """Every variable that is set, and restored."""
 
-_RESTORE = """\
-if [ -n "${_CUENV_SHELL_ON-}" ]; then
-  for _cuenv_v in VARIABLES; do
-    _cuenv_at=
-    eval "_cuenv_at=\\"\\${_CUENV_SHELL_$_cuenv_v-}\\""
-    case "$_cuenv_at" in
-      s*) eval "export $_cuenv_v=\\"\\${_cuenv_at#s}\\"" ;;
-      u) unset "$_cuenv_v" ;;
-    esac
-    unset "_CUENV_SHELL_$_cuenv_v"
-  done
-  unset _CUENV_SHELL_ON _cuenv_v _cuenv_at
-fi
-""".replace("VARIABLES", " ".join(VARIABLES))
-_KEEP = """\
-for _cuenv_v in VARIABLES; do
-  eval "_cuenv_at=\\"\\${$_cuenv_v+s}\\${$_cuenv_v-}\\""
-  if [ -z "$_cuenv_at" ]; then _cuenv_at=u; fi
-  eval "export _CUENV_SHELL_$_cuenv_v=\\"\\$_cuenv_at\\""
-done
-export _CUENV_SHELL_ON=yes
-""".replace("VARIABLES", " ".join(VARIABLES))
-_WITHOUT = """\
-for _cuenv_v in PATH LD_LIBRARY_PATH; do
-  eval "_cuenv_rest=\\"\\${$_cuenv_v-}\\""
-  _cuenv_kept=
-  if [ -n "$_cuenv_rest" ]; then _cuenv_rest="$_cuenv_rest:"; fi
-  while [ -n "$_cuenv_rest" ]; do
-    _cuenv_at="${_cuenv_rest%%:*}"
-    _cuenv_rest="${_cuenv_rest#*:}"
-    case "$_cuenv_at" in
-      PATTERNS) ;;
-      *) _cuenv_kept="$_cuenv_kept:$_cuenv_at" ;;
-    esac
-  done
-  eval "export $_cuenv_v=\\"\\${_cuenv_kept#:}\\""
-done
-"""
-_SET = """\
-if [ -z "$LD_LIBRARY_PATH" ]; then unset LD_LIBRARY_PATH; fi
-export CUDA_HOME=PLACE
-export CUDA_PATH="$CUDA_HOME"
-export PATH="$CUDA_HOME/bin${PATH:+:$PATH}"
-unset _cuenv_v _cuenv_at _cuenv_rest _cuenv_kept
-"""
-
 
 def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
     """The lines that make a toolkit the one that builds find.
@@ -180,22 +135,20 @@ def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
     # An entry may name a toolkit by the link /usr/local/cuda, with or without a slash at its end.
     roots = sorted({"/usr/local/cuda", *(item.rstrip("/") or "/" for item in (root, *others))})
     patterns = " | ".join(f"{shlex.quote(item)} | {shlex.quote(item)}/*" for item in roots)
-    without = patterns.join(_WITHOUT.split("PATTERNS"))
-    place = shlex.quote(root).join(_SET.split("PLACE"))
-    back = "# Back to what was: cuenv export shell --off\n"
-    return "".join([_comments(head), back, _RESTORE, _KEEP, without, place])
+    return _filled(head, switch=True, place=shlex.quote(root), patterns=patterns)
 
 
 def off(version: str) -> str:
     """The lines that restore what was before the last switch; nothing where there was none."""
-    return _comments([f"{version}, export shell: back to what was before the last switch"]) + _RESTORE
+    return _filled([f"{version}, export shell: back to what was before the last switch"], switch=False)
+
+
+def _filled(head: Sequence[str], *, switch: bool, **values: str) -> str:
+    known = {"head": none_needed(head).removeprefix("# ").rstrip("\n"), "variables": " ".join(VARIABLES), **values}
+    return fill("toolkit.sh", known, {"back": switch, "switch": switch})
 
 
 def none_needed(head: Sequence[str]) -> str:
     """Lines that change nothing and say why."""
-    return _comments(head)
-
-
-def _comments(lines: Sequence[str]) -> str:
-    plain = [one_line(line) for line in lines]
+    plain = [one_line(line) for line in head]
     return "".join(f"{line}\n" for line in (f"{WRITTEN_BY} {plain[0]}", *(f"# {line}" for line in plain[1:])))

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from cuenv.prefix.toolchain.hook import quoting
+
 SHELLS = ("bash", "zsh", "sh", "fish")
 
 
@@ -34,8 +36,8 @@ def render(entering: Entering, shell: str) -> str:
 
 
 def _lines(entering: Entering, fish: bool) -> Iterator[str]:
-    quote: Callable[[str], str] = _fish if fish else shlex.quote
     ending = "fish" if fish else "sh"
+    quote = quoting(ending)
     for path in entering.leaving.get(ending, ()):
         yield _source(path, quote, fish)
     for name in entering.removes:
@@ -51,11 +53,6 @@ def _lines(entering: Entering, fish: bool) -> Iterator[str]:
 
 def _source(path: str, quote: Callable[[str], str], fish: bool) -> str:
     return f"source {quote(path)}" if fish else f". {quote(path)}"
-
-
-def _fish(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def running(entering: Entering) -> str:

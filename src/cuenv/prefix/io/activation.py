@@ -14,7 +14,7 @@ from cuenv.core.io.process import run, which
 from cuenv.host.io.system import read
 from cuenv.prefix.activation_sh import Shell, source
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.toolchain import hook_sh
+from cuenv.prefix.toolchain import hook as hook_scripts
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
 
 _SECONDS = 30.0
@@ -117,7 +117,7 @@ def _read(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str
     shell = Shell(values=dict(mine), exported=set(mine), there=_there)
     for path in scripts:
         text = _script(path)
-        hook = hook_sh.read(text)
+        hook = hook_scripts.read(text)
         if hook is None:
             source(text, path.rpartition("/")[2], shell)
         else:

@@ -1,14 +1,29 @@
-"""What activation of an environment should tell builds of CUDA extensions, so that they find its CUDA."""
+"""What activation of an environment should tell builds of CUDA extensions, so that they find its CUDA.
+
+The scripts are templates: POSIX sh for whatever shell the user has, under ``set -u`` and ``set -e`` as well, with every
+expansion quoted and no command that may fail; and fish. What was set before is kept in exported variables with a level,
+because environments are stacked and shells are started inside of them; both kinds keep it in the same ones, so that
+a fish inside of another shell, or the other way round, takes back what that one set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.versions import Capability, target_for
+from cuenv.solve.environment_spec import WRITTEN_BY
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CPATH", "LIBRARY_PATH", "TORCH_CUDA_ARCH_LIST")
 """Every variable that a hook may set."""
+OWN = f"{WRITTEN_BY} hook"
+"""How a hook of ours begins."""
+_HOME_LINE = re.compile(r'^  export CUDA_HOME="\$CONDA_PREFIX"(?:/(.*))?$', re.MULTILINE)
+_FRONT_LINE = re.compile(r'^  _cuenv_at="\$CONDA_PREFIX"/(.*)\n  case ":\$\{([A-Z_]+)-\}:" in$', re.MULTILINE)
+_ARCHS_LINE = re.compile(r"^  export TORCH_CUDA_ARCH_LIST=(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +62,62 @@ def arch_list(capabilities: Iterable[Capability], able: Iterable[Capability]) ->
     left = (item for item, target in targets.items() if target is None)
     notes = tuple(f"{item} is not in TORCH_CUDA_ARCH_LIST: nvcc cannot compile for it" for item in left)
     return ";".join(map(str, served)) or None, notes
+
+
+def activate(hook: Hook, shell: str = "sh") -> str:
+    """The script that sets the variables, once however often it is sourced; ``shell`` is ``sh`` or ``fish``."""
+    quote = quoting(shell)
+    place = f'"$CONDA_PREFIX"/{quote(hook.home)}' if hook.home else '"$CONDA_PREFIX"'
+    return fill(f"hook_activate.{shell}", {"variables": " ".join(VARIABLES)}, _blocks(hook, place, quote, quote))
+
+
+def deactivate(shell: str = "sh") -> str:
+    """The script that restores what was set before; what was not kept is left alone."""
+    return fill(f"hook_deactivate.{shell}", {"variables": " ".join(VARIABLES)})
+
+
+def exports(hook: Hook, prefix: str, shell: str = "sh") -> str:
+    """Lines for a shell to evaluate, with whole paths."""
+    quote = quoting(shell)
+    place = quote(f"{prefix}/{hook.home}" if hook.home else prefix)
+    return fill(f"hook_exports.{shell}", {}, _blocks(hook, place, lambda folder: quote(f"{prefix}/{folder}"), quote))
+
+
+def _blocks(hook: Hook, place: str, folder: Callable[[str], str], quote: Callable[[str], str]) -> Blocks:
+    """What stands in a script. Each folder goes in front of what is there, so the first comes last."""
+    lists = (("CPATH", hook.includes), ("LIBRARY_PATH", hook.libraries))
+    return {
+        "home": [] if hook.home is None else [{"place": place}],
+        "front": [{"name": name, "folder": folder(item)} for name, items in lists for item in reversed(items)],
+        "archs": [] if hook.arch_list is None else [{"archs": quote(hook.arch_list)}],
+    }
+
+
+def read(text: str) -> Hook | None:
+    """The hook whose script for ``sh`` this is, letter by letter; ``None`` for any other text."""
+    if not text.startswith(OWN):
+        return None
+    home, folders, archs = _HOME_LINE.search(text), _FRONT_LINE.findall(text), _ARCHS_LINE.search(text)
+    found = Hook(
+        home=_unquoted(home[1] or "") if home else None,
+        includes=tuple(_unquoted(folder) for folder, name in reversed(folders) if name == "CPATH"),
+        libraries=tuple(_unquoted(folder) for folder, name in reversed(folders) if name == "LIBRARY_PATH"),
+        arch_list=_unquoted(archs[1]) if archs else None,
+    )
+    return found if activate(found) == text else None
+
+
+def _unquoted(word: str) -> str:
+    """A word as it stood before `shlex.quote`; what is not written like that does not come out the same again."""
+    return word[1:-1].replace("'\"'\"'", "'") if word.startswith("'") else word
+
+
+def quoting(shell: str) -> Callable[[str], str]:
+    """How a text becomes one word of a shell."""
+    return _fish_word if shell == "fish" else shlex.quote
+
+
+def _fish_word(text: str) -> str:
+    """In single quotes of fish a backslash hides itself and the quote alone."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -14,11 +14,10 @@ from cuenv.host.select import HostOptions, host_facts, outside
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import read_lock, recorded_host
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.hooks import Scripts, remove_hook, write_hook
+from cuenv.prefix.io.hooks import ENDINGS, Scripts, remove_hook, write_hook
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import library_folders, nvcc_at, nvccs_in, target_folders, unlinked
-from cuenv.prefix.toolchain import hook_fish, hook_sh
-from cuenv.prefix.toolchain.hook import Hook, arch_list
+from cuenv.prefix.toolchain.hook import OWN, Hook, activate, arch_list, deactivate, exports
 from cuenv.prefix.toolchain.policy import targets_of
 
 
@@ -74,15 +73,9 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     folders = [*library_folders(home), *(f"{prefix.path}/{folder}" for folder in hook.libraries)]
     folders += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
     notes += tuple(_no_link(unlinked("cudart", folders)))
-    scripts = {
-        "sh": Scripts(hook_sh.activate(hook), hook_sh.deactivate()),
-        "fish": Scripts(hook_fish.activate(hook), hook_fish.deactivate()),
-    }
+    scripts = {shell: Scripts(activate(hook, shell), deactivate(shell)) for shell in ENDINGS}
     if prefix.kind != "conda":
-        scripts = {
-            "sh": Scripts(hook_sh.exports(hook, prefix.path), ""),
-            "fish": Scripts(hook_fish.exports(hook, prefix.path), ""),
-        }
+        scripts = {shell: Scripts(exports(hook, prefix.path, shell), "") for shell in ENDINGS}
     return Hooked(prefix=prefix, hook=hook, scripts=scripts, notes=notes)
 
 
@@ -135,7 +128,7 @@ def install_hook(made: Hooked) -> tuple[Path, ...]:
             f"{made.prefix.path} is a {made.prefix.kind} environment, which sources no scripts when it is activated",
             hint=f'eval "$(cuenv hook --prefix {shlex.quote(made.prefix.path)} --print)"',
         )
-    return write_hook(Path(made.prefix.path), made.scripts, hook_sh.OWN)
+    return write_hook(Path(made.prefix.path), made.scripts, OWN)
 
 
 def take_away(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -145,4 +138,4 @@ def take_away(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         InputError: it is no environment.
         OutsideError: a file cannot be removed.
     """
-    return remove_hook(Path(find_prefix(path).path), hook_sh.OWN)
+    return remove_hook(Path(find_prefix(path).path), OWN)
