@@ -261,7 +261,7 @@ def test_every_command_stands_in_one_section() -> None:
 
 
 def test_the_commands_of_the_examples_exist() -> None:
-    texts = [main.cli.epilog or "", *((command(name).help or "") for name in COMMANDS)]
+    texts = [main.cli.help or "", main.cli.epilog or "", *((command(name).help or "") for name in COMMANDS)]
     words = [found for text in texts for found in re.findall(r"\bcuenv ([a-z-]+)\b", text)]
     assert len(words) > 10
     assert set(words) <= {*COMMANDS, "help"}

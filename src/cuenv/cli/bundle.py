@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def command(path: Path, **values: Any) -> int:
     """Put everything that a lock names into one folder or tar, for machines without network.
 
-    The bundle holds the packages as local channels, the wheels, the lock, SHA256SUMS and install.sh, which takes cuenv,
-    micromamba or conda, whichever is there. Every file is verified. A run that breaks off goes on where it was; what
-    stood at -o stays until the new bundle is whole. The tar of the same lock has the same bytes every time.
+    The bundle has the packages as local channels, the wheels, the lock, SHA256SUMS and install.sh, which installs
+    with cuenv, micromamba or conda. Every file is verified. An interrupted run continues where it stopped, and an
+    older bundle at -o stays until the new one is complete. The tar of the same lock always has the same bytes.
 
     \b
     Examples:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @click.group("cache", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Where the cache is, how large it is, and how to empty it.
-
-    It is ~/.cache/cuenv, or below XDG_CACHE_HOME, unless CUENV_CACHE_DIR or `cache-dir` in cuenv.toml names another.
+    """Show where the cache is, and its size by kind.
 
     \b
     Examples:
@@ -34,7 +32,7 @@ def command(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@command.command("info", short_help="where it is, and its size by kind")
+@command.command("info", short_help="show the folder and its size by kind")
 @talk_options
 def _info(**values: Any) -> None:
     """Show where the cache is, and its size by kind.
@@ -58,15 +56,15 @@ def _info(**values: Any) -> None:
         say(["hint: empty it: cuenv cache clean"], quiet=values["quiet"])
 
 
-@command.command("clean", short_help="remove what it holds, or some kinds of it")
+@command.command("clean", short_help="remove everything in it, or some kinds")
 @click.argument("kinds", nargs=-1, metavar="[repodata|archives|pkgs]...")
-@click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would go.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would be removed.")
 @talk_options
 def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
-    """Remove what the cache holds, or only some kinds of it.
+    """Remove what is in the cache, or only some kinds of it.
 
-    Nothing else is touched: a folder that cuenv did not make, a home, and what lies behind a link are refused.
-    Installed environments stay whole. While another cuenv uses the cache, nothing is removed.
+    Nothing else is touched: a folder that cuenv did not make, a home folder, and what lies behind a link are
+    refused. Installed environments stay complete. While another cuenv uses the cache, nothing is removed.
 
     \b
     Examples:

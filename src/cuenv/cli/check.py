@@ -31,33 +31,39 @@ _MOST = 8
 @click.command("check", cls=Grouped)
 @click.argument("path", type=PATH, required=False, metavar="[LOCK]")
 @environment_options
-@click.option("--run", "running", is_flag=True, help="Run the environment as well: torch, CUDA, NCCL, compilers.")
-@click.option("--timeout", type=click.IntRange(1, 86400), metavar="SECONDS", help="With --run: for each probe (300).")
+@click.option("--run", "running", is_flag=True, help="Also run the environment: torch, CUDA, NCCL, compilers.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 86400),
+    metavar="SECONDS",
+    help="With --run: the time limit of each probe (300).",
+)
 @host_options
-@click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
-@click.option("--redact", is_flag=True, help="Without names of users and hosts, and home folders.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option("--redact", is_flag=True, help="Leave out names of users and hosts, and home folders.")
 @format_option
 @click.option(
-    "--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Take the request from a profile."
+    "--profile", metavar="NAME|FILE", shell_complete=completes("profile"), help="Take the request from this profile."
 )
 @knowledge_option
 @no_progress_option
 @talk_options
 def command(path: Path | None, **values: Any) -> int:
-    """Check a lock, or an installed environment, against a host and against the laws.
+    """Check that a lock or an installed environment is consistent and runs on a host.
 
-    LOCK is judged against a host, against its environment file, and by itself. With --prefix or --name an installed
-    environment (conda, venv, or a Python's own) is: its files are read, nothing of it runs, and no GPU is needed.
-    Without any of them: conda-lock.yml in this folder, and the environment that is active.
+    LOCK is compared with a host, with its environment file, and with the rules for CUDA packages. With --prefix or
+    --name the command checks an installed environment (conda, a venv, or a Python's own) by its files; it runs
+    nothing of it and needs no GPU. Without any of these it checks conda-lock.yml in this folder and the active
+    environment.
 
-    With --run its activation scripts are sourced, its compilers compile a small program, and the
-    environment's own Python then tries what it will be used for, on this machine: one probe at a time,
-    each in a process with a time limit. What is not installed, or needs a GPU that is not there, is skipped.
+    With --run the environment's activation scripts are sourced, its compilers compile a small program, and its own
+    Python tries what it will be used for on this machine. Each probe is a process with a time limit. Probes are
+    skipped for packages that are not installed, and for GPUs that are not there.
 
-    The host is this machine, or --host, or --gpu with --driver; a machine without GPU judges for the host that the
-    lock was made for. Findings have stable codes, evidence (-v) and one fix. Exit code 1 on errors. -v also says how
-    each layer (torch, cuDNN, NCCL, nvcc) serves each GPU; 'cuenv lock --repair' finds the smallest pins for a cut.
-    Of a --profile the memory and the disk count, which the machine should have.
+    The host is this machine, or --host, or --gpu with --driver; on a machine without GPU it is the host that the
+    lock was made for. Each finding has a stable code, evidence (-v) and one fix; 'cuenv why CODE' explains it. -v
+    also says how torch, cuDNN, NCCL and nvcc support each GPU. With --profile the memory and the disk that the
+    profile asks for are checked. The exit code is 1 when there are errors.
 
     \b
     Examples:

@@ -25,23 +25,21 @@ _GROUPS: Mapping[str, str] = {
 """The groups of options in the help of a command, after those of the command alone."""
 
 talk_decorators = (
-    click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."),
-    click.option("-q", "--quiet", is_flag=True, help="Print the product, errors and negative answers only."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, and nothing else."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the result, errors and negative answers."),
     click.option("-v", "--verbose", is_flag=True, help="Also print evidence and sources."),
-    click.option(
-        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to print in colour."
-    ),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to use colour."),
     click.option(
         "--no-config",
         is_flag=True,
         is_eager=True,  # before the first option asks for its setting
         expose_value=False,
         callback=no_files,
-        help="Read no cuenv.toml and no pyproject.toml.",
+        help="Ignore cuenv.toml and pyproject.toml.",
     ),
 )
-offline_option = click.option("--offline", is_flag=True, help="Use only what the cache holds.")
-no_progress_option = click.option("--no-progress", is_flag=True, help="Show no progress.")
+offline_option = click.option("--offline", is_flag=True, help="Use only the cache and local folders, no network.")
+no_progress_option = click.option("--no-progress", is_flag=True, help="Do not show progress.")
 
 
 def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -70,7 +68,7 @@ class Grouped(click.Command):
         places = {flag: title for title, flags in _GROUPS.items() for flag in flags.split()}
         for item in self.get_params(ctx):
             row = item.get_help_record(ctx)
-            if row is not None:
+            if row is not None and row[1]:
                 title = next((places[flag] for flag in item.opts if flag in places), "Options")
                 rows[title].append(row)
         for title, found in rows.items():

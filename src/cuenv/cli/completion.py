@@ -33,7 +33,7 @@ _MORE = {
 def command(shell: str | None, **values: Any) -> None:
     """Print the script that makes Tab complete commands, options, GPUs, profiles and hosts.
 
-    Without a shell: that of the variable SHELL. Where the script goes is said on stderr.
+    By default the script is for the shell that the variable SHELL names. A note on stderr says where to put it.
 
     \b
     Examples:

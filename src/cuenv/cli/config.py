@@ -16,11 +16,11 @@ from cuenv.cli.output import emit_json, emit_lines, say
 @click.command("config", cls=Grouped)
 @talk_options
 def command(**values: Any) -> None:
-    """Show each setting and where it came from.
+    """Show each setting and its source.
 
-    The command line goes before CUENV_* variables, those before cuenv.toml or [tool.cuenv] of pyproject.toml (the
-    nearest upward from here), that before the default. What .condarc says of channels, mirrors and proxies is shown
-    as well. Credentials never are. With -q only what somebody set.
+    The command line overrides CUENV_* variables; those override cuenv.toml or [tool.cuenv] of pyproject.toml (the
+    nearest in this folder or above it); that overrides the default. The settings of .condarc for channels, mirrors
+    and proxies are shown as well, credentials never. With -q only settings that differ from the default appear.
 
     \b
     Examples:

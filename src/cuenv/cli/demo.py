@@ -22,15 +22,15 @@ from cuenv.core.render import report_json, report_lines
     "folder",
     type=PATH,
     metavar="DIR",
-    help="Keep everything in this folder.",
+    help="Keep the results in this folder.",
 )
 @talk_options
 def command(folder: Path | None, **values: Any) -> int:
-    """Run the whole line once: look, decide, write, lock, check, install, check again.
+    """Run every step once: look, decide, write, lock, check, install, check again.
 
-    For the machine at hand if it has an NVIDIA GPU, else for a recorded host. The channel is a small sample that
-    ships with cuenv: its packages have the names, versions and dependencies of real ones, and no content. No conda
-    and no network is needed.
+    The demo takes this machine if it has an NVIDIA GPU, and a recorded host otherwise. Its channel is a small
+    sample that ships with cuenv: the packages have the names, versions and dependencies of real ones, but no
+    content. The demo needs no conda and no network.
 
     \b
     Examples:

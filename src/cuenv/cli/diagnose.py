@@ -25,7 +25,7 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
     "--prefix",
     type=PATH,
     metavar="DIR",
-    help="An environment, by its folder.",
+    help="The folder of an environment.",
 )
 @format_option
 @host_options
@@ -33,11 +33,12 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
 @no_progress_option
 @talk_options
 def command(log: str | None, prefix: Path | None, **values: Any) -> int:
-    """What an error means, why it happens on this host, and the one command that cures it.
+    """Say what an error means, why it happens on this host, and which command cures it.
 
-    LOG is a traceback, a build log or a log of many ranks, of any size; - is standard input. --prefix and the host
-    options say where it is from. The first cause leads, what follows from it is folded. Without a log: what will fail
-    here, and what is fine. Exit code 1 when something fails, whether it is known or not.
+    LOG is a traceback, a build log or the log of many ranks, of any size; - is standard input. The host options and
+    --prefix say which machine and which environment it comes from. The first cause stands on top; errors that only
+    follow from it are counted below it. Without LOG the command says what will fail on this host, and what works.
+    The exit code is 1 when something fails, whether the error is known or not.
 
     \b
     Examples:

@@ -21,11 +21,11 @@ from cuenv.core.errors import ExitCode
 @knowledge_option
 @talk_options
 def command(old: Path, new: Path, **values: Any) -> int:
-    """Compare two locks: what changed, the CUDA core first, and what it means for hosts.
+    """Compare two locks: what changed, the CUDA core first, and what that means for hosts.
 
-    OLD and NEW are locks, or folders that hold conda-lock.yml. Both are judged for the hosts that they were made for,
-    or for the host that the options name. Exit code 0 when they lock the same, 1 when they differ. github and sarif
-    hold the findings that only NEW has.
+    OLD and NEW are lock files, or folders that contain conda-lock.yml. Each lock is judged for the hosts that it
+    was made for, or both are judged for the host that the options name. The exit code is 0 when both lock the same
+    packages, and 1 when they differ. The formats github and sarif show the findings that only NEW has.
 
     \b
     Examples:

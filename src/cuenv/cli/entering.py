@@ -11,8 +11,8 @@ from cuenv.cli.command import PATH, several
 from cuenv.core.errors import UsageError
 
 place_options = several(
-    click.option("-p", "--prefix", type=PATH, metavar="DIR", help="An environment, by its folder."),
-    click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name."),
+    click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment."),
+    click.option("-n", "--name", metavar="NAME", help="The name of a conda environment."),
 )
 """An environment that is there."""
 

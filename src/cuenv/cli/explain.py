@@ -21,10 +21,10 @@ from cuenv.knowledge.guidance import Guidance
 @knowledge_option
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
-    """What recipes say about CUDA and PyTorch, and what is true, in a few lines each; -v has sources.
+    """Compare what recipes say about CUDA and PyTorch with what is true.
 
-    TOPIC is one of the list that 'cuenv explain' prints, an id such as E03, or words that stand in the text; 'gpu NAME'
-    says what to know when training on that card.
+    TOPIC is one of the topics that 'cuenv explain' lists, an id such as E03, or words of the text. 'gpu NAME' has
+    advice for training on that GPU. The option -v shows the sources.
 
     \b
     Examples:

@@ -37,7 +37,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "
 @click.group("export", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Deliver an environment where people run it: a container, a workflow, a shell.
+    """Write files that deliver an environment: a Dockerfile, a workflow, shell lines.
 
     \b
     Examples:
@@ -53,29 +53,43 @@ _own_options = several(
     click.option(
         "--cuenv",
         metavar="WHEEL|URL#sha256=...",
-        help="The cuenv that it installs; the wheel of this one, built beside it, by default.",
+        help="The cuenv to install there (default: a wheel of this cuenv, built beside the file).",
     ),
-    click.option("--vendor", is_flag=True, help="Build the wheel of this cuenv here; -o does so beside the file."),
+    click.option(
+        "--vendor",
+        is_flag=True,
+        help="Build a wheel of this cuenv in this folder; with -o that happens beside the file.",
+    ),
 )
 
 
-@command.command("dockerfile", short_help="build it, check it, run it slim")
+@command.command("dockerfile", short_help="write a Dockerfile with a build stage and a slim runtime stage")
 @click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
 @click.option(
-    "--base", type=click.Choice(BASES), default="auto", help="What it is built from; chosen by what it needs."
+    "--base",
+    type=click.Choice(BASES),
+    default="auto",
+    help="The base image of the build (default: chosen by what the build needs).",
 )
-@click.option("--digest", "digests", multiple=True, metavar="IMAGE:TAG=sha256:...", help="Hold an image; repeatable.")
-@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write here instead of stdout.")
+@click.option(
+    "--digest",
+    "digests",
+    multiple=True,
+    metavar="IMAGE:TAG=sha256:...",
+    help="Pin an image to this digest; repeatable.",
+)
+@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
 @_own_options
 @host_options
 @wish_options
 @talk_options
 def _dockerfile(lock: Path | None, **values: Any) -> int:
-    """Write a Dockerfile: one stage installs and checks, a slim one runs, as an ordinary user.
+    """Write a Dockerfile: one stage installs and checks, a slim stage runs as an ordinary user.
 
-    From LOCK, conda-lock.yml or an explicit file; from the conda-lock.yml of this folder; or, with wishes or without a
-    lock, from what resolve would choose. Without -o the file goes to stdout. Tags come from a table of images that are
-    known to exist. The host options name the GPUs that the check in the build judges for; the lock's own by default.
+    LOCK is conda-lock.yml or an explicit file; by default it is the conda-lock.yml of this folder. With options of
+    the request, or without a lock, the Dockerfile contains what 'cuenv resolve' would choose. Without -o the file
+    goes to stdout. Image tags come from a table of images that are known to exist. The check in the build is made
+    for the GPUs that the host options name, or else for those of the lock.
 
     \b
     Examples:
@@ -107,7 +121,7 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
     return _deliver(made, values, files, place)
 
 
-@command.command("github-action", short_help="a workflow that holds the lock to what it promises")
+@command.command("github-action", short_help="write a workflow that verifies and installs the lock")
 @click.argument("lock", type=PATH, default=_LOCK, metavar="[LOCK]")
 @output_option
 @_own_options
@@ -115,10 +129,10 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
 @knowledge_option
 @talk_options
 def _github_action(lock: Path, **values: Any) -> int:
-    """Write a workflow that verifies the lock, installs it, and checks headers and a build of CUDA code.
+    """Write a workflow that verifies the lock, installs it, and compiles a small CUDA program.
 
-    It needs no GPU. Actions are named by commit; the environment is cached by the digest of the lock. The host options
-    name the GPUs that are judged for; those that the lock was made for by default.
+    The workflow needs no GPU. It names actions by commit, and caches the environment by the digest of the lock. Its
+    checks are made for the GPUs that the host options name, or else for those of the lock.
 
     \b
     Examples:
@@ -133,20 +147,21 @@ def _github_action(lock: Path, **values: Any) -> int:
     return _deliver(made, values, {output: made.product} if output else {}, place)
 
 
-@command.command("shell", short_help="switch to a toolkit of this machine, and back")
+@command.command("shell", short_help="print lines that select a CUDA toolkit of this machine")
 @click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
-@click.option("--release", metavar="X.Y", help="The CUDA release that it has to be.")
-@click.option("--off", is_flag=True, help="Lines that restore what was before.")
+@click.option("--release", metavar="X.Y", help="Require this CUDA release.")
+@click.option("--off", is_flag=True, help="Write the lines that restore the old values.")
 @output_option
 @host_options
 @knowledge_option
 @talk_options
 def _shell(lock: Path | None, **values: Any) -> int:
-    """Write lines that let builds find a toolkit of this machine that fits, or say why none is needed.
+    """Write shell lines that let builds find a fitting CUDA toolkit of this machine.
 
-    torch is that of LOCK, of the conda-lock.yml of this folder, or the one that is found on this machine. The lines set
-    CUDA_HOME, CUDA_PATH and PATH, take other toolkits out of PATH and every toolkit out of LD_LIBRARY_PATH, and keep
-    what was. Exit code 1 when a toolkit is needed and none fits.
+    The torch that it has to fit is that of LOCK, of the conda-lock.yml of this folder, or the one found on this
+    machine. The lines set CUDA_HOME, CUDA_PATH and PATH, remove other toolkits from PATH and every toolkit from
+    LD_LIBRARY_PATH, and keep the old values. When no toolkit is needed, the lines say why. The exit code is 1 when
+    a toolkit is needed and none fits.
 
     \b
     Examples:

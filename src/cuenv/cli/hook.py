@@ -24,19 +24,22 @@ from cuenv.core.errors import ExitCode, UsageError
 
 @click.command("hook", cls=Grouped)
 @environment_options
-@click.option("--remove", is_flag=True, help="Take the hook away again.")
-@click.option("--print", "show", is_flag=True, help="Only show what would be sourced.")
-@click.option("--shell", type=click.Choice(["sh", "fish"]), default="sh", help="With --print: for which shell (sh).")
+@click.option("--remove", is_flag=True, help="Remove the hook.")
+@click.option("--print", "show", is_flag=True, help="Write nothing, and print what a shell would source.")
+@click.option(
+    "--shell", type=click.Choice(["sh", "fish"]), default="sh", help="With --print: the shell to print for (sh)."
+)
 @host_options
 @knowledge_option
 @talk_options
 def command(prefix: Path | None, name: str | None, **values: Any) -> int:
-    """Let builds of CUDA extensions find an environment's CUDA once it is activated.
+    """Let builds of CUDA extensions find an environment's CUDA when it is activated.
 
-    conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is one script in
-    etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST (for the GPUs of
-    this machine, of --gpu or --host, or of the lock), its twin that restores what was, and both again for fish. A venv
-    sources no scripts: evaluate what --print shows. Without --prefix and --name: the environment that is active.
+    conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is a script in
+    etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST, and a script
+    in deactivate.d that restores the old values; both exist for sh and for fish. The GPUs are those of this
+    machine, of --gpu or --host, or of the lock. A venv runs no such scripts: evaluate what --print shows. Without
+    --prefix and --name the command takes the active environment.
 
     \b
     Examples:

@@ -21,15 +21,15 @@ from cuenv.knowledge.base import Knowledge
     "--record",
     metavar="DIR",
     type=PATH,
-    help="Also write this machine as a recorded host, without host name, user name, serial or UUID.",
+    help="Also write this machine to DIR as a recorded host, without host name, user name, serial or UUID.",
 )
 @host_options
 @knowledge_option
 @talk_options
 def command(record: Path | None, **values: Any) -> None:
-    """Show what this machine is, layer by layer, and what could not be told.
+    """Show this machine: driver, GPUs, C library, toolkits, compilers, torch.
 
-    With host options it shows that host instead, as the other commands see it.
+    What could not be determined is listed with the reason. With host options the command shows that host instead.
 
     \b
     Examples:

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Make it in this folder.")
 @click.option("-n", "--name", metavar="NAME", help="Make it where conda makes environments of that name.")
-@click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there.")
+@click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there before.")
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
 @jobs_option
 @channel_options
 @talk_options
 def command(path: Path, **values: Any) -> int:
-    """Make the environment of a lock or a bundle, with the embedded installer.
+    """Install the environment of a lock or a bundle, without conda.
 
-    No conda is needed. Every file is held against its hash, folders and bundles included, and looked into before it is
-    unpacked; what breaks off goes on in the next run. The environment is made whole or not at all: when anything fails,
-    or on Ctrl-C, the folder is as it was. What pip adds is installed too. A lock that was edited, or has no hashes, is
-    refused. LOCK is conda-lock.yml or an explicit file; BUNDLE is what 'cuenv bundle' made, folder or tar.
+    LOCK is conda-lock.yml or an explicit file; BUNDLE is the folder or tar that 'cuenv bundle' made. Packages for
+    pip are installed too. Every file is verified by its hash and examined before it is unpacked. The environment is
+    complete or not there at all: after a failure or Ctrl-C the folder is as it was, and the next run continues the
+    downloads. A lock that was edited, or that has no hashes, is refused.
 
     \b
     Examples:

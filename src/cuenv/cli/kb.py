@@ -40,10 +40,10 @@ class Topics(Grouped):
 @knowledge_option
 @talk_options
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
-    """The knowledge base: list the tables, or explain one thing, each row with its source (-v).
+    """Show the knowledge base: its tables, or what it knows about one thing.
 
-    TOPIC is gpu, driver, cuda, pytorch or package. Two topics compare the tables with a channel, and have options of
-    their own: 'cuenv kb audit --help' and 'cuenv kb learn --help'.
+    TOPIC is gpu, driver, cuda, pytorch or package. The option -v shows the source of each row. Two topics compare
+    the tables with a channel and have options of their own: 'cuenv kb audit --help' and 'cuenv kb learn --help'.
 
     \b
     Examples:

@@ -22,20 +22,20 @@ if TYPE_CHECKING:  # not needed for --help
 
 @click.command("lint", cls=Grouped)
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE]...")
-@click.option("--fix", is_flag=True, help="Mend what can be mended; comments, order and style stay.")
+@click.option("--fix", is_flag=True, help="Correct what needs no decision; comments, order and style stay.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
-@click.option("--as", "kind", type=click.Choice(KINDS), help="What the files are, whatever their name.")
-@click.option("--strict", is_flag=True, help="Exit code 1 on warnings too.")
+@click.option("--as", "kind", type=click.Choice(KINDS), help="The kind of the files, whatever their names.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @format_option
 @host_options
 @knowledge_option
 @talk_options
 def command(files: tuple[Path, ...], **values: Any) -> int:
-    """Find what is wrong with files as they are written, and mend it.
+    """Find mistakes in files as they are written, and correct them.
 
-    FILE is an environment.yml, a conda-lock.yml, a Dockerfile, a ds_config.json or a shell script; without one, those
-    of this folder but scripts. Entries are judged by GPUs only with host options (or a setting of one), so that the
-    answer is the same on every machine. Exit code 1 on errors.
+    FILE is an environment.yml, a conda-lock.yml, a Dockerfile, a ds_config.json or a shell script. Without FILE the
+    command takes those of this folder, but no scripts. Entries are judged for GPUs only when host options or
+    settings name them, so that the answer is the same on every machine. The exit code is 1 when there are errors.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def engine_options(function: _F) -> _F:
     """Add the options to a command."""
     conda = click.option("--conda", metavar="PATH", help="The conda, mamba or micromamba that conda-lock drives.")
-    engine = click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], help="The solver to ask.")
+    engine = click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], help="The solver.")
     return engine(conda(function))
 
 
@@ -185,28 +185,31 @@ class _WritesFiles(Grouped):
 @click.command("lock", cls=_WritesFiles)
 @click.argument("path", type=PATH, required=False, metavar="[environment.yml]")
 @several_host_options
-@click.option("--check", is_flag=True, help="Only tell whether the lock is up to date: no solve, no GPU, no network.")
+@click.option("--check", is_flag=True, help="Only check that the lock is up to date; needs no GPU and no network.")
 @click.option(
-    "--allow", multiple=True, metavar="CODE", help="Lock although this finding refuses; recorded in the lock."
+    "--allow",
+    multiple=True,
+    metavar="CODE",
+    help="Lock in spite of this finding, and record that in the lock; repeatable.",
 )
 @click.option(
-    "--update", multiple=True, metavar="PACKAGE", help="Move this package of the existing lock; all else stays."
+    "--update", multiple=True, metavar="PACKAGE", help="Update this package of the existing lock; repeatable."
 )
 @click.option(
     "--resolve",
     "resolve_first",
     is_flag=True,
     is_eager=True,  # settings of the request count with it alone
-    help="Choose first, on the channels, and write the file; takes the options of resolve.",
+    help="Choose first, as 'cuenv resolve --prove' does, and write the file.",
 )
-@click.option("--name", metavar="NAME", help="With --resolve: of the environment.")
-@click.option("--repair", is_flag=True, help="Write the file that does what this one was meant to do; lock nothing.")
+@click.option("--name", metavar="NAME", help="With --resolve: the name of the environment.")
+@click.option("--repair", is_flag=True, help="Write a corrected file to -o NEW, and lock nothing.")
 @click.option(
     "-o",
     "--output",
     type=PATH,
     metavar="FILE",
-    help="With --repair: write the new file here.",
+    help="With --repair: write the corrected file here.",
 )
 @engine_options
 @wish_options
@@ -216,14 +219,18 @@ class _WritesFiles(Grouped):
 def command(path: Path | None, **values: Any) -> int:
     """Solve environment.yml and write its lock files beside it.
 
-    The file may be anyone's: it is judged first, and refused when it cannot work. Virtual packages (__cuda, __glibc)
-    come from the options, else from CONDA_OVERRIDE_* variables, else from the host that the head of a file of cuenv
-    names, else from this machine. Without FILE it is what conda-lock.yml was made from, else environment.yml. An
-    existing lock keeps its packages while they satisfy the file. --update moves the named packages and as little else
-    as can be: the CUDA core (NVIDIA's packages, torch, Python) stays unless it is named. --platform may be repeated:
-    one lock for several. A file that is refused can be mended: --repair -o NEW.yml writes another that does what it was
-    meant to do, and says what became of each entry. --engine conda-lock asks stock conda-lock with your own conda,
-    mamba or micromamba. --resolve does what `cuenv resolve --prove -o FILE`, then `cuenv lock FILE` do.
+    The file may be anyone's. It is judged first, and refused when it cannot work; --repair -o NEW.yml then
+    writes a corrected file that says what became of each entry. --resolve chooses first, as `cuenv resolve --prove
+    -o FILE` does, and then locks.
+
+    The virtual packages (__cuda, __glibc) come from the host options, else from CONDA_OVERRIDE_* variables, else
+    from the host in the head of a file that 'cuenv resolve' wrote, else from this machine. Without FILE the command
+    takes the file that conda-lock.yml was made from, else environment.yml.
+
+    An existing lock keeps its packages while they satisfy the file. --update moves the named packages and as little
+    else as possible: the CUDA core (NVIDIA's packages, torch, Python) stays unless it is named. With --platform
+    repeated, one lock is for several platforms. --engine conda-lock lets conda-lock solve with your own conda,
+    mamba or micromamba.
 
     \b
     Examples:

@@ -19,30 +19,30 @@ from cuenv.core.errors import CuenvError, ExitCode
 from cuenv.core.errors import UsageError as CuenvUsageError
 
 COMMANDS = {
-    "demo": "the whole line on a small sample channel: try this first",
-    "inspect": "what this machine is: driver, GPUs, C library, toolkits, torch",
-    "resolve": "choose and write environment.yml for a host",
-    "lock": "solve environment.yml and write its lock files",
-    "lint": "find what is wrong with files as they are written, and mend it",
-    "check": "check a lock, or an installed environment, against a host and the laws",
-    "scan": "which GPUs the machine code in binaries serves: a library, a folder, a prefix",
-    "diagnose": "what an error in a log means here, and the command that cures it",
+    "demo": "run every step on a small sample channel: try this first",
+    "inspect": "show this machine: driver, GPUs, C library, toolkits, torch",
+    "resolve": "choose PyTorch and CUDA for a host, and write environment.yml",
+    "lock": "pin every package of environment.yml in lock files",
+    "lint": "find mistakes in files as they are written, and correct them",
+    "check": "check that a lock or an installed environment runs on a host",
+    "scan": "list the GPUs that compiled files contain code for",
+    "diagnose": "explain an error in a log, and give the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
-    "install": "make the environment of a lock or a bundle, whole or not at all",
-    "run": "run a program inside an environment: run --prefix DIR -- python train.py",
-    "shell-hook": 'what your shell evaluates to be in an environment: eval "$(cuenv shell-hook -p DIR)"',
-    "bundle": "everything that a lock names in one folder or tar, for sites without network",
-    "diff": "compare two locks, the CUDA core first, and what it means for hosts",
-    "what-if": "what another driver, or GPUs added and removed, would change",
-    "why": "why the choice is as it is, down to sourced facts",
-    "why-not": "why something else was not chosen: why-not cuda=13.0",
-    "export": "deliver it: dockerfile, github-action, shell",
-    "explain": "what recipes say about CUDA and PyTorch, and what is true",
-    "kb": "the tables of drivers, toolkits, GPUs and builds, with their sources",
-    "profile": "profiles, shipped and your own: list, show, new, validate",
-    "cache": "where the cache is, how large it is, and how to empty it",
-    "config": "each setting and where it came from",
-    "completion": "make Tab complete commands, GPUs, profiles and hosts in your shell",
+    "install": "make the environment of a lock or a bundle, without conda",
+    "run": "run a program inside an environment",
+    "shell-hook": "print what your shell evaluates to activate an environment",
+    "bundle": "put everything that a lock names into one folder or tar",
+    "diff": "compare two locks, and what the change means for hosts",
+    "what-if": "show what another driver or other GPUs would change",
+    "why": "show why the decision is as it is, or what a code means",
+    "why-not": "show why something else was not chosen: why-not cuda=13.0",
+    "export": "write a Dockerfile, a GitHub workflow or shell lines",
+    "explain": "compare what recipes say about CUDA with what is true",
+    "kb": "show the tables of drivers, toolkits, GPUs and builds",
+    "profile": "list, show, begin and validate profiles",
+    "cache": "show the cache, or empty it",
+    "config": "show each setting and its source",
+    "completion": "make Tab complete commands, options and GPUs in your shell",
 }
 """The commands, each with its line of help; a test holds every line to its command."""
 
@@ -60,14 +60,8 @@ if TYPE_CHECKING:  # only when a shell asks
     from click.shell_completion import CompletionItem
 
 _EPILOG = """\b
-Start here:
-  cuenv demo                          see the whole line without a network
-  cuenv lock --resolve                choose and pin all packages
-  cuenv check                         would it run here, and why
-
-\b
-More about a command, with examples:
-  cuenv help resolve
+Options and examples of a command:
+  cuenv resolve --help
 """
 
 
@@ -156,10 +150,17 @@ class Commands(click.Group):
 @click.version_option(__version__, "-V", "--version", prog_name="cuenv", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, /, **values: Any) -> None:
-    """CUDA + PyTorch conda environments that are known to run on the GPUs you have.
+    """Conda environments with CUDA and PyTorch that are known to run on your GPUs.
 
-    cuenv looks at the NVIDIA driver and the GPUs, chooses a CUDA toolkit and a PyTorch build from tables with sources,
-    writes environment.yml with every CUDA component from one channel, locks it, and checks the result. It says why.
+    It looks at the NVIDIA driver and the GPUs, chooses a PyTorch build and a CUDA toolkit that fit, writes
+    environment.yml, locks every package with its hash, and checks the result on any machine. It always says why.
+
+    \b
+    Start here:
+      cuenv demo             see every step on a sample; needs no network
+      cuenv lock --resolve   choose PyTorch and CUDA for this machine, pin them
+      cuenv check            say whether the lock runs here, and if not, why
+      cuenv diagnose LOG     explain an error that you already have
     """
     if ctx.invoked_subcommand is None:
         _show_next_step(as_json=values["as_json"])

@@ -54,7 +54,7 @@ _host, _gpu, _glibc = (
         multiple=True,
         metavar="DIR|FILE|NAME|-",
         shell_complete=completes("host"),
-        help="A recorded host; repeat for a pool.",
+        help="A recorded host; repeat for a pool of hosts.",
     ),
     click.option(
         "--gpu",
@@ -64,10 +64,10 @@ _host, _gpu, _glibc = (
         shell_complete=completes("gpu"),
         help="A GPU by name or compute capability; repeatable.",
     ),
-    click.option("--glibc", metavar="VERSION", help="The C library, such as 2.31."),
+    click.option("--glibc", metavar="VERSION", help="The version of the C library, such as 2.31."),
 )
-_host_options = (_host, _gpu, _driver("The NVIDIA driver, such as 535.129.03."), _glibc)
-PLATFORM_HELP = "linux-64 or linux-aarch64."
+_host_options = (_host, _gpu, _driver("The version of the NVIDIA driver, such as 535.129.03."), _glibc)
+PLATFORM_HELP = "The platform: linux-64 or linux-aarch64."
 host_options = several(
     *_host_options,
     click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
@@ -88,7 +88,7 @@ platforms_option = click.option(
     multiple=True,
     metavar="PLATFORM",
     shell_complete=completes("platform"),
-    help="linux-64 or linux-aarch64; repeat for both.",
+    help="The platform: linux-64 or linux-aarch64; repeat for both.",
 )
 """The platforms of a command that serves several."""
 
@@ -97,7 +97,7 @@ knowledge_option = click.option(
     "tables",
     type=PATH,
     metavar="DIR",
-    help="Also read tables from this folder.",
+    help="Directory with additional knowledge-base tables.",
 )
 
 environment_options = several(
@@ -106,14 +106,14 @@ environment_options = several(
         "--prefix",
         type=PATH,
         metavar="DIR",
-        help="An environment, by its folder.",
+        help="The folder of an environment.",
     ),
-    click.option("-n", "--name", metavar="NAME", help="An environment of conda, by its name."),
+    click.option("-n", "--name", metavar="NAME", help="The name of a conda environment."),
     click.option(
         "--lock",
         type=PATH,
         metavar="FILE",
-        help="What the environment was made from.",
+        help="The lock that the environment was made from.",
     ),
 )
 """An environment that is there, and its lock."""
@@ -123,14 +123,14 @@ output_option = click.option(
     "--output",
     type=PATH,
     metavar="FILE",
-    help="Write here instead of stdout.",
+    help="Write to this file or folder instead of stdout.",
 )
 prove_option = click.option(
-    "--prove", is_flag=True, help="Solve now, and take the best choice that your channels can satisfy."
+    "--prove", is_flag=True, help="Run the solver now and pick the best candidate that your channels can satisfy."
 )
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Files fetched at the same time."
+    "--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Number of files to download at the same time."
 )
 
 several_host_options = several(*_host_options, platforms_option)
@@ -145,19 +145,27 @@ talk_options = _talk_options
 """The options of every command."""
 
 channel_options = several(
-    click.option("--mirror", "mirrors", multiple=True, metavar="FROM=TO", help="Read a channel elsewhere; repeatable."),
+    click.option(
+        "--mirror",
+        "mirrors",
+        multiple=True,
+        metavar="FROM=TO",
+        help="Read the channel FROM at the URL or folder TO; repeatable.",
+    ),
     offline_option,
     no_progress_option,
 )
 
 one_channel_options = several(
-    click.option("--channel", default="conda-forge", metavar="NAME", help="conda-forge (default) or pytorch."),
+    click.option(
+        "--channel", default="conda-forge", metavar="NAME", help="The channel: conda-forge (default) or pytorch."
+    ),
     click.option(
         "--platform",
         default="linux-64",
         metavar="PLATFORM",
         shell_complete=completes("platform"),
-        help="linux-64 or linux-aarch64.",
+        help=PLATFORM_HELP,
     ),
 )
 """What the tables are compared with."""
@@ -169,26 +177,40 @@ wish_options = several(
         callback=_one,
         metavar="NAME|FILE",
         shell_complete=completes("profile"),
-        help="Take the request from a profile.",
+        help="Take the request from this profile.",
     ),
-    click.option("--stack", type=click.Choice(STACKS), help="Where CUDA components come from."),
+    click.option(
+        "--stack",
+        type=click.Choice(STACKS),
+        help="The channel of PyTorch; CUDA packages come from one channel that matches it.",
+    ),
     click.option(
         "--pytorch",
-        metavar="WISH",
+        metavar="SPEC",
         shell_complete=completes("pytorch"),
-        help="2.5 (prefix), ==2.5.1 (exact) or '>=2.4,<2.6'.",
-    ),
-    click.option("--cuda", metavar="WISH", shell_complete=completes("cuda"), help="The CUDA release, as --pytorch."),
-    click.option("--python", metavar="WISH", help="The Python, as --pytorch."),
-    click.option(
-        "--with", "packages", multiple=True, metavar="SPEC", help="A further package, or pip:REQ; repeatable."
+        help="Version of PyTorch: 2.5 (prefix), ==2.5.1 (exact) or '>=2.4,<2.6' (range).",
     ),
     click.option(
-        "--dev/--no-dev", default=None, help="With compiler and headers for JIT builds (default), or without."
+        "--cuda", metavar="SPEC", shell_complete=completes("cuda"), help="CUDA release, written as for --pytorch."
     ),
-    click.option("--cpu", is_flag=True, help="A CPU build: only ever when asked for."),
+    click.option("--python", metavar="SPEC", help="Version of Python, written as for --pytorch."),
     click.option(
-        "--prefer", type=click.Choice(PREFER), help="Newest torch first (default), or the driver's CUDA level."
+        "--with",
+        "packages",
+        multiple=True,
+        metavar="SPEC",
+        help="Another conda package, or pip:REQ for pip; repeatable.",
+    ),
+    click.option(
+        "--dev/--no-dev",
+        default=None,
+        help="Include compiler and headers to build extensions (default), or leave them out.",
+    ),
+    click.option("--cpu", is_flag=True, help="Choose a CPU build, which cuenv never does unasked."),
+    click.option(
+        "--prefer",
+        type=click.Choice(PREFER),
+        help="Prefer the newest PyTorch (default), or a toolkit within the driver's CUDA version.",
     ),
     knowledge_option,
 )

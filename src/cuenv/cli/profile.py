@@ -24,9 +24,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 @click.group("profile", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Profiles: those that ship, and your own.
+    """List, show, begin and validate profiles: requests that are kept in files.
 
-    Your own stand in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir` there names.
+    Your own profiles are in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir`
+    names there.
 
     \b
     Examples:
@@ -38,10 +39,10 @@ def command(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@command.command("list", short_help="name, where it stands, first sentence of its story")
+@command.command("list", short_help="list names, files and first sentences")
 @talk_options
 def _list(**values: Any) -> None:
-    """List the profiles: name, where it stands, the first sentence of its story.
+    """List the profiles: name, file, and the first sentence of the story.
 
     \b
     Examples:
@@ -70,11 +71,11 @@ def _list(**values: Any) -> None:
     emit_lines(lines)
 
 
-@command.command("show", short_help="as YAML, with where it stands")
+@command.command("show", short_help="show a profile as YAML")
 @click.argument("name", metavar="NAME|FILE", shell_complete=completes("profile"))
 @talk_options
 def _show(name: str, **values: Any) -> None:
-    """Show a profile as YAML, with where it stands.
+    """Show a profile as YAML, and the file that it comes from.
 
     \b
     Examples:
@@ -93,12 +94,14 @@ def _show(name: str, **values: Any) -> None:
     emit(printable(f"# {place.origin}\n{text}"))
 
 
-@command.command("new", short_help="a template with every key explained")
+@command.command("new", short_help="write a template that explains every key")
 @click.argument("name")
 @output_option
 @talk_options
 def _new(name: str, output: Path | None, **values: Any) -> None:
-    """Begin a profile: a template with every key explained, valid as it stands. No file is ever replaced.
+    """Write a template for a profile. It explains every key and is valid as it is.
+
+    An existing file is never replaced.
 
     \b
     Examples:
@@ -126,15 +129,16 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
         emit(text)
 
 
-@command.command("validate", short_help="is it valid, and can a host have it")
+@command.command("validate", short_help="check that a profile is valid, and that it fits a host")
 @click.argument("asked", nargs=-1, metavar="[FILE|NAME]...", shell_complete=completes("profile"))
 @host_options
 @knowledge_option
 @talk_options
 def _validate(asked: tuple[str, ...], **values: Any) -> int:
-    """Say whether profiles are valid, and with host options whether that host can have what they ask for.
+    """Check whether profiles are valid, and with host options whether they fit that host.
 
-    Without FILE: the project's own. Exit code 3 when one is not valid, 1 when one does not fit.
+    Without FILE it validates the project's own profiles. The exit code is 3 when a profile is invalid, and 1 when
+    no candidate fits the host.
 
     \b
     Examples:

@@ -39,17 +39,18 @@ if TYPE_CHECKING:
 @several_host_options
 @wish_options
 @prove_option
-@click.option("--name", metavar="NAME", help="Name of the environment; the profile's by default, else cuenv.")
+@click.option("--name", metavar="NAME", help="The name of the environment (default: the profile's name, else cuenv).")
 @output_option
 @channel_options
 @talk_options
 def command(**values: Any) -> int:
-    """Choose an environment for a host and write environment.yml.
+    """Choose a PyTorch build and a CUDA toolkit for a host, and write environment.yml.
 
-    The host is this machine, or --host, or --gpu with --driver. Options override the host's fact of the same name.
-    The file goes to stdout (or -o FILE), a reasoned summary to stderr. --platform given for both platforms chooses one
-    environment that fits on both. The choice is by the tables, and says so; where the records of a channel lie in the
-    cache or in a mirror, it is proven on them. --prove asks the channels, `cuenv lock --resolve` locks as well.
+    The host is this machine, or --host, or --gpu with --driver; an option overrides the host's fact of the same
+    name. The file goes to stdout or to -o FILE, the summary with its reasons to stderr. The choice rests on the
+    tables, and also on channel records where they are in the cache or in a mirror; the summary says which. --prove
+    asks the channels. `cuenv lock --resolve` also locks. With --platform given for both platforms, the choice fits
+    on both.
 
     \b
     Examples:

@@ -19,11 +19,11 @@ from cuenv.core.errors import UsageError
 @talk_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
 def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: Any) -> int:
-    """Run a program inside an environment, as if that were activated; no conda is needed.
+    """Run a program inside an environment as if it were activated, without conda.
 
-    The program takes the place of cuenv: its output, its exit code and what Ctrl-C does are its own. Variables and
-    activation scripts of the environment count as with 'conda activate'; those scripts are run, and what they print
-    goes to standard error. A venv works as well.
+    The program takes the place of cuenv: its output, its exit code and its answer to Ctrl-C are its own. The
+    variables and activation scripts of the environment apply as with 'conda activate'; what the scripts print goes
+    to standard error. A venv works as well.
 
     \b
     Examples:

@@ -14,17 +14,18 @@ from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 
 @click.command("scan", cls=Grouped)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=completes("file"))
-@click.option("--deep", is_flag=True, help="Also look for device code outside of its usual sections.")
+@click.option("--deep", is_flag=True, help="Also look for GPU code outside of its usual sections.")
 @host_options
 @knowledge_option
 @no_progress_option
 @talk_options
 def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
-    """List the device code in binaries, and say what each GPU of the host gets of it.
+    """List the GPU code in compiled files, and which GPUs of the host can run it.
 
-    PATH is an ELF file (a library, an extension, an executable) or a folder, such as an environment, with all that is
-    below it. Counted are objects that the runtime loads: code in one of thirty does not serve the others. No GPU is
-    needed, and nothing is run. Exit code 1 when a file holds nothing for a GPU.
+    PATH is an ELF file (a library, an extension, an executable) or a folder, such as an environment, with
+    everything below it. A library holds several objects that the CUDA runtime loads one by one, so objects are
+    counted: code for a GPU in one of thirty objects does not help the others. The command needs no GPU and runs
+    nothing. The exit code is 1 when a file has no code that a GPU of the host can run.
 
     \b
     Examples:

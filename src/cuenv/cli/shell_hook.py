@@ -21,11 +21,11 @@ from cuenv.prefix.shell_hook import SHELLS, render
 @click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
 @talk_options
 def command(prefix: Path | None, name: str | None, shell: str, **values: Any) -> int:
-    """Print what your shell evaluates to be in an environment; no conda is needed.
+    """Print what your shell evaluates to activate an environment, without conda.
 
-    It does what 'conda activate' does: PATH, CONDA_PREFIX, the variables of the environment, then its activation
-    scripts. An environment of conda that is active is left first, and 'conda deactivate' takes you back to it. bash,
-    zsh and sh take the same lines. Without conda, leave the environment by leaving the shell.
+    The lines do what 'conda activate' does: they set PATH, CONDA_PREFIX and the variables of the environment, then
+    run its activation scripts. An active conda environment is left first, and 'conda deactivate' takes you back to
+    it. bash, zsh and sh take the same lines. Without conda, leave the environment by leaving the shell.
 
     \b
     Examples:

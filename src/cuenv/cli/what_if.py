@@ -16,17 +16,17 @@ from cuenv.core.errors import ExitCode
 
 @click.command("what-if", cls=Grouped)
 @would_be_options
-@click.option("--driver-now", metavar="VERSION", help="The driver today, where --gpu names today's GPUs.")
-@click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that comes; repeatable.")
-@click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that goes; repeatable.")
+@click.option("--driver-now", metavar="VERSION", help="Today's driver, when --gpu names today's GPUs.")
+@click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that is added; repeatable.")
+@click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that is removed; repeatable.")
 @wish_options
 @talk_options
 def command(**values: Any) -> int:
-    """What another driver, or GPUs added and removed, would change.
+    """Show what another driver would change, or GPUs that are added or removed.
 
-    The host today is this machine, or --host, or --gpu with --driver-now. Here --driver is the driver that there would
-    be: a version, or a branch such as 580. The answer is the difference of two whole decisions. Exit code 1 when
-    nothing fits afterwards.
+    Today's host is this machine, or --host, or --gpu with --driver-now. The option --driver names the driver that
+    the host would have: a version, or a branch such as 580. The answer compares two whole decisions. The exit code
+    is 1 when no candidate fits afterwards.
 
     \b
     Examples:

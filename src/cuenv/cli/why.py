@@ -21,10 +21,11 @@ from cuenv.core.errors import ExitCode
 @channel_options
 @talk_options
 def command(subject: str, **values: Any) -> int:
-    """Why the choice is as it is: the verdict of every rule, down to facts with sources.
+    """Show why the decision is as it is: the verdict of every rule, down to facts with sources.
 
-    SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver; or the code of a finding, such
-    as CU203: what it means, what finds it, and the errors that it announces.
+    SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver. It may also be a finding
+    code such as CU203: the answer then says what the code means, which command finds it, and which errors it
+    announces.
 
     \b
     Examples:

@@ -21,7 +21,10 @@ from cuenv.core.errors import ExitCode
 @channel_options
 @talk_options
 def command(question: str, **values: Any) -> int:
-    """Why something else was not chosen: its objections, else the first criterion on which it loses.
+    """Show why something else was not chosen.
+
+    The answer lists the rules that reject it. When no rule rejects it, the answer names the first criterion by
+    which the choice was better.
 
     \b
     Examples:

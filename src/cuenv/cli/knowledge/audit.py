@@ -30,8 +30,8 @@ from cuenv.core.render import report_json, report_lines
 def command(channel: str, platform: str, **values: Any) -> int:
     """Compare the tables with the records of a channel.
 
-    A row that the records contradict is an error, and the exit code is 1. A build that no row knows is a warning:
-    'cuenv kb learn' has its row. A row without a record is information, for a channel may be partial.
+    A row that the records contradict is an error, and the exit code is 1. A build without a row is a warning;
+    'cuenv kb learn' makes the row. A row without a record is information, because a channel may be incomplete.
 
     \b
     Examples:

@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     "--save",
     type=PATH,
     metavar="DIR",
-    help="Write the rows there, for --knowledge.",
+    help="Write the rows to this folder, for --knowledge.",
 )
-@click.option("--read-on", default="", metavar="DAY", help="Day of the source rows; the newest record's by default.")
-@click.option("--package", "packages", multiple=True, metavar="NAME", help="Look at this package, too (repeatable).")
+@click.option(
+    "--read-on",
+    default="",
+    metavar="DAY",
+    help="The day to write into the source rows (default: that of the newest record).",
+)
+@click.option("--package", "packages", multiple=True, metavar="NAME", help="Also look at this package; repeatable.")
 @click.option("--all", "whole", is_flag=True, help="Look at every package of the channel, which takes minutes online.")
 @channel_options
 @knowledge_option
@@ -41,11 +46,13 @@ def command(  # noqa: PLR0917 - one argument for each option
 ) -> None:
     """Print the rows that a channel's records add to the tables, or save them for --knowledge.
 
-    It looks at torch, at the compilers, and at the packages that the tables name: those with CPU and CUDA builds
-    under one name, and the libraries whose CUDA builds ask for one release of torch. --package and --all add others.
+    The command looks at torch, at the compilers, and at the packages that the tables name: those with CPU and CUDA
+    builds under one name, and the libraries whose CUDA builds require one release of torch. --package and --all add
+    others.
 
-    What a record says is a fact. What only follows (the device code of a new release: as in the newest build of the
-    same CUDA release) makes a row of low confidence, with a note; every verdict on it shows that.
+    What a record says is a fact. What is only derived makes a row of low confidence with a note, and every verdict
+    that uses the row shows that. An example is the device code of a new release, taken from the newest build of the
+    same CUDA release.
 
     \b
     Examples:
