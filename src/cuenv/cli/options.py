@@ -137,7 +137,11 @@ several_host_options = several(*_host_options, platforms_option)
 """The host options of a command that makes one environment for several platforms."""
 
 format_option = click.option(
-    "--format", "form", type=click.Choice(FORMS), default="text", help="How to print; github: annotations."
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="text",
+    help="The format of the report; github: annotations for GitHub Actions.",
 )
 """The option of every command that prints findings."""
 
