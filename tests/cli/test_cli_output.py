@@ -165,16 +165,16 @@ OLD = ("--gpu", "8.9", "--driver", "390.1", "--glibc", "2.35")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("resolve", *OLD, "-o", "x.yml"), "nothing fits"),
+        (("resolve", *OLD, "-o", "x.yml"), "no candidate fits"),
         (("resolve", *OLD), "driver"),
-        (("what-if", *HOST, "--driver", "390"), "nothing fits"),
-        (("what-if", "--gpu", "V100", "--driver-now", "535.129.03", "--driver", "390"), "nothing fits"),
-        (("why", "cuda", *OLD), "nothing fits"),
+        (("what-if", *HOST, "--driver", "390"), "no candidate fits"),
+        (("what-if", "--gpu", "V100", "--driver-now", "535.129.03", "--driver", "390"), "no candidate fits"),
+        (("why", "cuda", *OLD), "no candidate fits"),
         (("lint", "bad.yml"), "error"),
         (("diff", "conda-lock.yml", "other"), "->"),
         (("check", "conda-lock.yml", "--gpu", "H100", "--driver", "450.80.02"), "error"),
         (("lock", "edited.yml", "--check"), "edited.yml"),
-        (("profile", "validate", "universal-dev", *OLD), "nothing fits"),
+        (("profile", "validate", "universal-dev", *OLD), "no candidate fits"),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
 )

@@ -111,7 +111,7 @@ def test_the_minimum_driver_is_told() -> None:
     assert effect.minimum_driver == ("525.60.13", "580.65.06")
     assert "CU401" in {item.code for item in effect.appear}
     text = "\n".join(lines(compared(OLD, thirteen, "rtx4090-535"), "a", "b"))
-    assert "lowest driver that runs it: 525.60.13 before, 580.65.06 after" in text
+    assert "minimum driver: 525.60.13 before, 580.65.06 after" in text
     assert "now     error CU401" in text
 
 

@@ -26,7 +26,7 @@ from given import base, shipped
 
 FORGE = "https://conda.anaconda.org/conda-forge"
 HAS = "2.12.0"
-"""The newest torch of the sample channel for the host; the tables know newer ones."""
+"""The newest PyTorch of the sample channel for the host; the tables know newer ones."""
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.Mon
 
     def never(item: Candidate, *_: object) -> str:
         asked.append(item)
-        return "the solver finds no way to satisfy all of it"
+        return "the solver cannot satisfy all requirements together"
 
     monkeypatch.setattr("cuenv.resolver.prove.closed", never)
     near = AtHand(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
@@ -171,7 +171,7 @@ def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple
         (("--resolve", "--repair"), 2, "--repair starts from"),
         (("--resolve", "--update", "numpy"), 2, "--update starts from"),
         (("--resolve", "--with", "pip:"), 2, "an empty requirement"),
-        (("--resolve", "--gpu", "V100", "--driver", "390.1"), 1, "nothing fits"),
+        (("--resolve", "--gpu", "V100", "--driver", "390.1"), 1, "no candidate fits"),
         (("--resolve", *HOST, "--offline", "--mirror", "https://conda.anaconda.org=/nowhere"), 3, "/nowhere"),
     ],
 )

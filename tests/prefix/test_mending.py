@@ -363,7 +363,7 @@ def test_nvidias_files_without_a_record_are_removed_and_pip_stays(place: Place) 
 def test_a_library_for_another_torch_is_fetched_in_the_release_for_this_one(
     tmp_path: Path, library: str, release: str, torch: str, expected: str
 ) -> None:
-    """Not in the newest, which is made for the newest torch, nor once more as it is."""
+    """Not in the newest, which is made for the newest PyTorch, nor once more as it is."""
     made = Venv(tmp_path, pip=True)
     made.add("torch", torch, {"torch/version.py": f"__version__ = '{torch}'\ncuda = '12.8'\n"})
     made.add(library, release, {}, *(["torch==2.5.1"] if library != "free" else ["torch"]))

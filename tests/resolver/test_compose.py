@@ -113,7 +113,7 @@ def test_every_asked_role_is_filled_or_lies_inside_the_build(decision: Decision)
         asked -= {"cudnn", "nccl"}
         assert not spec.pin("cudnn")
         assert not spec.pin("nccl")
-        assert "cuDNN and NCCL lie inside" in " ".join(why for pin in spec.pins for why in pin.why)
+        assert "contains cuDNN and NCCL" in " ".join(why for pin in spec.pins for why in pin.why)
         if item.label is None:
             asked -= {"cudatoolkit-dev"}
     assert filled == asked
@@ -274,7 +274,7 @@ def test_two_wishes_on_one_package_both_hold(wishes: tuple[str, ...], name: str,
 @pytest.mark.parametrize("other", ["numpy=*=py311*", "conda-forge::numpy", "defaults::numpy=*=py312*"])
 def test_two_wishes_that_contradict_each_other_are_refused(other: str) -> None:
     first = "defaults::numpy" if other.startswith("conda-forge") else "conda-forge::numpy=*=py312*"
-    with pytest.raises(ValueError, match=r"ask for another (build|channel) each"):
+    with pytest.raises(ValueError, match=r"require different (builds|channels)"):
         environment("v100-rtx5090-575", packages=(first, other))
 
 
@@ -444,7 +444,7 @@ def test_composing_twice_gives_the_same_text(name: str) -> None:
 
 
 def test_nothing_chosen_is_nothing_composed() -> None:
-    with pytest.raises(ValueError, match="nothing was chosen"):
+    with pytest.raises(ValueError, match="no candidate fits"):
         environment("no-gpu")
 
 

@@ -283,7 +283,7 @@ def test_what_is_known_to_suit_goes_before_what_no_row_vouches_for() -> None:
         newer = next(item for item in decision.fitting if item.candidate.build.build == "cuda130*")
         lost = decision.lost_on(newer)
         assert lost is not None
-        assert lost[0].name == "the wished libraries are known to suit it"
+        assert lost[0].name == "the requested libraries are known to support it"
 
 
 def test_a_library_that_no_row_knows_is_said_to_be_unknown() -> None:
@@ -347,7 +347,7 @@ PINNED = sorted(
 @pytest.mark.parametrize("package", PINNED)
 @pytest.mark.parametrize("driver", ["535.129.03", "590.48.01"])
 def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(package: str, driver: str) -> None:
-    """Conda builds pin one minor of torch: without a solver the newest torch that has one is chosen."""
+    """Conda builds pin one minor of torch: without a solver the newest PyTorch that has one is chosen."""
     item = choice(decided(machine("8.0", driver=driver, libc="2.35"), packages=(package,)))
     rows = [row for row in base().extension(package) if "conda-forge" in row.comes and row.torch]
     assert any(row.torch and row.torch.admits(item.build.version) and item.build.cuda in row.cuda for row in rows)

@@ -88,7 +88,7 @@ def test_what_is_chosen_is_said_to_be() -> None:
         "stack=conda-forge",
     ):
         answer = why_not(settled("rtx4090-535"), question)
-        assert answer.says.startswith("it is chosen"), question
+        assert answer.says.startswith("it is the choice"), question
         assert str(item.build.version) in answer.says
         assert (answer.verdicts, answer.losses) == ((), ())
 
@@ -96,8 +96,8 @@ def test_what_is_chosen_is_said_to_be() -> None:
 @pytest.mark.parametrize(
     ("question", "criterion"),
     [
-        ("pytorch=2.5", "newest torch"),
-        ("cuda=12.6", "newest torch"),
+        ("pytorch=2.5", "newest PyTorch"),
+        ("cuda=12.6", "newest PyTorch"),
         ("python=3.13", "Python nearest 3.12"),
         ("python=3.11.9", "Python nearest 3.12"),
     ],
@@ -146,7 +146,7 @@ def test_what_is_known_is_in_order() -> None:
 def test_a_range_is_asked_as_well() -> None:
     answer = why_not(settled("rtx4090-535"), "cuda=>=13,<14")
     assert set(verdicts(answer, "reject")) == {"driver-floor"}
-    assert why_not(settled("rtx4090-535"), "cuda=12").says.startswith("it is chosen")
+    assert why_not(settled("rtx4090-535"), "cuda=12").says.startswith("it is the choice")
 
 
 def test_a_python_without_another_to_choose_from_was_no_choice() -> None:

@@ -333,7 +333,7 @@ def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | Non
         code="CU306",
         severity="warning",
         subject="channels",
-        message=f"pytorch from the channel pytorch: it {row.says}, so that no update ever comes",
+        message=f"pytorch is requested from the channel pytorch without a version: {row.says}",
         evidence=row.sources,
         fix="cuenv resolve --stack conda-forge -o environment.new.yml",
     )

@@ -243,7 +243,7 @@ def _lost(decision: Decision, item: Assessment, intent: Intent, sources: Sources
     names = {pin.name for pin in intent.packages}
     mine = [pin for pin in spec.pins if pin.name in names and "/label/" not in pin.channel]
     gone = absent(mine, channels, item.candidate.build.platform, sources)
-    return {pin.name: f"no record of {pin.yaml_text()} in {', '.join(channels)}" for pin in gone}
+    return {pin.name: f"the channels have no {pin.yaml_text()}: {', '.join(channels)}" for pin in gone}
 
 
 def _composed(decision: Decision, intent: Intent, spec: EnvironmentSpec) -> EnvironmentSpec:

@@ -37,10 +37,10 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         version: of cuenv, for the header.
 
     Raises:
-        ValueError: nothing was chosen, or a wished package is no spec or asks for what another option decides.
+        ValueError: no candidate fits, or a wished package is no spec or asks for what another option decides.
     """
     if decision.chosen is None:
-        raise ValueError("nothing was chosen")
+        raise ValueError("no candidate fits")
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
     pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
@@ -66,7 +66,9 @@ def _wishes(candidate: Candidate, case: Context) -> list[Pin]:
     asked: dict[str, Pin] = {}
     for pin in map(parse_spec, case.wish.packages):
         if pin.name in DECIDED and (pin.version or pin.build):
-            raise ValueError(f"{pin.yaml_text()}: {pin.name} is what cuenv chooses; write {DECIDED[pin.name]} VERSION")
+            raise ValueError(
+                f"{pin.yaml_text()}: cuenv chooses the version of {pin.name}; write {DECIDED[pin.name]} VERSION"
+            )
         asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
@@ -107,7 +109,7 @@ def _agreed(pin: Pin, wish: Pin) -> Pin:
     """Two wishes on one package as one."""
     for what, one, other in (("build", pin.build, wish.build), ("channel", pin.channel, wish.channel)):
         if one and other and one != other:
-            raise ValueError(f"{pin.yaml_text()} and {wish.yaml_text()} ask for another {what} each")
+            raise ValueError(f"{pin.yaml_text()} and {wish.yaml_text()} require different {what}s")
     return _both(pin, wish)
 
 
@@ -140,7 +142,7 @@ def _channels(candidate: Candidate) -> tuple[str, ...]:
 
 def _cpu(candidate: Candidate) -> list[Pin]:
     build = candidate.build
-    why = ("a CPU build, because --cpu asks for it",)
+    why = ("a CPU build, as requested with --cpu",)
     return [Pin(name="pytorch", version=str(build.version), build=build.build, channel=build.stack, why=why)]
 
 
@@ -156,7 +158,7 @@ def _torch(candidate: Candidate, channel: str) -> Pin:
         build=build.build,
         channel=channel,
         role="pytorch-cuda",
-        why=(f"the build string keeps the solver from the CPU build; made with CUDA {build.cuda}",),
+        why=(f"the build string excludes the CPU build; built with CUDA {build.cuda}",),
     )
 
 
@@ -169,7 +171,7 @@ def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
             version=str(cuda),
             channel=channel,
             role="pytorch-cuda",
-            why=(f"every CUDA component is of release {cuda}",),
+            why=(f"pins every CUDA component to release {cuda}",),
         ),
     ]
     if cuda and cuda.major < 12:
@@ -190,14 +192,14 @@ def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
 
 def _layer_pin(library: str, requirement: Requirement | None, candidate: Candidate, case: Context) -> Pin:
     name = requirement.package if requirement and requirement.package else library
-    why = (f"the {library} that this torch build asks for",)
+    why = (f"{library} in the version that this PyTorch build requires",)
     bound = ""
     if case.facts.capabilities and candidate.build.cuda:
         oldest = case.facts.capabilities[0]
         found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
         if found.answer == "below":
             bound = f"<{found.below}"
-            why = (f"from {found.below} on it no longer serves {oldest}",)
+            why = (f"release {found.below} dropped compute capability {oldest}",)
     return Pin(name=name, version=bound, channel="conda-forge", role=library, why=why)
 
 
@@ -211,18 +213,18 @@ def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
             build=label.build if label and label.build != "*" else "",
             channel="pytorch",
             role="pytorch-cuda",
-            why=(f"holds the runtime libraries at CUDA {candidate.cuda}; cuDNN and NCCL lie inside the torch build",),
+            why=(f"pins the runtime libraries to CUDA {candidate.cuda}; the PyTorch build contains cuDNN and NCCL",),
         ),
         Pin(
             name="mkl",
             version="<2024.1",
             channel="conda-forge",
-            why=("the torch builds of this channel fail with later ones: undefined symbol iJIT_NotifyEvent",),
+            why=("with a later mkl the PyTorch builds of this channel fail: undefined symbol iJIT_NotifyEvent",),
         ),
     ]
     channel = cuda_channel(candidate)
     if case.wish.dev and label and channel:
-        why = ("compiler, headers and libraries of one release",)
+        why = ("compiler, headers and libraries of one CUDA release",)
         toolkit = Pin(name="cuda-toolkit", version=label.label, channel=channel, role="cudatoolkit-dev", why=why)
         pins.append(toolkit)
     return pins
@@ -233,7 +235,7 @@ def _python(candidate: Candidate, wish: Wish | None) -> Pin:
     if wish and not admits_all(wish, release):
         exact = wish.prefix is not None or (wish.text.startswith("==") and "," not in wish.text)
         release = wish.text if exact else f"{release}.*,{wish.text.replace(' ', '')}"
-    return Pin(name="python", version=release, why=("a Python that this torch build exists for",))
+    return Pin(name="python", version=release, why=("this PyTorch build exists for this Python",))
 
 
 def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
@@ -241,14 +243,14 @@ def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
         return []
     row = case.knowledge.cuda(candidate.cuda)
     limit = _gcc_limit(row, candidate) if row else None
-    why = (f"nvcc {candidate.cuda} accepts host compilers up to {limit}",) if limit else ("the host compiler",)
+    why = (f"nvcc {candidate.cuda} supports host compilers up to {limit}",) if limit else ("the host compiler",)
     gxx = Pin(
         name=f"gxx_{candidate.build.platform}",
         version=f"{limit}.*" if limit else "",
         channel="conda-forge",
         why=why,
     )
-    return [gxx, Pin(name="ninja", why=("torch builds extensions with it",))]
+    return [gxx, Pin(name="ninja", why=("PyTorch builds extensions with ninja",))]
 
 
 def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
@@ -270,7 +272,7 @@ def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) ->
             version=pin.condition(),  # a bare release would be exact beside a build
             build=guard,
             channel=pin.channel or twin.channel,
-            why=(*why, "its CPU twin is kept out"),
+            why=(*why, "the build string excludes the CPU variant"),
         )
     if not pin.channel and knowledge.is_component(pin.name):
         return replace(pin, channel=cuda_channel(candidate) or "", why=(*why, "from the one CUDA channel"))
@@ -288,7 +290,7 @@ def _variables(candidate: Candidate, case: Context) -> dict[str, str]:
 
 def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
     if decision.chosen is None:
-        raise ValueError("nothing was chosen")
+        raise ValueError("no candidate fits")
     case = decision.case
     lines = [
         f"Written by cuenv {version}, knowledge base of {case.knowledge.edition}.",
@@ -296,11 +298,11 @@ def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple
     ]
     lines += served_lines(decision)
     if decision.minimum_driver:
-        lines.append(f"Lowest driver that runs it: {minimum_text(decision)}.")
+        lines.append(f"Minimum driver: {minimum_text(decision)}.")
     if case.wish.host_memory_gb:
-        lines.append(f"Host memory: {case.wish.host_memory_gb} GB, as the profile asks for.")
+        lines.append(f"Host memory: the profile asks for {case.wish.host_memory_gb} GB.")
     if case.wish.disk_gb:
-        lines.append(f"Free disk: {case.wish.disk_gb} GB, as the profile asks for.")
+        lines.append(f"Free disk: the profile asks for {case.wish.disk_gb} GB.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -87,17 +87,17 @@ def forward_fault(
     models = [(gpu.name, find_gpu(gpu.name, knowledge.gpus)) for gpu in machine.gpus]
     others = {model.kind if model else "": name for name, model in models if not model or model.kind not in _SERVED}
     if "geforce" in others:
-        return "error", f"which does not work on {others['geforce']}"
+        return "error", f"which does not support {others['geforce']}"
     if others:
-        return "warning", f"which is not known to work on {next(iter(others.values())) or 'this GPU'}"
+        return "warning", f"and it is unknown whether it supports {next(iter(others.values())) or 'this GPU'}"
     own = own_driver(machine)
     for text, what in ((own, "kernel driver"), (library.version, "library")):
         gone = _not_driven(machine, text, knowledge) if text else ""
         if gone:
-            return "error", f"and the {what} {text} does not drive {gone}"
+            return "error", f"and the {what} {text} does not support {gone}"
     branch = knowledge.branch_of(own) if own else None
     if branch and branch.number == driver_key(own or "")[0] and not branch.base:
-        return "warning", f"and {own} is of branch {branch.number}, which is not known to be a base for it"
+        return "warning", f"and it is unknown whether {own} of branch {branch.number} supports it"
     return "info", ""
 
 

@@ -28,9 +28,9 @@ class Hint(NamedTuple):
 
 
 def chosen_line(decision: Decision) -> str:
-    """What was chosen, in one line."""
+    """The choice in one line."""
     if decision.chosen is None:
-        return "nothing fits"
+        return "no candidate fits"
     item = decision.chosen.candidate
     cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
     return f"pytorch {item.build.version} ({item.build.build}), {cuda}, python {item.python}, stack {item.build.stack}"
@@ -43,9 +43,9 @@ def served_lines(decision: Decision) -> list[str]:
     lines = []
     for capability, how in services(decision):
         if isinstance(how, Native):
-            lines.append(f"{capability}: native, by {how.target} code.")
+            lines.append(f"{capability}: native code for {how.target}.")
         elif isinstance(how, Jit):
-            lines.append(f"{capability}: by JIT of {how.target} PTX at the first start.")
+            lines.append(f"{capability}: PTX for {how.target}, compiled by the driver (JIT) at the first start.")
     return lines
 
 
@@ -70,29 +70,54 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
     chosen = decision.chosen
     unknown_driver = decision.case.facts.driver is None
     if chosen and decision.minimum_driver and unknown_driver:
-        lines.append(f"needs driver {decision.minimum_driver} or later (no driver was given, so none was judged)")
+        lines.append(
+            f"needs driver {decision.minimum_driver} or later (the driver of the host "
+            "is not known, so it was not checked)"
+        )
     lines.append(f"host    {host_line(decision.case.facts)}")
     lines += _borrowed(decision.case.facts)
     if decision.case.facts.members:
-        lines += [f"cut     {item.text} ({item.source})" for item in decision.case.facts.evidence]
+        lines += [f"limit   {item.text} ({item.source})" for item in decision.case.facts.evidence]
     lines.append(f"choice  {chosen_line(decision)}")
     if chosen:
         lines += [f"        {line}" for line in served_lines(decision)]
         if decision.minimum_driver and not unknown_driver:
-            lines.append(f"        lowest driver that runs it: {minimum_text(decision)}")
+            lines.append(f"        minimum driver: {minimum_text(decision)}")
+        lines.append(f"why     {rank_text(decision)}")
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
     lines += unseen_lines(decision)
     lines += skipped_lines(decision)
-    groups = decision.rejections
-    for group in (
-        groups[:_SHOWN] if not chosen else [group for group in groups if group.rule not in ("cpu", "wish")][:3]
-    ):
-        lines.append(f"out     {group.count:4d}  {group.because}")
+    lines += rejected_lines(decision)
     lines += [
         f"{finding.severity:7} {finding.message}" + (f" -> {finding.fix}" if finding.fix else "")
         for finding in findings
     ]
     lines += [f"hint: {hint.text}: {hint.command}" for hint in hints(decision)]
+    return lines
+
+
+def rank_text(decision: Decision) -> str:
+    """Why what was chosen ranks before the next candidate with another build."""
+    chosen, fitting = decision.chosen, decision.fitting
+    others = [item for item in fitting if chosen and item.candidate.build is not chosen.candidate.build]
+    lost = decision.lost_on(others[0]) if others else None
+    if lost is None:
+        return "this is the only build that fits the host"
+    criterion, ours, theirs = lost
+    return f"{len(fitting)} candidates fit the host; this one ranks first by: {criterion.name} ({ours}; next: {theirs})"
+
+
+def rejected_lines(decision: Decision) -> list[str]:
+    """How many candidates were rejected for which reason, and the option that allows them."""
+    groups = decision.rejections
+    if decision.chosen:
+        groups = tuple(group for group in groups if group.rule not in ("cpu", "wish"))[:3]
+    lines = []
+    for group in groups[:_SHOWN]:
+        option = group.lead.remedy.option if group.lead.remedy else None
+        allow = f" (use {option} to allow {'them' if group.count > 1 else 'it'})" if option else ""
+        count = f"{group.count} candidate{'s' if group.count > 1 else ''}"
+        lines.append(f"out     {count} rejected: {group.because}{allow}")
     return lines
 
 
@@ -103,7 +128,7 @@ def unseen_lines(decision: Decision) -> list[str]:
         return []
     build = best.candidate.build
     what = f"pytorch {build.version} {build.build} of {build.stack}"
-    return [f"note    {what} would be newer; it was never seen in a channel, and --prove takes it where it is there"]
+    return [f"note    {what} is newer, but nobody has seen it in a channel yet; --prove asks the channels for it"]
 
 
 def _borrowed(facts: HostFacts) -> list[str]:
@@ -111,7 +136,7 @@ def _borrowed(facts: HostFacts) -> list[str]:
     said = {item.source for item in facts.evidence if item.fact.startswith("libc")}
     if facts.detected or facts.members or not facts.libc or not any(text.startswith("confstr:") for text in said):
         return []
-    return [f"note    glibc {facts.libc.version} is that of this machine; --glibc names another"]
+    return [f"note    glibc {facts.libc.version} was read from this machine; name the host's version with --glibc"]
 
 
 def skipped_lines(decision: Decision) -> list[str]:
@@ -150,17 +175,17 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             (*wish_options(replace(wish, dev=True)), miss.remedy.option) if miss.remedy.option else wish_options(wish)
         )
         command = shlex.join(["cuenv", "resolve", *host_options(host), *asked, *prove])
-        found.append(Hint(f"{_bounded(miss)} opens {opens}", command))
+        found.append(Hint(f"{_bounded(miss)} would allow {opens}", command))
     if decision.without_wish:
         rest = replace(wish, stack=None, pytorch=None, cuda=None, python=None)
         free = decide(replace(case, wish=rest)).chosen
         command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *wish_options(rest)])
         if free:
-            found.append(Hint(f"{_wish_text(decision)}; without the wish {free.candidate} fits", command))
+            found.append(Hint(f"{_wish_text(decision)}; without these versions {free.candidate} fits", command))
     if not case.facts.gpus and not case.wish.cpu:
         found += [
             Hint(
-                "name the GPU it is for", _command("--gpu", "RTX 4090", "--driver", "535.129.03", *wish_options(wish))
+                "name the GPU of the host", _command("--gpu", "RTX 4090", "--driver", "535.129.03", *wish_options(wish))
             ),
             Hint("or use a recorded host", _command("--host", "DIR", *wish_options(wish))),
             Hint("or ask for a CPU build", _command(*wish_options(replace(wish, cpu=True, cuda=None)))),
@@ -213,8 +238,8 @@ def _wish_text(decision: Decision) -> str:
     wish = decision.case.wish
     newest = max(row.version for row in decision.case.knowledge.torch)
     if wish.pytorch and not any(wish.pytorch.admits(row.version) for row in decision.case.knowledge.torch):
-        return f"no pytorch {wish.pytorch} is known, the newest is {newest}"
-    return "nothing on this host is as wished"
+        return f"PyTorch {wish.pytorch} is unknown; the newest known release is {newest}"
+    return "no candidate with the requested versions fits this host"
 
 
 def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] | None = None) -> list[str]:

@@ -22,21 +22,23 @@ def extension_line(row: Extension) -> str:
     if row.torch:
         parts.append(f"torch {span_text(row.torch)}")
     if row.cuda:
-        how = {"major": ", another of the same major serves", "toolkit": " of the environment's runtime"}
+        how = {"major": ", or another release with this major version", "toolkit": " of the environment's runtime"}
         parts.append(f"CUDA {', '.join(map(str, row.cuda))}{how.get(row.match, '')}")
     if row.platforms:
         parts.append(f"for {' and '.join(row.platforms)}")
     if row.serves_from:
-        parts.append(f"GPUs from {row.serves_from}")
+        parts.append(f"GPUs of compute capability {row.serves_from} or later")
     if row.nvcc:
         parts.append(f"compiles with nvcc {span_text(row.nvcc)}")
     if row.checks:
-        parts.append(f"nvcc and torch may differ only within {', '.join(map(str, row.tolerates))}, major for major")
+        parts.append(
+            f"nvcc and torch may differ only within one major version, among {', '.join(map(str, row.tolerates))}"
+        )
     if row.headers:
         parts.append(f"includes {', '.join(row.headers)}")
     if row.tools:
         parts.append(f"calls {', '.join(row.tools)}")
-    needs = "; ".join(parts) or "binds neither torch nor CUDA"
+    needs = "; ".join(parts) or "depends on neither torch nor CUDA"
     return f"{row.package} {row.span()} ({', '.join(row.comes)}): {needs}"
 
 
@@ -87,7 +89,7 @@ def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capabil
     if row is None:
         near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
         said = f"; the nearest are {near}" if near else ""
-        raise UsageError(f"no GPU {text!r} is known{said}", hint="cuenv kb gpu 8.9")
+        raise UsageError(f"unknown GPU {text!r}{said}", hint="cuenv kb gpu 8.9")
     return row, row.capability
 
 
@@ -102,19 +104,19 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
     if row:
         chip = f", chip {row.chip}" if row.chip else ""
         memory = f", {'/'.join(map(str, row.memory_gb))} GB" if row.memory_gb else ""
-        says = f"{row.name}: capability {capability}, {row.architecture}{chip}, {row.kind}{memory}"
+        says = f"{row.name}: compute capability {capability}, {row.architecture}{chip}, {row.kind}{memory}"
         entries.append(_entry("gpus", row, says))
     generation = knowledge.generation(capability)
     if generation is None:
         known = ", ".join(str(item.capability) for item in knowledge.generations)
-        raise UsageError(f"no GPU of capability {capability} is known; known are {known}", hint="cuenv kb gpu 8.9")
+        raise UsageError(f"unknown compute capability {capability}; known are {known}", hint="cuenv kb gpu 8.9")
     entries.append(_generation(generation))
     feature = knowledge.feature(capability, row.chip if row else "")
     if feature:
         entries.append(_entry("features", feature, f"{title(feature)} has {sentence(feature)}"))
     for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
         entries.append(_build(build))
-    return Page(title=row.name if row else f"capability {capability}", entries=tuple(entries))
+    return Page(title=row.name if row else f"compute capability {capability}", entries=tuple(entries))
 
 
 def driver(text: str, knowledge: Knowledge) -> Page:
@@ -130,32 +132,40 @@ def driver(text: str, knowledge: Knowledge) -> Page:
     if not knowledge.is_driver(release):
         newest = max(row.number for row in knowledge.branches)
         raise UsageError(
-            f"there is no driver {release}; the newest branch that the tables know is {newest}",
+            f"driver {release} does not exist; the newest known driver branch is {newest}",
             hint="cuenv kb driver 535.129.03",
         )
     entries = []
     branch = knowledge.branch_of(release)
     if branch:
-        ends = f"; its support for data centers ends with {branch.ends}" if branch.ends else ""
-        entries.append(_entry("branches", branch, f"branch {branch.number} speaks CUDA {branch.cuda}{ends}"))
+        ends = f"; NVIDIA's data-center support for it ends {branch.ends}" if branch.ends else ""
+        entries.append(_entry("branches", branch, f"branch {branch.number} supports CUDA {branch.cuda}{ends}"))
     for floor in knowledge.floors:
         enough = reaches(release, floor.driver)
         word = {True: "runs", False: "does not run", None: "in its later releases runs"}[enough]
-        says = f"{word} programs of CUDA {floor.major}.x: the floor is {floor.driver}"
+        says = f"{word} programs built with CUDA {floor.major}.x (minimum driver {floor.driver})"
         entries.append(_entry("floors", floor, says))
     number = driver_key(release)[0]
     for row in knowledge.generations:
         first = knowledge.first_drives(row)
         if row.first_driver and reaches(release, row.first_driver) is False:
-            says = f"does not drive {row.capability} ({row.architecture}): the first driver is {first}"
+            says = f"does not support {row.capability} ({row.architecture}): the first driver that does is {first}"
             entries.append(_entry("generations", row, says))
         elif row.first_branch and number < row.first_branch:
-            says = f"does not drive {row.capability} ({row.architecture}): the first branch is {row.first_branch}"
+            says = (
+                f"does not support {row.capability} ({row.architecture}): the first "
+                f"branch that does is {row.first_branch}"
+            )
             entries.append(_entry("generations", row, says))
         if row.last_branch and number > row.last_branch:
-            says = f"no longer drives {row.capability} ({row.architecture}): the last branch is {row.last_branch}"
+            says = (
+                f"dropped {row.capability} ({row.architecture}): the last branch that supports it is {row.last_branch}"
+            )
             entries.append(_entry("generations", row, says))
-    jetson = ", of Jetson Linux and of no branch: nvidia-smi on the Jetson tells the CUDA that it speaks"
+    jetson = (
+        ", a release of Jetson Linux, which belongs to no driver branch; nvidia-smi "
+        "on the Jetson shows its CUDA version"
+    )
     return Page(title=f"driver {release}{jetson if number in TEGRA_DRIVERS else ''}", entries=tuple(entries))
 
 
@@ -172,9 +182,9 @@ def cuda(text: str, knowledge: Knowledge) -> Page:
     row = knowledge.cuda(wanted)
     if row is None:
         levels = [branch for branch in knowledge.branches if branch.cuda == wanted]
-        also = f"; it exists only as what driver branch {levels[0].number} speaks" if levels else ""
+        also = f"; {wanted} is only the CUDA version of driver branch {levels[0].number}" if levels else ""
         known = ", ".join(str(item.version) for item in knowledge.cudas)
-        raise UsageError(f"there is no CUDA toolkit {wanted}{also}; known are {known}", hint="cuenv kb cuda 12.1")
+        raise UsageError(f"CUDA toolkit {wanted} does not exist{also}; known are {known}", hint="cuenv kb cuda 12.1")
     entries = []
     floor = floor_of(wanted, knowledge)
     if floor:
@@ -182,12 +192,17 @@ def cuda(text: str, knowledge: Knowledge) -> Page:
     for toolkit in knowledge.toolkits:
         if minor(toolkit.version) == wanted:
             branch = f"branch {toolkit.branch}" if toolkit.branch else "of unknown version"
-            says = f"{toolkit.version} came with driver {toolkit.driver or branch} (all features, and JIT of its PTX)"
+            says = (
+                f"{toolkit.version} shipped with driver {toolkit.driver or branch}, which supports "
+                "all its features and compiles its PTX"
+            )
             entries.append(_entry("toolkits", toolkit, says))
     targets = ", ".join(map(str, row.targets)) or "unknown"
     entries.append(_entry("cudas", row, f"nvcc compiles for {targets}; PTX ISA {row.isa or 'unknown'}"))
     entries.append(_entry("cudas", row, f"host compiler gcc {row.gcc_min or '?'} to {row.gcc_max or '?'}"))
-    where = "has nvcc and headers that can be locked" if row.conda_nvcc else "has no nvcc that can be locked"
+    where = (
+        "has nvcc and headers that a lock file can pin" if row.conda_nvcc else "has no nvcc that a lock file can pin"
+    )
     labels = ", ".join(row.labels) or "none"
     entries.append(_entry("cudas", row, f"conda-forge {where}; labels of the nvidia channel: {labels}"))
     for build in _newest(knowledge, lambda item: item.cuda == wanted):
@@ -205,7 +220,7 @@ def pytorch(text: str, knowledge: Knowledge) -> Page:
     builds = [row for row in knowledge.torch if wish.admits(row.version)]
     if not builds:
         known = ", ".join(dict.fromkeys(str(row.version) for row in knowledge.torch))
-        raise UsageError(f"no pytorch {text} is known; known are {known}", hint="cuenv kb pytorch 2.5")
+        raise UsageError(f"unknown PyTorch release {text}; known are {known}", hint="cuenv kb pytorch 2.5")
     return Page(title=f"pytorch {text}", entries=tuple(_build(row) for row in builds))
 
 
@@ -220,15 +235,19 @@ def package(text: str, knowledge: Knowledge) -> Page:
     if component:
         role = f"fills the role {component.role}" if component.role else "is an NVIDIA component"
         headers = f"; holds {', '.join(component.headers)}" if component.headers else ""
-        entries.append(_entry("components", component, f"{text} {role}: it comes from the one CUDA channel{headers}"))
+        entries.append(
+            _entry("components", component, f"{text} {role}; all CUDA components come from one channel{headers}")
+        )
     for twin in knowledge.twins:
         if twin.package == text:
-            says = f"{text} of {twin.channel} has CPU and CUDA builds: a CUDA build is {twin.any_cuda}"
+            says = (
+                f"{text} of {twin.channel} has CPU and CUDA builds; the build string "
+                f"{twin.any_cuda} selects a CUDA build"
+            )
             entries.append(_entry("twins", twin, says))
     for ending in knowledge.endings:
         if ending.package == text:
-            last = ending.versions[-1]
-            says = f"{text} of {ending.channel} ends at {last}: {ending.says}; instead: {ending.instead}"
+            says = f"{text} of {ending.channel} is discontinued: {ending.says}; use instead: {ending.instead}"
             entries.append(_entry("endings", ending, says))
     for extension in knowledge.extension(text):
         entries.append(_entry("extensions", extension, extension_line(extension)))
@@ -237,7 +256,7 @@ def package(text: str, knowledge: Knowledge) -> Page:
         says = f"{text} {releases} is broken with {regression.when}: {regression.says} ({regression.issue})"
         entries.append(_entry("regressions", regression, says))
     if not entries:
-        raise UsageError(f"the tables say nothing about the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
+        raise UsageError(f"the cuenv tables do not list the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
     return Page(title=f"package {text}", entries=tuple(entries))
 
 
@@ -255,7 +274,7 @@ def _generation(row: Generation) -> TableEntry:
     drivers += f" to {row.last_branch or 'now'}"
     toolkits = f"nvcc {row.first_cuda or '?'} to {row.last_cuda or 'now'}"
     module = f", kernel module {row.module}" if row.module else ""
-    says = f"capability {row.capability} ({row.architecture}): {drivers}, {toolkits}{module}"
+    says = f"compute capability {row.capability} ({row.architecture}): {drivers}, {toolkits}{module}"
     return _entry("generations", row, says)
 
 

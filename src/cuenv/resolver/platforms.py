@@ -121,10 +121,13 @@ def _why_not(candidate: Candidate, others: list[Decision]) -> str:
         wanted = _but_python(candidate)
         there = [item for item in decision.assessments if _but_python(item.candidate) == wanted]
         if not there:
-            return f"it was never built for {platform}"
+            return f"it does not exist for {platform}"
         if there[0].objections:
             return f"{platform}: {there[0].objections[0].because}"
-    return f"no Python has it on {' and '.join(item.case.facts.platform for item in others)} as well"
+    return (
+        "this build exists for no Python version that "
+        f"{' and '.join(item.case.facts.platform for item in others)} as well"
+    )
 
 
 def _but_python(candidate: Candidate) -> tuple[object, ...]:
@@ -183,12 +186,12 @@ def _nothing(decisions: list[Decision], platforms: tuple[str, ...]) -> Finding:
     parts = []
     for decision, platform in zip(decisions, platforms, strict=True):
         best = decision.chosen
-        why = decision.rejections[0].because if decision.rejections else "the tables know no build"
-        parts.append(f"{platform} alone: {best.candidate}" if best else f"{platform}: nothing, {why}")
+        why = decision.rejections[0].because if decision.rejections else "the cuenv tables list no build"
+        parts.append(f"for {platform} alone: {best.candidate}" if best else f"for {platform}: no candidate, {why}")
     return Finding(
         code="CU110",
         severity="error",
         subject="platforms",
-        message=f"no candidate fits on {' and '.join(platforms)} alike; {'; '.join(parts)}",
+        message=f"no candidate fits {' and '.join(platforms)} together; {'; '.join(parts)}",
         fix=f"cuenv resolve --platform {platforms[0]}",
     )

@@ -34,8 +34,8 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 code="CU503",
                 severity="warning",
                 subject=demand.name,
-                message=f"{demand.text} admits {demand.name} {' and '.join(map(str, releases))}, "
-                f"broken with {row.when}: {row.says} ({row.issue})",
+                message=f"{demand.text} allows {demand.name} {' and '.join(map(str, releases))},  "
+                f"which fails with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
                 fix=f"write {_rewritten(demand, spec, better)}",
             )
@@ -84,7 +84,9 @@ def judged_wishes(
 REPAIR = "cuenv lock --repair -o environment.new.yml"
 """What mends an environment file as a whole: the file that does what it was meant to do."""
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
-_NO_COMPILER = "; pytorch-cuda brings run-time libraries, neither nvcc nor headers, so nothing here compiles"
+_NO_COMPILER = (
+    "; pytorch-cuda contains run-time libraries only, neither nvcc nor headers, so this environment cannot compile"
+)
 
 
 def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -126,7 +128,7 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
                 code="CU502",
                 severity="error",
                 subject="torch",
-                message=f"pip: {requirement} would put a second torch over conda's {torch.yaml_text()}",
+                message=f"pip: {requirement} would install torch over conda's {torch.yaml_text()}",
                 fix=f"take {requirement} out of the pip part",
             )
 
@@ -154,7 +156,7 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             code="CU110",
             severity="error",
             subject=pin.name,
-            message=f"{pin.yaml_text()} cannot be had: {row.says}{also}",
+            message=f"{pin.yaml_text()} does not exist: {row.says}{also}",
             evidence=tuple(row.sources),
             fix=row.instead,
         )

@@ -63,7 +63,7 @@ def prove(
 
 def _was_solved(why: str) -> bool:
     """Whether the solver was asked before a candidate was skipped."""
-    return not why.startswith("no record of") or why.endswith("for this Python")
+    return not why.startswith("the channels have no") or why.endswith("for this Python")
 
 
 def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
@@ -76,7 +76,7 @@ def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sour
     try:
         missing = absent(spec.pins, spec.channels, platform, sources)
         if missing:
-            return f"no record of {', '.join(pin.yaml_text() for pin in missing)}"
+            return f"the channels have no {', '.join(pin.yaml_text() for pin in missing)}"
         facts = virtual_packages(decision.case.facts)
         request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
@@ -123,7 +123,7 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     narrowed = [replace(pin, build=build) for build in builds]
     if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
         return None
-    return f"no record of {pin.yaml_text()} for this Python"
+    return f"the channels have no {pin.yaml_text()} for this Python"
 
 
 def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
@@ -132,10 +132,10 @@ def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
     A leaf on a package that the environment itself pins is a consequence of that pin, and no cause.
     """
     if answer.missing:
-        return f"no record of {', '.join(answer.missing)}"
+        return f"the channels have no {', '.join(answer.missing)}"
     pinned = {pin.name for pin in spec.pins}
     leaves = dict.fromkeys(found[1].strip() for found in map(_NO_CANDIDATES.match, answer.text.splitlines()) if found)
     causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]
     if causes:
-        return f"no record of {', '.join(causes[:3])}"
-    return "the solver finds no way to satisfy all of it"
+        return f"the channels have no {', '.join(causes[:3])}"
+    return "the solver cannot satisfy all requirements together"

@@ -116,19 +116,23 @@ def _label(item: Assessment, _: Context) -> tuple[int, ...]:
 def _seen(item: Candidate) -> str:
     seen, build = item.build.seen, item.build
     what = f"pytorch {build.version} {build.build}"
-    return f"{what} last seen in a channel on {seen}" if seen else f"{what} never seen in a channel, only its recipe"
+    return (
+        f"{what} was last seen in a channel on {seen}"
+        if seen
+        else f"{what} was never seen in a channel, only its recipe"
+    )
 
 
 NATIVE_LEVEL = Criterion(
-    "toolkit within the driver's CUDA level",
+    "CUDA toolkit not newer than the driver's CUDA version",
     lambda item, case: not _within(item, case),
-    lambda item, case: f"CUDA {item.candidate.cuda} against the driver's {_level(case) or 'unknown level'}",
+    lambda item, case: f"CUDA {item.candidate.cuda}; the driver's CUDA version is {_level(case) or 'unknown'}",
     sees=views.level,
     of=lambda item: id(item.cuda),
 )
 
 SEEN = Criterion(
-    "build seen in its channel",
+    "build was seen in its channel",
     lambda item, case: not (case.proving or item.candidate.build.seen),
     lambda item, _: _seen(item.candidate),
     of=_build,
@@ -136,21 +140,21 @@ SEEN = Criterion(
 """A recipe is no package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""
 
 PREFERENCE: tuple[Criterion, ...] = (
-    _known("extensions", "the wished libraries are known to suit it"),
-    _known("device-code", "torch is known to hold code for the GPUs"),
-    _known("cudnn", "cuDNN is known to serve the GPUs"),
-    _known("nccl", "NCCL is known to serve the GPUs"),
-    _known("glibc", "the C library is known to be new enough"),
+    _known("extensions", "the requested libraries are known to support it"),
+    _known("device-code", "PyTorch is known to contain code for the GPUs"),
+    _known("cudnn", "cuDNN is known to support the GPUs"),
+    _known("nccl", "NCCL is known to support the GPUs"),
+    _known("glibc", "glibc is known to be new enough"),
     Criterion(
-        "every GPU native before JIT",
+        "native code for every GPU before PTX (JIT)",
         _jit,
-        lambda item, case: f"{_jit(item, case)} capabilities served by JIT only",
+        lambda item, case: f"compute capabilities with PTX only: {_jit(item, case)}",
         sees=views.capabilities,
         of=lambda item: id(item.build.code),
     ),
-    _known("roles", "all asked roles filled"),
+    _known("roles", "packages for all requested roles"),
     SEEN,
-    Criterion("newest torch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of=_build),
+    Criterion("newest PyTorch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of=_build),
     Criterion(
         "stack conda-forge",
         lambda item, _: item.candidate.build.stack != "conda-forge",
@@ -159,14 +163,14 @@ PREFERENCE: tuple[Criterion, ...] = (
     ),
     NATIVE_LEVEL,
     Criterion(
-        "highest toolkit within that level, else the build's own",
+        "highest CUDA toolkit up to the driver's CUDA version, else the build's own",
         _toolkit,
         lambda item, _: f"CUDA {item.candidate.cuda}",
         sees=views.level,
         of=lambda item: (id(item.cuda), id(item.build.cuda)),
     ),
     Criterion(
-        "build made for the highest CUDA",
+        "build for the highest CUDA",
         _own_cuda,
         lambda item, _: f"build {item.candidate.build.build}",
         of=_build,

@@ -155,7 +155,8 @@ def _excluded(
     hit = [(row, releases) for row, releases in found if row.when in when]
     parts = [f"!={item}" for _, releases in hit for item in releases]
     reasons = tuple(
-        f"{row.package} {' and '.join(map(str, releases))} left out: {row.says} ({row.issue})" for row, releases in hit
+        f"{row.package} {' and '.join(map(str, releases))} is excluded: {row.says} ({row.issue})"
+        for row, releases in hit
     )
     return parts, reasons
 

@@ -133,9 +133,7 @@ def composed(decision: Decision, name: str) -> EnvironmentSpec:
     try:
         check_name(name)
     except ValueError as error:
-        raise UsageError(
-            f"the environment cannot have that name: {error}", hint="cuenv resolve --name train"
-        ) from error
+        raise UsageError(f"invalid environment name: {error}", hint="cuenv resolve --name train") from error
     try:
         return compose(decision, name=name, version=__version__)
     except ValueError as error:

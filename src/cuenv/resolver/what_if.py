@@ -94,7 +94,7 @@ def changed(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> H
     for gone in change.remove:
         if not any(_is(gpu, gone, knowledge) for gpu in facts.gpus):
             have = ", ".join(str(item) for item in facts.capabilities) or "no GPU"
-            raise ValueError(f"{gone.name or gone.capability} is not there: the host has {have}")
+            raise ValueError(f"the host has no {gone.name or gone.capability}; it has {have}")
     machines = [_machine(item, change, knowledge) for item in facts.machines]
     if not facts.members:
         return _with(machines[0], change.add)
@@ -222,7 +222,7 @@ def what_if(host: HostOptions, options: ChangeOptions, wish: Request, knowledge:
         InputError: a recorded host cannot be read.
     """
     if not (options.driver or options.add or options.remove):
-        raise UsageError("what-if needs a change", hint="cuenv what-if --driver 580.65.06")
+        raise UsageError("what-if needs a change of the host", hint="cuenv what-if --driver 580.65.06")
     change = DecisionChange(
         driver=_driver(options.driver, knowledge),
         add=_gpus(options.add, knowledge),
@@ -282,11 +282,11 @@ def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
         found.append(f"        {chosen_line(decision)}")
         found += [f"        {line}" for line in served_lines(decision)]
         if decision.minimum_driver:
-            found.append(f"        lowest driver that runs it: {minimum_text(decision)}")
+            found.append(f"        minimum driver: {minimum_text(decision)}")
         if decision.chosen is None:
-            found += [f"        {group.count:4d}  {group.because}" for group in decision.rejections[:3]]
+            found += [f"        {group.count} rejected: {group.because}" for group in decision.rejections[:3]]
     if not answer.appear and not answer.vanish:
-        found.append("same    every candidate that fits before fits after, and no other")
+        found.append("same    the change neither adds nor removes a candidate")
     found += _listed("new", answer.appear, verbose=verbose)
     found += _listed("gone", answer.vanish, verbose=verbose)
     found += [f"bound   {_moved(item)}" for item in answer.bounds]
@@ -297,9 +297,9 @@ def _moved(bound: Bound) -> str:
     """What becomes of a bound, and why there is or was one."""
     why = "; ".join(bound.why)
     if bound.before is None:
-        return f"{bound.after} is new: {why}"
+        return f"{bound.after} is added: {why}"
     if bound.after is None:
-        return f"{bound.before} falls away: {why}"
+        return f"{bound.before} is removed: {why}"
     return f"{bound.before} becomes {bound.after}: {why}"
 
 

@@ -60,14 +60,12 @@ def why(decision: Decision, subject: str) -> Answer:
     """
     rules = _ABOUT.get(subject)
     if rules is None:
-        raise UsageError(
-            f"why {subject!r}? that is no subject; there are {', '.join(SUBJECTS)}", hint="cuenv why pytorch"
-        )
+        raise UsageError(f"unknown subject {subject!r}; choose from {', '.join(SUBJECTS)}", hint="cuenv why pytorch")
     question = f"why {subject}"
     chosen = decision.chosen
     if chosen is None:
         verdicts = tuple((group.lead, group.count) for group in decision.rejections)
-        return Answer(question=question, says="nothing fits, so there is no choice to explain", verdicts=verdicts)
+        return Answer(question=question, says="no candidate fits, so there is no choice to explain", verdicts=verdicts)
     verdicts = tuple((verdict, 1) for verdict in chosen.verdicts if verdict.rule in rules)
     losses: dict[str, Loss] = {}
     others = list(decision.variants(chosen))[1:2]  # the same with its next best Python
@@ -108,14 +106,14 @@ def why_not(decision: Decision, question: str) -> Answer:
     if not meant:
         return Answer(question=asked, says=_unheard_of(decision, key, value))
     if decision.chosen and any(_same(item.candidate, decision.chosen.candidate) for item in meant):
-        return Answer(question=asked, says=f"it is chosen: {chosen_line(decision)}")
+        return Answer(question=asked, says=f"it is the choice: {chosen_line(decision)}")
     fitting = decision.ranked(item for item in meant if item.fits)
     if fitting:
         loss = _loss(decision, fitting[0])
-        says = f"it would fit; it loses on {loss.criterion!r}" if loss else "it would fit"
+        says = f"it fits, but ranks below the choice by {loss.criterion!r}" if loss else "it fits"
         return Answer(question=asked, says=says, losses=(loss,) if loss else ())
     groups = grouped(meant)
-    says = f"{len(meant)} candidates with {question}, none fits: {groups[0].because}"
+    says = f"{len(meant)} candidates have {question}, but each is rejected: {groups[0].because}"
     return Answer(question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups))
 
 
@@ -143,7 +141,7 @@ def _matches(candidate: Candidate, key: str, value: str, wish: Wish | None) -> b
 def _unheard_of(decision: Decision, key: str, value: str) -> str:
     known = {_value(item.candidate, key) for item in decision.assessments} - {None}
     ordered = sorted((text for text in known if text), key=lambda text: _order(text, key))
-    return f"no build with {key} {value} is known for {decision.case.facts.platform}; known: {', '.join(ordered)}"
+    return f"no build with {key} {value} is known for {decision.case.facts.platform}; known are: {', '.join(ordered)}"
 
 
 def _value(candidate: Candidate, key: str) -> str | None:
