@@ -145,7 +145,9 @@ def test_a_gpu_that_no_row_vouches_for_moves_torch(records: Path, tmp_path: Path
     pins = {pin.name: pin.yaml_text() for pin in parse(done.stdout, "new.yml")[0].pins}
     assert pins["pytorch"] == "conda-forge::pytorch=2.7.1=cuda129*"
     assert pins["cudnn"] == "conda-forge::cudnn<9.11"
-    assert "replaced  cudnn=8.9.2 by conda-forge::cudnn<9.11: release 9.11 dropped compute capability 7.0" in done.stderr
+    assert (
+        "replaced  cudnn=8.9.2 by conda-forge::cudnn<9.11: release 9.11 dropped compute capability 7.0" in done.stderr
+    )
 
 
 def test_a_change_says_what_it_is() -> None:

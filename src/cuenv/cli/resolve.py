@@ -93,7 +93,7 @@ def command(**values: Any) -> int:
 def talk(answer: Resolution, platforms: tuple[str, ...], values: dict[str, Any]) -> list[str]:
     """The reasoned summary of a choice; its hints keep the further options of the run."""
     again = _again(platforms, values)
-    return [f"{line}{again}" if line.startswith("hint ") else line for line in _summary(answer, platforms)]
+    return [f"{line}{again}" if line.startswith("hint: ") else line for line in _summary(answer, platforms)]
 
 
 def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
