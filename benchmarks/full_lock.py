@@ -22,8 +22,7 @@ from cuenv.config.io.profiles import read_profile
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.io.load import load
 from cuenv.lockfile.files import LOCK_NAME, read_environment, read_lock
-from cuenv.solve.io.pip import _command, _prepare
-from cuenv.solve.io.pip_index import index_variables, pypi_names
+from cuenv.solve.io.pip import _command, _prepare, index_variables, pypi_names
 from cuenv.solve.pip_part import PipRequest, glibc_of, provided
 
 PROFILE = "minicpm-v25"

@@ -14,7 +14,7 @@ import cuenv
 from cuenv.core.errors import UsageError
 from cuenv.demo.io.sample import write_sample
 from cuenv.host.facts import HostFacts
-from cuenv.host.pool import pool as merge
+from cuenv.host.request import pool as merge
 from cuenv.solve.io.sources import Sources
 
 

@@ -24,7 +24,7 @@ import pytest
 import cuenv
 from cuenv.binary.code import read_file
 from cuenv.binary.elf import BinaryError
-from cuenv.binary.ld_cache import parse_ld_cache
+from cuenv.binary.loader import parse_ld_cache
 from cuenv.core import yaml_read
 from cuenv.core.errors import CuenvError
 from cuenv.diagnosis.log_scan import scan

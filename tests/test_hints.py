@@ -31,7 +31,7 @@ WITHOUT = {
     "export/dockerfile.py": 2,
     "export/workflow.py": 1,
     # Caught where it is raised, and told with a hint.
-    "host/io/recording.py": 1,
+    "host/io/record.py": 1,
     # Tables that ship, and what uv and a probe of ours write: not a user's to change.
     "prefix/probing.py": 1,
     "solve/pylock.py": 1,

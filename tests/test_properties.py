@@ -16,7 +16,7 @@ from rattler.package import BuildString
 
 from cuenv.core.versions import Capability, driver_key, parse_wish, reaches, serve, target_for, version
 from cuenv.host.facts import HostFacts
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.tables import TABLES, dump, merge
 from cuenv.resolver.candidates import Candidate, admits, admits_all

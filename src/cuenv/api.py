@@ -208,7 +208,7 @@ def pool(*hosts: HostFacts) -> HostFacts:
         TypeError: an argument is no host.
     """
     from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.host.pool import pool as merge  # noqa: PLC0415 - as above
+    from cuenv.host.request import pool as merge  # noqa: PLC0415 - as above
 
     return merge(instance(host, Host, "pool: each host", "read_host() or make_host()") for host in hosts)
 
@@ -335,8 +335,12 @@ def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sou
         UsageError: a mirror has another form.
         InputError: a ``.condarc`` is not valid.
     """
-    from cuenv.solve.io.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
-    from cuenv.solve.io.sources import parse_mirrors  # noqa: PLC0415 - as above
+    from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
+        condarc_files,
+        parse_mirrors,
+        read_condarc,
+        sources_from,
+    )
 
     settings = read_condarc(condarc_files(os.environ), os.environ)
     with spoken():

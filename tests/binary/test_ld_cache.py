@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.binary.data import BinaryError
-from cuenv.binary.ld_cache import CacheEntry, chosen, parse_ld_cache
+from cuenv.binary.loader import CacheEntry, chosen, parse_ld_cache
 from cuenv.prefix.io.loader import loader_facts, read_cache
 from linkage_trees import Linker, needs_gcc
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cuenv.binary.elf import Dynamic, Elf, Tables
-from cuenv.binary.io.elf_files import ElfFiles
+from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Loaded, System, candidates
 from cuenv.binary.process import Process
 from cuenv.prefix.io.loader import loader_facts

@@ -13,7 +13,7 @@ import pytest
 from commands import inside as run
 from commands import run as process
 from cuenv.cli.main import COMMANDS
-from cuenv.core.io.program import before_commands
+from cuenv.core.io.process import before_commands
 from cuenv.demo.next_step import next_step
 
 SPEC = "name: x\nchannels: [conda-forge]\ndependencies: [numpy]\n"

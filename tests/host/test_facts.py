@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, Gap, Gpu, HostFacts, Libc, glibc, virtual_packages
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
 from given import CAPABILITIES, DRIVERS, base, machine, shipped
 from thorough import examples

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability, version
-from cuenv.host.describe_long import evidence_lines, lines
+from cuenv.host.describe import evidence_lines, lines
 from cuenv.host.facts import (
     THIS_MACHINE,
     Compiler,
@@ -33,7 +33,7 @@ from cuenv.host.facts import (
     Switch,
 )
 from cuenv.host.host_json import dump, parse, to_plain
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
 from thorough import examples
 

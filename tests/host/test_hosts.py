@@ -11,14 +11,13 @@ import pytest
 import yaml
 
 from cuenv.core.errors import InputError, OutsideError, UsageError
-from cuenv.host.describe_long import lines
+from cuenv.host.describe import lines
 from cuenv.host.facts import HostFacts
 from cuenv.host.host_json import dump
 from cuenv.host.io.observation import ProbeResult
 from cuenv.host.io.probe import Outside, probe
-from cuenv.host.io.record import SHIPPED, read_host, shipped_names
-from cuenv.host.io.recording import record
-from cuenv.host.pool import pool
+from cuenv.host.io.record import SHIPPED, read_host, record, shipped_names
+from cuenv.host.request import pool
 from cuenv.knowledge.gpu_names import find_gpu
 from given import shipped_base
 from trees import OPEN, plant, program

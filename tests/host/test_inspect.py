@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from cuenv.cli.inspect import command
 from cuenv.core.errors import UsageError
-from cuenv.host.describe_long import lines
+from cuenv.host.describe import lines
 from cuenv.host.facts import Driver, FoundToolkit, HostFacts
 
 TEXTS = {"type": "string"}

@@ -27,8 +27,7 @@ from cuenv.host.facts import (
     Surroundings,
     Switch,
 )
-from cuenv.host.pool import pool
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.resolver.decision import decide
 from cuenv.resolver.effective_driver import effective, with_forward

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cuenv.host import host_json
-from cuenv.host.describe_long import lines
+from cuenv.host.describe import lines
 from cuenv.host.facts import HostFacts, Mig, MigInstance, Switch, virtual_packages
 from trees import PROPRIETARY, plant
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, HostFacts, glibc, virtual_packages
-from cuenv.host.overrides import ARCH, CUDA, GLIBC, LINUX, apply_overrides
+from cuenv.host.select import ARCH, CUDA, GLIBC, LINUX, apply_overrides
 
 HERE = HostFacts(
     label="this machine",

@@ -15,9 +15,10 @@ import pytest
 from cuenv.core.errors import UsageError
 from cuenv.core.io.process import Completed, run
 from cuenv.core.versions import Capability, version
-from cuenv.host.describe_long import evidence_lines, lines
+from cuenv.host.describe import evidence_lines, lines
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, HostFacts, Resources
-from cuenv.host.io import smi, toolkits
+from cuenv.host.io import nvml as smi
+from cuenv.host.io import toolkits
 from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult
 from cuenv.host.io.probe import Outside, probe, surroundings

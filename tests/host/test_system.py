@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Driver, Evidence, Gap, Libc, glibc
-from cuenv.host.io import libraries, smi, system, toolkits
-from cuenv.host.io import redaction as redact
+from cuenv.host.io import nvml, system, toolkits
+from cuenv.host.io import record as redact
 from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult, level, merge, name_capabilities
 from cuenv.host.io.probe import surroundings
@@ -105,10 +105,10 @@ def test_a_missing_file_and_a_folder_are_reasons(tmp_path: Path) -> None:
 
 def test_the_loader_is_followed(tmp_path: Path) -> None:
     cache = b"junk\0libnvidia-ml.so.1\0/opt/driver/libnvidia-ml.so.1\0/opt/driver/libnvidia-ml.so.1\0libx\0"
-    assert libraries.parse_cache(cache, libraries.NVML) == ("/opt/driver/libnvidia-ml.so.1",)
-    assert libraries.find_library(libraries.NVML, {}, tmp_path) is None
+    assert system.parse_cache(cache, system.NVML) == ("/opt/driver/libnvidia-ml.so.1",)
+    assert system.find_library(system.NVML, {}, tmp_path) is None
     plant(tmp_path, {"usr/lib/wsl/lib/libnvidia-ml.so.1": ""})
-    hidden = libraries.find_library(libraries.NVML, {}, tmp_path)
+    hidden = system.find_library(system.NVML, {}, tmp_path)
     assert hidden is not None
     assert hidden.hidden
     (tmp_path / "etc").mkdir()
@@ -117,9 +117,9 @@ def test_the_loader_is_followed(tmp_path: Path) -> None:
         tmp_path,
         {"opt/driver/libnvidia-ml.so.1": "-> libnvidia-ml.so.550.54.15", "opt/driver/libnvidia-ml.so.550.54.15": ""},
     )
-    found = libraries.find_library(libraries.NVML, {}, tmp_path)
-    assert found == libraries.Library(tmp_path / "opt/driver/libnvidia-ml.so.1")
-    number, words = libraries.library_version({}, tmp_path) or ("", "")
+    found = system.find_library(system.NVML, {}, tmp_path)
+    assert found == system.Library(tmp_path / "opt/driver/libnvidia-ml.so.1")
+    number, words = system.library_version({}, tmp_path) or ("", "")
     assert number == "550.54.15"
     assert words.endswith("is libnvidia-ml.so.550.54.15")
 
@@ -129,7 +129,7 @@ def test_the_loader_is_followed(tmp_path: Path) -> None:
     [("libcuda.so.535.129.03", "535.129.03"), ("libcuda.so.1", None), ("libcuda.so.1.1", None), ("x", None)],
 )
 def test_the_number_in_a_library_name(name: str, number: str | None) -> None:
-    assert libraries.parse_number(name) == number
+    assert system.parse_number(name) == number
 
 
 def test_levels_and_their_numbers() -> None:
@@ -238,11 +238,11 @@ READERS: list[Callable[[str], object]] = [
     system.parse_kernel,
     system.parse_glibc,
     system.parse_cgroup,
-    smi.parse_banner,
-    smi.parse_refusal,
-    smi.parse_none,
-    lambda text: smi.parse_query(text, smi.FIELDS),
-    lambda text: smi.parse_query(text, ("name",)),
+    nvml.parse_banner,
+    nvml.parse_refusal,
+    nvml.parse_none,
+    lambda text: nvml.parse_query(text, nvml.FIELDS),
+    lambda text: nvml.parse_query(text, ("name",)),
     toolkits.parse_version_json,
     toolkits.parse_version_txt,
     toolkits.parse_header,
@@ -253,8 +253,8 @@ READERS: list[Callable[[str], object]] = [
     torchfiles.parse_version_py,
     torchfiles.parse_installer,
     lambda text: torchfiles.parse_conda_names(text.split()),
-    libraries.parse_number,
-    lambda text: libraries.parse_names(text.split()),
+    system.parse_number,
+    lambda text: system.parse_names(text.split()),
     redact.parse_smi_log,
     redact.private({"HOME": "/home/ann", "USER": "ann"}, "box").scrub,
 ]
@@ -269,7 +269,7 @@ def test_no_reader_of_foreign_text_breaks(text: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_cache_of_the_loader_breaks(data: bytes) -> None:
-    libraries.parse_cache(data + b"/" * 50 + data, libraries.NVML)
+    system.parse_cache(data + b"/" * 50 + data, system.NVML)
 
 
 @given(WORDS)

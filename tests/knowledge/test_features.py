@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cuenv.core.versions import Capability
-from cuenv.host.facts import Gpu
-from cuenv.host.features import feature_of, features_of, features_plain, sentence, title
+from cuenv.host.facts import Gpu, feature_of, features_of, features_plain, sentence, title
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.rows import NUMBERS
 from cuenv.resolver.lookup import gpu

@@ -17,7 +17,7 @@ from cuenv.core.findings import CheckResult, Finding, judged, report
 from cuenv.core.render import github, markdown
 from cuenv.host.facts import HostFacts
 from cuenv.host.io.probe import probe
-from cuenv.host.io.redaction import Private, scrub_report
+from cuenv.host.io.record import Private, scrub_report
 from prefixes import make_buildable
 
 HOST = ("--host", "rtx4090-535")

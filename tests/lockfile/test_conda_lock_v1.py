@@ -23,8 +23,7 @@ from cuenv.lockfile.formats import explicit_txt
 from cuenv.lockfile.formats.conda_lock import content_hash, parse, render
 from cuenv.solve import environment_yml
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.model import Lock, LockedPackage, Solution
-from cuenv.solve.package_url import parse_package_url
+from cuenv.solve.model import Lock, LockedPackage, Solution, parse_package_url
 from thorough import examples
 
 BASE = "https://conda.anaconda.org/conda-forge"

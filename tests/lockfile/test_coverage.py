@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channel_builder import pkg, write
 from cuenv.core.findings import LayerCoverage
 from cuenv.host.facts import HostFacts
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.host_check import host_findings

@@ -23,8 +23,7 @@ from cuenv.host.io.record import SHIPPED
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.lockfile.check import LockCheck, check
-from cuenv.lockfile.file_host import options_in
-from cuenv.lockfile.files import LOCK_NAME, read_environment, read_lock, spec_digest
+from cuenv.lockfile.files import LOCK_NAME, options_in, read_environment, read_lock, spec_digest
 from cuenv.lockfile.fresh import out_of_date
 from cuenv.lockfile.lock import Locked, LockRequest, lock
 from cuenv.resolver.resolve import resolve

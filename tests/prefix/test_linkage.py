@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import cuenv
-from cuenv.binary.io.elf_files import ElfFiles
+from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.process import Process
 from cuenv.core.findings import Check, Finding
 from cuenv.host.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
@@ -437,7 +437,7 @@ def test_damaged_libraries_are_judged_and_said_in_printable_words(env: Env, data
 
 
 def test_search_paths_without_end_are_given_up(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuenv.binary.io.elf_files._MOST_LOOKS", 10)
+    monkeypatch.setattr("cuenv.binary.io.binaries._MOST_LOOKS", 10)
     found = env.only()
     assert (found.code, found.severity) == ("CU237", "error")
     assert "given up" in found.message

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from cuenv.core.versions import version
 from cuenv.host.facts import Driver, Gpu, HostFacts
-from cuenv.host.pool import pool
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.resolver.batch import choices
 from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.decision import decide

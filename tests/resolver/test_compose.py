@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from channel_builder import pkg, write
 from channel_builder import request as asked
 from cuenv.core.versions import Capability, Target, version
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.rows import STACKS
 from cuenv.resolver.compose import compose, cuda_channel
 from cuenv.resolver.decision import Decision, decide

@@ -15,8 +15,7 @@ from cuenv.config.io.profiles import read_profile
 from cuenv.config.io.profiles import shipped_names as profile_names
 from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_wish, serve, version
 from cuenv.host.facts import Driver, HostFacts
-from cuenv.host.pool import pool
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver.candidates import Candidate, admits, admits_all, candidates, distance, pythons
 from cuenv.resolver.compose import compose, cuda_channel

@@ -15,7 +15,7 @@ import pytest
 
 from cuenv.core.versions import parse_arch_list, version
 from cuenv.host.facts import Driver, HostFacts
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.resolver.decision import Decision, _remedied, decide
 from cuenv.resolver.ranking import NATIVE_LEVEL
 from cuenv.resolver.rules import Remedy

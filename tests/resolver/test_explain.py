@@ -21,8 +21,7 @@ from cuenv.cli.resolve import command
 from cuenv.core.versions import Capability, Jit, Native, version
 from cuenv.host.describe import gpu_text, host_line, host_options
 from cuenv.host.facts import Gpu, HostFacts, Libc
-from cuenv.host.pool import pool
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.tables import TABLES, rows_of
 from cuenv.lockfile.host_check import evidence_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, Gap, Gpu, Libc
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Layer, Requirement
 from cuenv.resolver.candidates import Candidate

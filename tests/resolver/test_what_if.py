@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.host.facts import HostFacts
-from cuenv.host.pool import pool
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions
 from cuenv.resolver.resolve import resolve
 from cuenv.resolver.what_if import Asked, ChangeOptions, DecisionChange, Group, changed, difference, key, what_if

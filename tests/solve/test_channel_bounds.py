@@ -22,7 +22,7 @@ from rattler.index import index_fs
 
 from channel_builder import pkg, request, write
 from cuenv.core.errors import ChannelError, ExitCode, InputError, OutsideError
-from cuenv.core.io import progress as telling
+from cuenv.core.io import process as telling
 from cuenv.core.io import unpacking
 from cuenv.core.io.unpacking import Limits
 from cuenv.solve.io import channels, relay, repodata_download

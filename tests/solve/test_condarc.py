@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.core.errors import InputError
-from cuenv.solve.io.condarc import Condarc, condarc_files, read_condarc, sources_from
-from cuenv.solve.io.sources import DEFAULTS, parse_mirrors
+from cuenv.solve.io.sources import DEFAULTS, Condarc, condarc_files, parse_mirrors, read_condarc, sources_from
 
 HOST = "https://conda.anaconda.org"
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cuenv.core.errors import InputError
 from cuenv.core.urls import index_url
 from cuenv.lockfile.formats import requirements_txt
-from cuenv.lockfile.policy_pip import conflict_finding, pip_findings, requirement_findings, unlocked
+from cuenv.lockfile.pip import conflict_finding, pip_findings, requirement_findings, unlocked
 from cuenv.solve import pylock
-from cuenv.solve.io.pip_index import pypi_names
+from cuenv.solve.io.pip import pypi_names
 from cuenv.solve.model import PipLocked, content_digest
 from cuenv.solve.pip_part import PipRequest, Provided, conflict, loosened, normalise, provided, requirement_name
 from given import package, solution

@@ -16,8 +16,7 @@ import pytest
 import cuenv
 from channel_builder import Server, self_signed
 from cuenv.core.errors import ChannelError, InputError, OutsideError
-from cuenv.solve.io.pip import resolve
-from cuenv.solve.io.pip_index import index_variables, pypi_names, shown_indexes
+from cuenv.solve.io.pip import index_variables, pypi_names, resolve, shown_indexes
 from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, normalise
 from pip_index import index, source, stock, variables, wheel

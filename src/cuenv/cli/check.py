@@ -83,7 +83,7 @@ def command(path: Path | None, **values: Any) -> int:
     reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)
     progress_done(show_progress)
     if values["redact"]:
-        from cuenv.host.io.redaction import private, scrub_report  # noqa: PLC0415 - only when asked for
+        from cuenv.host.io.record import private, scrub_report  # noqa: PLC0415 - only when asked for
 
         words = private(os.environ, os.uname().nodename)
         reports = tuple(scrub_report(told, words) for told in reports)

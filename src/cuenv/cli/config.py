@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,28 +13,25 @@ from cuenv.cli.command import Grouped
 from cuenv.cli.configured import configuration, typed
 from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, say
+from cuenv.config.io.configuration import Configuration
+from cuenv.config.settings import Setting, merge, unknown_variables
+from cuenv.solve.io.sources import VERIFY, Condarc, condarc_files, read_condarc
 
 
 @click.command("config", cls=Grouped)
 @talk_options
 def command(**values: Any) -> None:
-    """Show each setting and its source.
+    """Show each setting and where it came from.
 
-    The command line overrides CUENV_* variables; those override cuenv.toml or [tool.cuenv] of pyproject.toml (the
-    nearest in this folder or above it); that overrides the default. The settings of .condarc for channels, mirrors
-    and proxies are shown as well, credentials never. With -q only settings that differ from the default appear.
+    The command line goes before CUENV_* variables, those before cuenv.toml or [tool.cuenv] of pyproject.toml (the
+    nearest upward from here), that before the default. What .condarc says of channels, mirrors and proxies is shown
+    as well. Credentials never are. With -q only what somebody set.
 
     \b
     Examples:
       cuenv config
       CUENV_GPU='V100, RTX 5090' cuenv config --json
     """
-    from dataclasses import replace  # noqa: PLC0415 - not needed for --help
-
-    from cuenv.config.effective import all_settings, slips  # noqa: PLC0415 - as above
-    from cuenv.config.io.configuration import Configuration  # noqa: PLC0415 - as above
-    from cuenv.config.settings import merge  # noqa: PLC0415 - as above
-
     found = configuration() or Configuration(settings=merge())
     settings = all_settings(found, os.environ)
     if typed("color"):
@@ -40,7 +39,7 @@ def command(**values: Any) -> None:
             replace(item, value=values["color"], origin="--color") if item.name == "color" else item
             for item in settings
         )
-    warnings = slips(os.environ)
+    warnings = unknown_variables(os.environ)
     if values["as_json"]:
         rows = [{"name": item.name, "value": item.shown(), "origin": item.origin} for item in settings]
         profiles = sorted(found.profiles)
@@ -65,3 +64,46 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "-"
     return "-" if value is None else str(value)
+
+
+_CONDA = "CONDA_OVERRIDE_"
+_OTHERS = ("CONDARC", "NO_COLOR", "FORCE_COLOR", *VERIFY)
+
+
+def all_settings(configuration: Configuration, environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Every setting with its origin: cuenv's own, the variables of others that cuenv follows, ``.condarc``.
+
+    Raises:
+        InputError: a ``.condarc`` cannot be read.
+    """
+    followed = [name for name in sorted(environ) if name.startswith(_CONDA) or name in _OTHERS]
+    variables = [Setting(name=name, value=environ[name], origin=name) for name in followed]
+    return (*configuration.settings.values(), *variables, *_condarc(environ))
+
+
+def _condarc(environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """What the ``.condarc`` files say, each value once, from the file that counts; lists name every file."""
+    found: dict[str, Setting] = {}
+    for path in condarc_files(environ):
+        for name, value in _said(read_condarc([path], environ)):
+            old = found.get(name)
+            origin = str(path)
+            if isinstance(value, tuple) and old and isinstance(old.value, tuple):  # lists are joined, higher first
+                value, origin = tuple(dict.fromkeys((*value, *old.value))), f"{path}, {old.origin}"  # noqa: PLW2901 - joined
+            found[name] = Setting(name=name, value=value, origin=origin)
+    return tuple(found.values())
+
+
+def _said(condarc: Condarc) -> Iterator[tuple[str, str | bool | tuple[str, ...]]]:
+    if condarc.channel_alias:
+        yield "condarc.channel_alias", condarc.channel_alias
+    for name, url in condarc.custom_channels:
+        yield f"condarc.custom_channels.{name}", f"{url.rstrip('/')}/{name}"
+    if condarc.default_channels:
+        yield "condarc.default_channels", condarc.default_channels
+    for scheme, url in condarc.proxies:
+        yield f"condarc.proxy_servers.{scheme}", url
+    if condarc.ssl_verify is not None:
+        yield "condarc.ssl_verify", condarc.ssl_verify
+    if condarc.offline is not None:
+        yield "condarc.offline", condarc.offline

@@ -49,7 +49,7 @@ def command(folder: Path | None, **values: Any) -> int:
 
 
 def _demo(folder: Path, values: dict[str, Any]) -> int:
-    from cuenv.core.io.program import before_commands  # noqa: PLC0415 - as above
+    from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
     from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
     from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help

@@ -50,7 +50,7 @@ def command(record: Path | None, **values: Any) -> None:
         facts = host_facts(options, knowledge)
     else:
         facts = _this_machine(record, knowledge, quiet=values["quiet"])
-    from cuenv.host.features import features_of, features_plain, sentence, title  # noqa: PLC0415 - as above
+    from cuenv.host.facts import features_of, features_plain, sentence, title  # noqa: PLC0415 - as above
 
     rows = features_of(facts.gpus, knowledge)
     if values["as_json"]:
@@ -58,22 +58,21 @@ def command(record: Path | None, **values: Any) -> None:
 
         emit(dump(facts, features_plain(rows, knowledge)))
         return
-    from cuenv.host.describe_long import evidence_lines, lines  # noqa: PLC0415 - only for people
+    from cuenv.host.describe import evidence_lines, lines  # noqa: PLC0415 - only for people
 
     abilities = [f"{title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows]
     emit_lines([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())])
 
 
 def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:
-    from cuenv.host.overrides import apply_overrides  # noqa: PLC0415 - as above
-    from cuenv.host.select import this_machine  # noqa: PLC0415 - what --help does not need
+    from cuenv.host.select import apply_overrides, this_machine  # noqa: PLC0415 - not needed for --help
 
     # A record holds the machine itself, not what CONDA_OVERRIDE_* pretends.
     own = {name: value for name, value in os.environ.items() if not name.startswith("CONDA_OVERRIDE_")}
     facts = this_machine(own, knowledge, deep=True)
     shown = apply_overrides(facts, os.environ)
     if folder is not None:
-        from cuenv.host.io.recording import record  # noqa: PLC0415 - only with --record
+        from cuenv.host.io.record import record  # noqa: PLC0415 - only with --record
 
         written = record(folder, facts, own)
         say([f"recorded in {folder}: {', '.join(path.name for path in written)}"], quiet=quiet)

@@ -171,7 +171,7 @@ def _show_next_step(*, as_json: bool) -> None:
     from pathlib import Path  # noqa: PLC0415 - only then
 
     from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - as above
-    from cuenv.core.io.program import before_commands  # noqa: PLC0415 - as above
+    from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
     from cuenv.demo.next_step import next_step  # noqa: PLC0415 - as above
 
     step = next_step(Path(), os.environ)

@@ -322,8 +322,12 @@ def channel_sources(values: dict[str, Any]) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``."""
     from dataclasses import replace  # noqa: PLC0415 - as above
 
-    from cuenv.solve.io.condarc import condarc_files, read_condarc, sources_from  # noqa: PLC0415 - as above
-    from cuenv.solve.io.sources import parse_mirrors  # noqa: PLC0415 - as above
+    from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
+        condarc_files,
+        parse_mirrors,
+        read_condarc,
+        sources_from,
+    )
 
     condarc = read_condarc(condarc_files(os.environ), os.environ)
     sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"], environment=os.environ)

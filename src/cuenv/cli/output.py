@@ -191,7 +191,7 @@ def progress(*, quiet: bool) -> Callable[[str], None] | None:
     context = click.get_current_context(silent=True)
     if quiet or (context and context.params.get("no_progress")):
         return None
-    from cuenv.core.io.progress import listen  # noqa: PLC0415 - only where a command tells how far it is
+    from cuenv.core.io.process import listen  # noqa: PLC0415 - only where a command tells how far it is
 
     def show(text: str) -> None:
         sys.stderr.write(f"\r\x1b[K{one_line(text)[: _columns(sys.stderr) - 1]}")

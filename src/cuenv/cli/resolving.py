@@ -64,7 +64,7 @@ def resolve_first(path: Path, values: dict[str, Any], knowledge: Knowledge, requ
         OutsideError: the file cannot be written.
     """
     from cuenv.cli.resolve import write_file  # noqa: PLC0415 - most locks resolve nothing
-    from cuenv.lockfile.file_host import host_for  # noqa: PLC0415 - as above
+    from cuenv.lockfile.files import host_for  # noqa: PLC0415 - as above
 
     answer = _resolution(values, knowledge)
     if answer.spec is None or not answer.fits:

@@ -9,8 +9,7 @@ from shlex import join, quote
 
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.files import is_file, is_folder, read_text
-from cuenv.lockfile.file_host import lock_words
-from cuenv.lockfile.files import LOCK_NAME, locked_from
+from cuenv.lockfile.files import LOCK_NAME, lock_words, locked_from
 
 
 @dataclass(frozen=True, kw_only=True)

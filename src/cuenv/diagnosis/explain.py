@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuenv.core.versions import Capability
-from cuenv.host.features import sentence
+from cuenv.host.facts import sentence
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Advice, Erratum, Guidance
 from cuenv.knowledge.rows import Feature, GpuModel, Row, Source

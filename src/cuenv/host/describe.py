@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from cuenv.host.facts import HostFacts
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from cuenv.core.urls import one_line
+from cuenv.host.facts import Driver, Gpu, HostFacts, Switch
 
 
 def host_options(facts: HostFacts) -> tuple[str, ...]:
@@ -61,3 +66,203 @@ def gpu_text(facts: HostFacts) -> str:
         counts[text] = counts.get(text, 0) + 1
     parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
     return " + ".join(parts) if parts else "no NVIDIA GPU"
+
+
+_WIDTH = 11
+OFFERS = "the highest CUDA its driver API offers, not an installed toolkit"
+
+
+def plain(text: object) -> str:
+    """Foreign text as it may reach a terminal: characters that do not print are written as escapes."""
+    return one_line(str(text))
+
+
+def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
+    """The layers of a machine, or of a pool and then of each of its machines.
+
+    Args:
+        facts: the host.
+        abilities: what the tables say that its GPUs can do, a line for each kind.
+    """
+    out = [f"{plain(facts.label)} ({facts.platform})"]
+    for title, texts in _layers(facts):
+        out.extend(_block(title, texts))
+        if title == "GPUs":
+            out.extend(_block("can do", map(plain, abilities)))
+    for member in facts.members:
+        out.append("")
+        out.extend(lines(member))
+    return tuple(out)
+
+
+def evidence_lines(facts: HostFacts) -> tuple[str, ...]:
+    """Every fact with where it comes from, for those who ask how it is known."""
+    out: list[str] = []
+    for host in facts.machines:
+        out += ["", f"{plain(host.label)}: how it is known"]
+        out += [f"  {plain(item.fact)}: {plain(item.text)} ({plain(item.source)})" for item in host.evidence]
+    return tuple(out)
+
+
+def _block(title: str, texts: Iterable[str]) -> Iterator[str]:
+    for index, text in enumerate(texts):
+        yield f"  {title if index == 0 else '':<{_WIDTH}} {text}".rstrip()
+
+
+def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
+    pooled = bool(facts.members)
+    yield "driver", _driver(facts)
+    yield "GPUs", _gpus(facts)
+    yield "C library", _libc(facts)
+    if facts.kernel:
+        yield "kernel", [plain(facts.kernel) + (" (WSL2)" if facts.environment.wsl else "")]
+    if not pooled:
+        yield "toolkits", _toolkits(facts)
+        yield "compilers", _compilers(facts)
+        yield "torch", _torch(facts)
+        yield "around", _around(facts)
+        yield "resources", _resources(facts)
+        pretended = [item for item in facts.evidence if item.source.startswith("override:")]
+        if pretended:
+            yield "pretended", [f"{item.source.partition(':')[2]}: {plain(item.text)}" for item in pretended]
+        if facts.gaps:
+            yield "not known", [f"{plain(gap.fact)}: {plain(gap.source)}: {plain(gap.reason)}" for gap in facts.gaps]
+
+
+def _driver(facts: HostFacts) -> list[str]:
+    driver = facts.driver
+    if driver is None:
+        return ["none found: no CUDA program runs here"]
+    name = plain(driver.version) if driver.version else "of unknown version"
+    if driver.cuda is None:
+        first = f"{name}; which CUDA it speaks is not known"
+    else:
+        first = f"{name} speaks CUDA {driver.cuda}: {OFFERS}"
+    out = [first, *_module(driver)]
+    cut = facts.evidence_for("driver.version") or facts.evidence_for("driver.cuda")
+    if cut and len({member.driver for member in facts.members}) > 1:
+        out.append(f"the lowest of the pool is that of {plain(cut.source)}")
+    return out
+
+
+def _module(driver: Driver) -> Iterator[str]:
+    if driver.kernel_module is None:
+        return
+    kind = f" ({driver.module_kind})" if driver.module_kind else ""
+    if driver.version in (None, driver.kernel_module):
+        yield f"kernel module {driver.kernel_module}{kind}, the same driver"
+    else:
+        yield f"kernel module {driver.kernel_module}{kind}, ANOTHER driver than the library: reboot or reload it"
+
+
+def _gpus(facts: HostFacts) -> list[str]:
+    if not facts.gpus:
+        counted = facts.evidence_for("gpus")
+        if facts.driver is None:
+            return ["none found"]
+        return ["none: the driver works and counts no device" if counted else "the driver could not count them"]
+    alike = groupby(enumerate(facts.gpus), key=lambda pair: (replace(pair[1], index=0), pair[1].index - pair[0]))
+    groups = [[gpu for _, gpu in group] for _, group in alike]
+    rows = [_gpu_row(group) for group in groups]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    out = ["  ".join(f"{text:<{width}}" for text, width in zip(row[:3], widths, strict=True)) + row[3] for row in rows]
+    distinct = [str(capability) for capability in facts.capabilities]
+    if len(distinct) > 1:
+        out.append(f"code must serve {', '.join(distinct[:-1])} and {distinct[-1]}")
+    return out
+
+
+def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
+    first, last = group[0], group[-1]
+    index = str(first.index) if len(group) == 1 else f"{first.index}-{last.index}"
+    capability = f"capability {first.capability}" if first.capability else "capability not known"
+    memory = f"  {first.memory_mib} MiB{' each' if len(group) > 1 else ''}" if first.memory_mib else ""
+    return index, plain(first.name) or "unnamed", capability, memory + "".join(f"  {text}" for text in _modes(first))
+
+
+def _modes(gpu: Gpu) -> Iterator[str]:
+    """The modes that a GPU has; one that it has not is not worth a word."""
+    if gpu.ecc:
+        yield f"ECC {_switch(gpu.ecc)}"
+    if gpu.mig:
+        names = ", ".join(plain(item.profile) or "unnamed" for item in gpu.mig.instances)
+        yield f"MIG {_switch(gpu.mig.mode)}" + (f" ({names or 'no instance'})" if gpu.mig.mode.on else "")
+
+
+def _switch(mode: Switch) -> str:
+    words = {True: "on", False: "off"}
+    return words[mode.on] if mode.on == mode.pending else f"{words[mode.on]}, {words[mode.pending]} after a reset"
+
+
+def _libc(facts: HostFacts) -> list[str]:
+    if facts.libc is None:
+        return ["not known"]
+    text = f"{facts.libc.family} {facts.libc.version}"
+    if facts.libc.family != "glibc":
+        return [f"{text}: conda's packages need glibc"]
+    evidence = facts.evidence_for("libc")
+    differ = len({member.libc for member in facts.members}) > 1
+    cut = f", the lowest of the pool, that of {plain(evidence.source)}" if evidence and differ else ""
+    return [f"{text}{cut}: packages built for it or an older glibc run"]
+
+
+def _toolkits(facts: HostFacts) -> list[str]:
+    out = []
+    for item in facts.toolkits:
+        nvcc = ", its nvcc is first on PATH and builds extensions" if item.on_path else f", found by {plain(item.via)}"
+        out.append(f"CUDA {plain(item.release or 'of unknown release')} in {plain(item.path)}{nvcc}")
+        level = str(facts.driver.cuda) if facts.driver and facts.driver.cuda else ""
+        release = ".".join((item.release or "").split(".")[:2])
+        if item.path.startswith("/usr/local/cuda") and level and release not in ("", level):
+            out.append(
+                f"micromamba takes {plain(release)} for __cuda where /usr/local/cuda leads there, conda the driver's "
+                f"{level}: CONDA_OVERRIDE_CUDA={level} tells both"
+            )
+    return out or ["none found: the environment brings its own"]
+
+
+def _compilers(facts: HostFacts) -> list[str]:
+    return [f"{plain(item.name)} {plain(item.version)} ({plain(item.path)})" for item in facts.compilers] or [
+        "none found"
+    ]
+
+
+def _torch(facts: HostFacts) -> list[str]:
+    return [
+        f"{plain(item.version)} for {f'CUDA {plain(item.cuda)}' if item.cuda else 'CPU'} by {plain(item.origin)}, "
+        f"{plain(item.where)} ({plain(item.path)})"
+        for item in facts.torch
+    ] or ["none found"]
+
+
+def _around(facts: HostFacts) -> list[str]:
+    around = facts.environment
+    out = []
+    if around.container:
+        out.append(f"inside a container ({plain(around.container)}): the driver is the host's")
+    if around.wsl:
+        out.append("WSL2: the driver is that of Windows, whose version numbers differ from those of Linux")
+    if around.conda_prefix:
+        out.append(f"active conda environment {plain(around.conda_prefix)}")
+    if around.virtual_env:
+        out.append(f"active virtual environment {plain(around.virtual_env)}")
+    if around.driver_capabilities is not None:
+        out.append(f"NVIDIA_DRIVER_CAPABILITIES={plain(around.driver_capabilities)}")
+    if around.libcuda and around.libcuda.forward:
+        driver = plain(around.libcuda.version or "an unknown driver")
+        out.append(f"programs get the forward-compatibility libcuda of {driver} ({plain(around.libcuda.path)})")
+    for entry in around.library_path:
+        names = ", ".join(plain(name) for name in entry.libraries)
+        out.append(f"LD_LIBRARY_PATH {plain(entry.path)} holds {names}: loaded before the environment's own")
+    return out or ["no container, no active environment, no CUDA library on LD_LIBRARY_PATH"]
+
+
+def _resources(facts: HostFacts) -> list[str]:
+    have = facts.resources
+    amounts = (("memory", have.memory_mib), ("shared memory", have.shm_mib), ("free disk here", have.disk_mib))
+    known = [f"{what} {_gib(mib)}" for what, mib in amounts if mib is not None]
+    return [", ".join(known)] if known else []
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib} MiB"

@@ -33,7 +33,7 @@ from cuenv.host.facts import (
     Resources,
     Surroundings,
 )
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
 
 if TYPE_CHECKING:  # see `cuenv.host.facts`

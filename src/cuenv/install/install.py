@@ -178,7 +178,7 @@ def _files(
         found[item.url] = path
         if local is None or item.pip:
             missing.append(Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
-    from cuenv.solve.io.pip_index import logins  # noqa: PLC0415 - not needed for a bundle
+    from cuenv.solve.io.pip import logins  # noqa: PLC0415 - not needed for a bundle
 
     fetch(missing, request.sources, logins=logins(request.environ), jobs=request.jobs, progress=progress)
     return found

@@ -24,7 +24,7 @@ from cuenv.lockfile.formats import explicit_txt, requirements_txt
 from cuenv.resolver.solution_policy import edited, without_hash
 from cuenv.solve.io.cache import use
 from cuenv.solve.io.download import JOBS, Wanted, digest, fetch
-from cuenv.solve.io.pip_index import logins
+from cuenv.solve.io.pip import logins
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, LockedPackage, Solution
 
@@ -76,7 +76,7 @@ def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
     for solution in solutions:
         yield from without_hash(solution.packages, explicit=not lock.channels)
         if solution.pip:
-            from cuenv.lockfile.policy_pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
+            from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
 
             yield from (item for item in pip_findings(solution) if item.code == "CU513")
 

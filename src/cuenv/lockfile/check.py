@@ -144,14 +144,14 @@ def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Know
 
 def _pip(solution: Solution) -> Iterator[Finding]:
     if solution.pip:
-        from cuenv.lockfile.policy_pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
+        from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
 
         yield from pip_findings(solution)
 
 
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
-    from cuenv.lockfile.policy_pip import unlocked  # noqa: PLC0415 - only when the file changed
-    from cuenv.solve.io.pip_index import pypi_names  # noqa: PLC0415 - as above
+    from cuenv.lockfile.pip import unlocked  # noqa: PLC0415 - only when the file changed
+    from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - as above
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - as above
 
     again = f"cuenv lock {shlex.quote(str(file))}"

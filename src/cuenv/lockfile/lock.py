@@ -20,8 +20,15 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, compared, solved
-from cuenv.lockfile.file_host import host_for, lock_words
-from cuenv.lockfile.files import LOCK_NAME, existing_lock, host_metadata, read_environment, spec_digest
+from cuenv.lockfile.files import (
+    LOCK_NAME,
+    existing_lock,
+    host_for,
+    host_metadata,
+    lock_words,
+    read_environment,
+    spec_digest,
+)
 from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.judge import drift_findings, judge_spec, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import exists
-from cuenv.core.urls import redact
+from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.solve.environment_spec import EnvironmentSpec
-from cuenv.solve.model import Lock, Solution
+from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.pip_part import PipConflict, normalise, provided, requirement_name
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -20,8 +22,6 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, 
     if not spec.pip:
         return ()
     if UNLOCKED not in allow:
-        from cuenv.lockfile.policy_pip import requirement_findings  # noqa: PLC0415 - only with a pip part
-
         return tuple(requirement_findings(spec.pip))
     return (
         Finding(
@@ -87,9 +87,7 @@ def _one(
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[Solution, list[Finding]]:
-    from cuenv.lockfile.policy_pip import conflict_finding, origin_findings, pip_findings  # noqa: PLC0415 - only with a pip part
-    from cuenv.solve.io.pip import resolve  # noqa: PLC0415 - as above
-    from cuenv.solve.io.pip_index import pypi_names  # noqa: PLC0415 - as above
+    from cuenv.solve.io.pip import pypi_names, resolve  # noqa: PLC0415 - only where there are pip packages
     from cuenv.solve.pip_part import PipConflict, PipRequest, glibc_of, normalise, provided  # noqa: PLC0415 - as above
 
     python = solution.package("python")
@@ -120,3 +118,197 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
         message=f"{len(spec.pip)} requirements are for pip, and the environment has no Python",
         fix="add to dependencies: python and pip",
     )
+
+
+_HASHED = re.compile(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
+_LOCAL = re.compile(r"\.{0,2}/|~|[A-Za-z]:\\")
+# From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there.
+_NVIDIA = re.compile(
+    r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
+    r"|cusparse|nccl|npp|nvfatbin|nvjitlink|nvjpeg|nvptxcompiler|nvshmem|nvtx|nvvm)[a-z0-9-]*"
+)
+_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
+_DIRECT = re.compile(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
+_FILES = (".whl", ".zip", ".tar.gz", ".tgz")
+
+
+def requirement_findings(requirements: Iterable[str]) -> Iterator[Finding]:
+    """Requirements that no lock can hold: options, local paths, version control, URLs without a hash, typing errors."""
+    for text in requirements:
+        why = _unlockable(text)
+        if why:
+            shown = printable(_without_secret(text))
+            yield Finding(
+                code="CU514",
+                severity="error",
+                subject=requirement_name(text) or shown,
+                message=f"pip: {shown} cannot be locked: {why[0]}",
+                fix=why[1],
+            )
+
+
+def _unlockable(text: str) -> tuple[str, str] | None:
+    """Why a requirement cannot be locked, and what to do; ``None`` when it can."""
+    named = _DIRECT.fullmatch(text)
+    release = "write a release from an index: NAME==VERSION"
+    if text.startswith("-"):
+        return ("it is an option of pip", "give indexes by UV_INDEX, UV_DEFAULT_INDEX or PIP_INDEX_URL, files by name")
+    target = named[1] if named else text
+    if re.match(r"(?:git|hg|svn|bzr)(?:\+|@|:)", target):
+        return ("it names a repository, and a branch can move", release)
+    if _LOCAL.match(target) or target.startswith("file:") or ("://" not in target and target.endswith(_FILES)):
+        return ("it is a path on this machine", release)
+    if "://" in target and not named:
+        return ("it is a URL without a name", "write NAME @ URL#sha256=HASH")
+    if "://" in target:
+        return None if _HASHED.search(target) else ("it is a URL without a hash", "write NAME @ URL#sha256=HASH")
+    return _invalid(text)
+
+
+def _invalid(text: str) -> tuple[str, str] | None:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only with a pip part
+
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        return (f"it is no requirement ({str(error).splitlines()[0]})", "write NAME, NAME>=1 or NAME[extra]==1.2")
+    return None
+
+
+def _without_secret(text: str) -> str:
+    return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", lambda found: index_url(found[0]), text)
+
+
+def pip_findings(solution: Solution) -> Iterator[Finding]:
+    """Judge the pip part of a lock: pip is there to install it, every file has a hash, nothing doubles conda's."""
+    if not solution.pip:
+        return
+    if solution.package("pip") is None:
+        yield Finding(
+            code="CU515",
+            severity="error",
+            subject="pip",
+            message=f"{len(solution.pip)} packages are for pip, and pip itself is not among the conda packages: "
+            "conda-lock would install nothing of them and say nothing",
+            fix="add to dependencies: pip",
+        )
+    yield from _hashes(solution.pip)
+    yield from _seconds(solution)
+
+
+def _hashes(packages: Iterable[PipLocked]) -> Iterator[Finding]:
+    for item in packages:
+        if not item.sha256:
+            yield Finding(
+                code="CU513",
+                severity="error",
+                subject=item.name,
+                message=f"pip: {item.name} {item.version} has no sha256 hash: pip --require-hashes refuses it",
+                fix="lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
+            )
+
+
+def _seconds(solution: Solution) -> Iterator[Finding]:
+    """Packages that pip would put over conda's: torch, numpy, triton by name, NVIDIA's libraries as a second CUDA."""
+    torch = next((found for name in _TORCHES if (found := solution.package(name))), None)
+    conda = {normalise(item.name): item for item in solution.packages}
+    cuda = next((item for item in solution.packages if item.name in ("cuda-version", "pytorch-cuda")), None)
+    for item in solution.pip:
+        over = torch if item.name == "torch" else conda.get(item.name) if item.name in ("numpy", "triton") else None
+        over = over or (cuda if _NVIDIA.fullmatch(item.name) else None)
+        if over:
+            yield Finding(
+                code="CU512",
+                severity="error",
+                subject=item.name,
+                message=f"pip would put {item.name} {item.version} over conda's {over.name} {over.version} "
+                f"from {over.channel_name}",
+                fix=f"take out of the pip part what requires {item.name}, or add it to the conda dependencies",
+            )
+
+
+def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
+    """Packages that come as source alone, whose setup is a program that runs; and files of this machine."""
+    local = [item for item in packages if item.url.startswith("file:")]
+    if local:
+        yield Finding(
+            code="CU516",
+            severity="info",
+            subject="pip",
+            message=f"conda-lock.yml names {len(local)} files of this machine, such as {printable(local[0].url)}: "
+            "elsewhere install the pip part from the requirements file, which names versions and hashes",
+        )
+    for item in packages:
+        if item.from_source:
+            yield Finding(
+                code="CU511",
+                severity="warning",
+                subject=item.name,
+                message=f"pip: {item.name} {item.version} comes as source alone: its setup ran on this machine to "
+                "learn what it requires (unless uv knew that already), and runs again where it is installed",
+            )
+
+
+def conflict_finding(conflict: PipConflict) -> Finding:
+    """The pip part's no as a finding: both parents, and the smallest repair."""
+    gives = conflict.provided
+    if gives is None:
+        return Finding(
+            code="CU510",
+            severity="error",
+            subject=requirement_name(conflict.requirement) or "pip",
+            message=f"the pip part cannot be resolved: {printable(_end(conflict.text))}",
+            evidence=(printable(conflict.text),),
+            fix=f"write {conflict.repair}" if conflict.repair else None,
+        )
+    who = f"{conflict.parent} demands" if conflict.parent else "the environment file demands"
+    through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""
+    other = f"pin {gives.conda} to a release that meets {conflict.demand}, and resolve again"
+    return Finding(
+        code="CU510",
+        severity="error",
+        subject=requirement_name(conflict.parent) or gives.name,
+        message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}",
+        evidence=(printable(conflict.text),),
+        fix=f"in the pip part, write {conflict.repair}" if conflict.repair else other,
+    )
+
+
+def _end(text: str) -> str:
+    """The end of a long story: the part that leads to the no."""
+    head, mark, tail = text.rpartition(" Because ")
+    return f"Because {tail}" if mark and len(head) > 200 else text
+
+
+def _indirect(conflict: PipConflict) -> bool:
+    """Whether what demands it stands in the pip part only by what requires it."""
+    line = requirement_name(conflict.requirement)
+    return bool(conflict.parent and line) and requirement_name(conflict.parent) != line
+
+
+def unlocked(requirements: Collection[str], solution: Solution, names: Mapping[str, str]) -> Iterator[str]:
+    """The requirements that a lock does not hold, in the version they ask for.
+
+    Args:
+        requirements: of an environment file that changed.
+        solution: what is locked.
+        names: conda names and names on PyPI, where they differ.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only when the file changed
+
+    if requirements and not solution.pip:
+        yield from requirements
+        return
+    by_conda = {item.name: item.version for item in provided(solution.packages, names)}
+    have = {**by_conda, **{item.name: item.version for item in solution.pip}}
+    for text in requirements:
+        try:
+            asked = Requirement(text)
+        except InvalidRequirement:
+            yield text
+            continue
+        name = normalise(asked.name)
+        if asked.marker and name not in have:
+            continue
+        if name not in have or not (asked.url or asked.specifier.contains(have[name], prereleases=True)):
+            yield text

@@ -18,8 +18,7 @@ from cuenv.core.versions import parse_wish
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
-from cuenv.lockfile.file_host import host_for
-from cuenv.lockfile.files import read_environment
+from cuenv.lockfile.files import host_for, read_environment
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearness, notes
 from cuenv.lockfile.judge import judge_spec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, Evidence, HostFacts
-from cuenv.host.pool import pool
+from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:  # see `cuenv.host.facts`

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cuenv.core.errors import UsageError
 from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
-from cuenv.host.features import sentence, title
+from cuenv.host.facts import sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
 from cuenv.knowledge.columns import span_text
 from cuenv.knowledge.gpu_names import find_gpu, near_gpus

@@ -10,8 +10,7 @@ from typing import Any
 from cuenv.core.errors import UsageError
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts
-from cuenv.host.pool import pool
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from cuenv.core.io.files import is_file, look, shown, why
 
 if TYPE_CHECKING:
     import subprocess
+
 
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR")
 LIMIT = 1024 * 1024
@@ -216,3 +220,36 @@ def _wait(process: subprocess.Popen[bytes], deadline: float) -> tuple[int | None
 
 def _text(data: bytearray, limit: int) -> str:
     return data[:limit].decode("utf-8", "replace")
+
+
+def before_commands(environ: Mapping[str, str], called: str = "") -> str:
+    """The line to type once so that the commands that are printed work; empty where they work as they are.
+
+    Args:
+        environ: for PATH.
+        called: how the program was called, a path; what started this process by default.
+    """
+    if shutil.which("cuenv", path=environ.get("PATH", "")):
+        return ""
+    program = called or sys.argv[0]
+    folder = os.path.dirname(program)  # noqa: PTH120 - as it was typed: a relative path stays one
+    if os.path.basename(program) != "cuenv" or not folder:  # noqa: PTH119 - as above
+        return f"alias cuenv={shlex.quote(f'{shlex.quote(sys.executable)} -m cuenv')}"
+    activate = f"{folder}/activate"
+    if os.path.exists(activate):  # noqa: PTH110 - as above
+        return f". {shlex.quote(activate)}"
+    return f"PATH={shlex.quote(os.path.abspath(folder))}:$PATH"  # noqa: PTH100 - as above
+
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def listen(listener: Callable[[str], None] | None) -> None:
+    """Let one listener hear from now on; ``None`` for nobody."""
+    _listeners[:] = [listener] if listener else []
+
+
+def tell(text: str) -> None:
+    """Say how far it is, from any thread."""
+    for listener in _listeners:
+        listener(text)

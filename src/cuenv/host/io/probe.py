@@ -12,7 +12,7 @@ from packaging.version import Version
 from cuenv.core.io import process
 from cuenv.core.versions import Capability
 from cuenv.host.facts import THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
-from cuenv.host.io import libraries, resources, system
+from cuenv.host.io import system
 from cuenv.host.io.observation import ProbeResult, merge, name_capabilities, name_devices
 
 SLASH = Path("/")
@@ -21,7 +21,7 @@ SLASH = Path("/")
 def _nvml(library: Path | None) -> ProbeResult:
     from cuenv.host.io import nvml  # noqa: PLC0415 - pynvml is heavy, and most machines that resolve have no driver
 
-    return nvml.see(library)
+    return nvml.see_by_nvml(library)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Outside:
     nvml: Callable[[Path | None], ProbeResult] = _nvml
     uname: tuple[str, str] = field(default_factory=lambda: (os.uname().sysname, os.uname().machine))
     confstr: Callable[[str], str | None] = os.confstr
-    space: resources.Space = resources.space
+    space: system.Space = system.space
 
 
 def probe(
@@ -124,19 +124,19 @@ def _driver(
 ) -> ProbeResult:
     """Driver and GPUs: NVML, then nvidia-smi, then the kernel's side."""
     kernel_side = system.see(root)
-    library = libraries.find_library(libraries.NVML, environ, root)
+    library = system.find_library(system.NVML, environ, root)
     if library is None and not system.has_driver(root):
-        seen = [ProbeResult(gaps=(Gap("driver", "nvml", f"{libraries.NVML} is on no library path"),))]
+        seen = [ProbeResult(gaps=(Gap("driver", "nvml", f"{system.NVML} is on no library path"),))]
     else:
         seen = [ask.nvml(library.path if library and library.hidden else None)]
     if not seen[0].complete:
-        from cuenv.host.io import smi  # noqa: PLC0415 - only where NVML leaves something open
+        from cuenv.host.io import nvml  # noqa: PLC0415 - only where NVML leaves something open
 
-        seen.append(smi.see(environ, root, ask.run))
+        seen.append(nvml.see_by_smi(environ, root, ask.run))
     found = merge((*seen, kernel_side))
     if found.driver is None and not found.gpus:
         return found
-    return _completed(found, libraries.library_version(environ, root), level_of)
+    return _completed(found, system.library_version(environ, root), level_of)
 
 
 def _completed(
@@ -162,7 +162,7 @@ def _completed(
 def _around(environ: Mapping[str, str], root: Path, kernel: str | None) -> tuple[Surroundings, Iterable[Evidence]]:
     container = system.container(root, environ)
     wsl = system.wsl(root, kernel)
-    paths = libraries.library_path(environ)
+    paths = system.library_path(environ)
     around = Surroundings(
         container=container.text if container else None,
         wsl=wsl is not None,
@@ -170,8 +170,8 @@ def _around(environ: Mapping[str, str], root: Path, kernel: str | None) -> tuple
         virtual_env=environ.get("VIRTUAL_ENV") or None,
         library_path=paths,
         driver_capabilities=environ.get("NVIDIA_DRIVER_CAPABILITIES") if container else None,
-        device_nodes=resources.device_nodes(root),
-        libcuda=resources.find_libcuda(environ, root) if system.has_driver(root) else None,
+        device_nodes=system.device_nodes(root),
+        libcuda=system.find_libcuda(environ, root) if system.has_driver(root) else None,
     )
     named = [
         Evidence(f"environment.{fact}", variable, environ[variable])
@@ -191,11 +191,11 @@ def _around(environ: Mapping[str, str], root: Path, kernel: str | None) -> tuple
     return around, [*(item for item in (container, wsl) if item), *named, *listed]
 
 
-def _measured(root: Path, ask: Outside, *, deep: bool) -> resources.Measured:
-    found = resources.measure(root, ask.space)
+def _measured(root: Path, ask: Outside, *, deep: bool) -> system.Measured:
+    found = system.measure(root, ask.space)
     if not deep:
         return found
-    disk = resources.free_disk(ask.space)
+    disk = system.free_disk(ask.space)
     return replace(
         found,
         resources=replace(found.resources, disk_mib=disk.resources.disk_mib),

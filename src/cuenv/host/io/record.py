@@ -6,14 +6,20 @@ for a reader of a bug report; cuenv itself reads ``host.json`` only.
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import DATA, read_text, shown
+from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
+from cuenv.core.findings import Check, CheckResult, Finding
+from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why, write_together
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
+from cuenv.host.io import nvml, system
+from cuenv.host.io.probe import SLASH, Outside
 
 SHIPPED = DATA / "hosts"
 HOST_FILE = "host.json"
@@ -90,3 +96,199 @@ def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
     return next(iter(get_close_matches(name, names, n=1, cutoff=0.7)), None)
+
+
+def record(
+    folder: Path,
+    facts: HostFacts,
+    environ: Mapping[str, str],
+    root: Path = SLASH,
+    outside: Outside | None = None,
+) -> tuple[Path, ...]:
+    """Write a recorded host.
+
+    Args:
+        folder: new, empty, or a recorded host, whose files are replaced.
+        facts: the machine as it was probed.
+        environ: for the words that must not be written (home, user), and PATH.
+        root: below it lie ``/proc`` and ``/etc``.
+        outside: starts nvidia-smi.
+
+    Returns:
+        The files written.
+
+    Raises:
+        InputError: the folder holds something else; it stays untouched.
+        OutsideError: a file cannot be written.
+    """
+    _refuse_foreign(folder)
+    words = private(environ, os.uname().nodename)
+    texts = _capture(environ, root, outside or Outside())
+    texts = {name: words.scrub(text) for name, text in texts.items() if text.strip()}
+    texts[HOST_FILE] = host_json.dump(scrub_facts(facts, words))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
+    files = [(folder / name, text) for name, text in sorted(texts.items())]
+    write_together(files)
+    return tuple(path for path, _ in files)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if is_file(folder):
+        raise InputError(
+            f"{shown(folder)} is a file, and a recorded host is a folder", hint="cuenv inspect --record my-host"
+        )
+    if not names_in(folder):
+        return
+    try:
+        if not is_file(folder / HOST_FILE):
+            raise InputError(f"it holds no {HOST_FILE}")
+        host_json.parse(read_text(folder / HOST_FILE, limit=LIMIT), HOST_FILE, "")
+    except CuenvError as error:
+        raise InputError(
+            f"{shown(folder)} is neither empty nor a recorded host, and nothing in it was touched: {error.message}",
+            hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
+        ) from error
+
+
+def _capture(environ: Mapping[str, str], root: Path, outside: Outside) -> dict[str, str]:
+    program = nvml.find_smi(environ, root)
+    log = outside.run([program, "-q"], nvml.TIMEOUT, environ).out if program else ""
+    return {
+        "proc-driver-nvidia-version.txt": system.read(root, system.PROC_VERSION).text,
+        "os-release.txt": system.read(root, "etc/os-release").text,
+        "nvidia-smi.txt": parse_smi_log(log),
+    }
+
+
+_UUID = re.compile(r"\b(?:(?:GPU|MIG|PDI)-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+_BUILDER = re.compile(r"\([^()\s@]*@[^()\s]*\)")
+_HOMES = re.compile(r"(/(?:home|Users)/)[^/\s:,'\"]+")
+
+# What of `nvidia-smi -q` may be kept: what a resolver or a reader of a bug report needs. All else is dropped, since
+# every new driver adds fields, and some of them are serials, UUIDs or names of processes.
+_KEYS = frozenset(
+    {
+        "Driver Version",
+        "KMD Version",
+        "CUDA Version",
+        "CUDA UMD Version",
+        "Attached GPUs",
+        "Product Name",
+        "Product Brand",
+        "Product Architecture",
+        "Persistence Mode",
+        "Addressing Mode",
+        "Virtualization Mode",
+        "Host VGPU Mode",
+        "GSP Firmware Version",
+        "Device Id",
+        "Compute Mode",
+        "Current",
+        "Total",
+    }
+)
+_SECTIONS = frozenset(
+    {"MIG Mode", "GPU Virtualization Mode", "PCI", "FB Memory Usage", "BAR1 Memory Usage", "ECC Mode"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Private:
+    """The words that must not stand in a record; empty ones are ignored."""
+
+    home: str = ""
+    user: str = ""
+    host: str = ""
+
+    def scrub(self, text: str) -> str:
+        """The text with the words replaced by ``~``, ``USER`` and ``HOST``."""
+        text = _UUID.sub("UUID", _BUILDER.sub("(builder)", text))
+        if len(self.home) > 1:
+            text = re.sub(re.escape(self.home.rstrip("/")) + r"(?![\w.-])", "~", text)
+        if self.user and self.user != "root":
+            text = re.sub(rf"(?<![\w.-]){re.escape(self.user)}(?![\w.-])", "USER", text)
+        text = _HOMES.sub(r"\1USER", text)
+        if self.host and self.host != "localhost":
+            text = re.sub(rf"(?<![\w-]){re.escape(self.host)}(?![\w-])", "HOST", text)
+        return text
+
+
+def private(environ: Mapping[str, str], host: str) -> Private:
+    """The private words of a process: its home, its user, the machine's name without its domain."""
+    user = environ.get("USER") or environ.get("LOGNAME") or environ.get("HOME", "").rstrip("/").rpartition("/")[2]
+    return Private(home=environ.get("HOME", ""), user=user, host=host.partition(".")[0])
+
+
+def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
+    """The facts with every free text and path scrubbed; versions, names of GPUs and the like stay.
+
+    How much disk is free is no fact of the machine, and is left out.
+    """
+    scrub = words.scrub
+    around = facts.environment
+    return replace(
+        facts,
+        toolkits=tuple(replace(item, path=scrub(item.path)) for item in facts.toolkits),
+        compilers=tuple(replace(item, path=scrub(item.path)) for item in facts.compilers),
+        torch=tuple(replace(item, path=scrub(item.path)) for item in facts.torch),
+        environment=replace(
+            around,
+            conda_prefix=around.conda_prefix and scrub(around.conda_prefix),
+            virtual_env=around.virtual_env and scrub(around.virtual_env),
+            library_path=tuple(replace(item, path=scrub(item.path)) for item in around.library_path),
+            libcuda=around.libcuda and replace(around.libcuda, path=scrub(around.libcuda.path)),
+        ),
+        resources=replace(facts.resources, disk_mib=None),
+        evidence=tuple(
+            replace(item, source=scrub(item.source), text=scrub(item.text))
+            for item in facts.evidence
+            if item.fact != "resources.disk_mib"
+        ),
+        gaps=tuple(replace(item, source=scrub(item.source), reason=scrub(item.reason)) for item in facts.gaps),
+    )
+
+
+def scrub_report(told: CheckResult, words: Private) -> CheckResult:
+    """A report with every free text scrubbed."""
+    scrub = words.scrub
+
+    def finding(one: Finding) -> Finding:
+        return replace(
+            one,
+            subject=scrub(one.subject),
+            message=scrub(one.message),
+            evidence=tuple(map(scrub, one.evidence)),
+            fix=one.fix and scrub(one.fix),
+        )
+
+    def check(one: Check) -> Check:
+        return replace(one, says=scrub(one.says), findings=tuple(map(finding, one.findings)))
+
+    report = told.report
+    return replace(
+        told,
+        report=replace(
+            report,
+            title=scrub(report.title),
+            findings=tuple(map(finding, report.findings)),
+            looked_at=tuple(map(scrub, report.looked_at)),
+        ),
+        host=scrub(told.host),
+        file=told.file and scrub(told.file),
+        checks=tuple(map(check, told.checks)),
+    )
+
+
+def parse_smi_log(text: str) -> str:
+    """The lines of ``nvidia-smi -q`` that a record may hold."""
+    kept = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        key = stripped.partition(" : ")[0].strip()
+        heading = stripped in _SECTIONS or re.fullmatch(r"GPU [0-9A-F:.]{7,16}", stripped)
+        if heading or (" : " in stripped and key in _KEYS):
+            kept.append(line.rstrip())
+    return "\n".join(kept) + "\n" if kept else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.io.files import is_file, is_folder, names_in
 from cuenv.core.reading import describe
 from cuenv.core.versions import Capability, check_driver, version
-from cuenv.host.facts import Driver, Evidence, Gap, Gpu, Libc
+from cuenv.host.facts import CudaLibrary, Driver, Evidence, Gap, Gpu, Libc, LibraryPath, Resources
 from cuenv.host.io.observation import ProbeResult, nameless
 
 PROC_VERSION = "proc/driver/nvidia/version"
@@ -239,3 +239,219 @@ def wsl(root: Path, kernel: str | None) -> Evidence | None:
     if is_folder(root / "usr/lib/wsl/lib"):
         return Evidence("environment.wsl", "/usr/lib/wsl/lib", "the folder is there")
     return None
+
+
+Space = Callable[[Path], tuple[int, int]]
+
+MEMINFO = "proc/meminfo"
+SHM = "dev/shm"
+_CGROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+_TOTAL = re.compile(r"^MemTotal:\s+([0-9]{1,15}) kB$", re.MULTILINE)
+_NODE = re.compile(r"nvidia(ctl|-uvm|-uvm-tools|-modeset|-caps|[0-9]{1,4})|dxg")
+_MIB = 1024 * 1024
+_MAX_NODES = 512
+
+
+def space(folder: Path) -> tuple[int, int]:
+    """All and free bytes of the file system that holds a folder.
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    found = os.statvfs(folder)
+    return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Memory and disk with their evidence, and what could not be told."""
+
+    resources: Resources
+    evidence: tuple[Evidence, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def measure(root: Path, ask: Space = space) -> Measured:
+    """Memory of the machine or container, and its ``/dev/shm``."""
+    return _measured(
+        ("memory_mib", f"/{MEMINFO}", _memory(root)), ("shm_mib", f"statvfs /{SHM}", _space(root / SHM, 0, ask))
+    )
+
+
+def free_disk(ask: Space = space) -> Measured:
+    """What is free in the working folder."""
+    return _measured(("disk_mib", "statvfs of the working folder", _space(Path(), 1, ask)))
+
+
+def _measured(*answers: tuple[str, str, tuple[int, str] | str]) -> Measured:
+    """Answers, of which each is an amount with its better source if it has one, or the reason for none."""
+    found: dict[str, int] = {}
+    evidence: list[Evidence] = []
+    gaps: list[Gap] = []
+    for fact, source, answer in answers:
+        if isinstance(answer, str):
+            gaps.append(Gap(f"resources.{fact}", source, answer))
+            continue
+        found[fact] = answer[0]
+        evidence.append(Evidence(f"resources.{fact}", answer[1] or source, f"{answer[0]} MiB"))
+    return Measured(resources=Resources(**found), evidence=tuple(evidence), gaps=tuple(gaps))
+
+
+def _memory(root: Path) -> tuple[int, str] | str:
+    """MiB of memory with the file that bounds it when that is a control group; or why it is not known."""
+    answer = read(root, MEMINFO)
+    total = parse_meminfo(answer.text)
+    if total is None:
+        return answer.reason or "it names no MemTotal"
+    for name in _CGROUPS:
+        limit = parse_limit(read(root, name).text)
+        if limit is not None and limit < total:
+            return limit, f"/{name}"
+    return total, ""
+
+
+def parse_meminfo(text: str) -> int | None:
+    """The MiB of memory in ``/proc/meminfo``."""
+    found = _TOTAL.search(text)
+    return int(found[1]) // 1024 if found else None
+
+
+def parse_limit(text: str) -> int | None:
+    """The MiB that a control group may use; ``None`` for no limit (``max``) and for any other text."""
+    word = text.strip()
+    return int(word) // _MIB if word.isascii() and word.isdigit() and len(word) < 20 else None
+
+
+def _space(folder: Path, which: int, ask: Space) -> tuple[int, str] | str:
+    try:
+        return ask(folder)[which] // _MIB, ""
+    except OSError as error:
+        return error.strerror or type(error).__name__
+
+
+def device_nodes(root: Path) -> tuple[str, ...]:
+    """The names in ``/dev`` through which a process reaches an NVIDIA driver."""
+    return tuple(name for name in names_in(root / "dev") if _NODE.fullmatch(name))[:_MAX_NODES]
+
+
+def find_libcuda(environ: Mapping[str, str], root: Path) -> CudaLibrary | None:
+    """The ``libcuda.so.1`` that a program of the active environment gets; ``None`` when there is none.
+
+    conda's libraries carry a path to their own ``lib``, which goes before LD_LIBRARY_PATH.
+    """
+    for via, path in _places(environ, root):
+        if not os.path.lexists(path):
+            continue
+        number = parse_number(os.path.realpath(path))
+        return CudaLibrary(path=str(path), version=number, via=via, forward=is_forward(path))
+    return None
+
+
+def _places(environ: Mapping[str, str], root: Path) -> Iterator[tuple[str, Path]]:
+    if environ.get("CONDA_PREFIX"):
+        yield "CONDA_PREFIX", Path(environ["CONDA_PREFIX"], "lib", CUDA)
+    for entry in environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if entry:
+            yield "LD_LIBRARY_PATH", Path(entry, CUDA)
+    found = find_library(CUDA, {}, root)
+    if found:
+        yield "loader", found.path
+
+
+NVML = "libnvidia-ml.so.1"
+CUDA = "libcuda.so.1"
+
+_DEFAULTS = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "lib64",
+    "lib",
+)
+# Where drivers lie that did not tell the loader: WSL2, container hosts that mount the driver, NixOS.
+_HIDDEN = ("usr/lib/wsl/lib", "usr/local/nvidia/lib64", "run/opengl-driver/lib")
+_NUMBERED = re.compile(r"\.so\.([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})")
+_CUDA_LIBRARY = re.compile(
+    r"(lib(?:cudart|cublas|cublasLt|cudnn(?:_[a-z_]+)?|nccl|cusparse|cusparseLt|cusolver|cufft|curand|nvrtc"
+    r"|nvJitLink|cupti|nvToolsExt|cuda|nvidia-ml))\.so(\.[0-9.]+)?"
+)
+_COMPAT = frozenset({"compat", "cuda-compat"})
+_CACHE_LIMIT = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library file; ``hidden`` when the loader does not search its folder by itself."""
+
+    path: Path
+    hidden: bool = False
+
+
+def find_library(name: str, environ: Mapping[str, str], root: Path) -> Library | None:
+    """Where a driver library lies, in the loader's order, without running ldconfig; ``None`` when it is nowhere."""
+    entries = [Path(entry) for entry in environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
+    cached = [root / path.lstrip("/") for path in parse_cache(_cache(root), name)]
+    defaults = [root / folder / name for folder in _DEFAULTS]
+    for path in (*(entry / name for entry in entries), *cached, *defaults):
+        if os.path.lexists(path):
+            return Library(path)
+    for folder in _HIDDEN:
+        if os.path.lexists(root / folder / name):
+            return Library(root / folder / name, hidden=True)
+    return None
+
+
+def _cache(root: Path) -> bytes:
+    try:
+        with (root / "etc/ld.so.cache").open("rb") as stream:
+            return stream.read(_CACHE_LIMIT)
+    except OSError:
+        return b""
+
+
+def parse_cache(data: bytes, name: str) -> tuple[str, ...]:
+    """The paths that the loader's cache holds for a library, in its order."""
+    found = re.findall(rb"/[^\0]{0,4096}/" + re.escape(name.encode()) + rb"(?=\0)", data)
+    return tuple(dict.fromkeys(os.fsdecode(path) for path in found))
+
+
+def parse_number(file_name: str) -> str | None:
+    """The driver version in the name of a driver library: ``libcuda.so.535.129.03`` is of 535.129.03."""
+    found = _NUMBERED.search(file_name)
+    return found[1] if found and found.end() == len(file_name) else None
+
+
+def is_forward(path: Path) -> bool:
+    """Whether a driver library is one of a forward-compatibility package, as in ``/usr/local/cuda-12.8/compat``."""
+    return not _COMPAT.isdisjoint({path.parent.name, Path(os.path.realpath(path)).parent.name})
+
+
+def library_version(environ: Mapping[str, str], root: Path) -> tuple[str, str] | None:
+    """The version of the driver's user-mode libraries by what their links point to, and the words for evidence.
+
+    A forward-compatibility package is of another driver than the machine's.
+    """
+    for name in (NVML, CUDA):
+        found = find_library(name, environ, root)
+        target = os.path.realpath(found.path) if found else ""
+        number = parse_number(target)
+        if found and number and not is_forward(found.path):
+            return number, f"{found.path} is {Path(target).name}"
+    return None
+
+
+def parse_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The CUDA libraries among file names, each once, without their endings."""
+    matches = (_CUDA_LIBRARY.fullmatch(name) for name in names)
+    return tuple(sorted({match[1] for match in matches if match}))
+
+
+def library_path(environ: Mapping[str, str]) -> tuple[LibraryPath, ...]:
+    """The entries of LD_LIBRARY_PATH that hold CUDA libraries, in its order."""
+    found = []
+    for entry in dict.fromkeys(environ.get("LD_LIBRARY_PATH", "").split(":")):
+        names = parse_names(names_in(entry)) if entry else ()
+        if names:
+            found.append(LibraryPath(path=entry, libraries=names))
+    return tuple(found)

@@ -37,7 +37,7 @@ from cuenv.prefix.io.conda_meta import read_conda_meta
 from cuenv.prefix.io.prefix import OWN_DIGEST, installed_digest
 from cuenv.solve.io.cache import use
 from cuenv.solve.io.channels import Progress, run, translated
-from cuenv.solve.io.client import make_client
+from cuenv.solve.io.connection import make_client
 from cuenv.solve.io.download import Wanted, differs, fetch
 from cuenv.solve.io.solver import record_of
 from cuenv.solve.io.sources import Sources

@@ -15,8 +15,7 @@ from cuenv.core.urls import printable, redact
 from cuenv.install.bundle import file_name
 from cuenv.lockfile.formats import requirements_txt
 from cuenv.solve.io.channels import Progress
-from cuenv.solve.io.pip import uv_program
-from cuenv.solve.io.pip_index import index_variables
+from cuenv.solve.io.pip import index_variables, uv_program
 from cuenv.solve.model import PipLocked
 
 _TIMEOUT = 3600.0

@@ -23,8 +23,7 @@ from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import LockedFile, LockFormat
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
 from cuenv.solve.match_spec import parse_spec, split_name
-from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, Solution
-from cuenv.solve.package_url import parse_package_url
+from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, Solution, parse_package_url
 from cuenv.solve.pip_part import requirement_name
 
 _TIMESTAMP = 1577854800000  # the first of January 2020; conda-lock gives it to every virtual package

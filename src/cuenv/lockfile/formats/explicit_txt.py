@@ -16,8 +16,7 @@ from cuenv.core.urls import blanked, strip_credentials
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat
 from cuenv.lockfile.formats.requirements_txt import content_lines, pip_command, pip_head
 from cuenv.solve.match_spec import split_name
-from cuenv.solve.model import Lock, LockedPackage, Solution
-from cuenv.solve.package_url import parse_package_url
+from cuenv.solve.model import Lock, LockedPackage, Solution, parse_package_url
 
 _MARK = "@EXPLICIT"
 _PLATFORM = re.compile(r"#\s*platform:\s*([a-z]+-[a-z0-9_]+)\s*")

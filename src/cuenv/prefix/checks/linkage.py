@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from cuenv.binary.data import BinaryError
-from cuenv.binary.io.elf_files import ElfFiles
+from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Seen
 from cuenv.binary.process import Process
 from cuenv.core.findings import Check, Finding, judged, skipped

@@ -22,7 +22,7 @@ def check(subject: Subject) -> Check:
     """Missing, changed and further packages; pip over conda; a second torch; a CPU twin; damaged records."""
     from cuenv.prefix.io.gone_files import gone_files  # noqa: PLC0415 - many files are looked for, by this check alone
     from cuenv.prefix.io.prefix import outside_sites  # noqa: PLC0415 - as above
-    from cuenv.solve.io.pip_index import pypi_names  # noqa: PLC0415 - a table that only this check needs
+    from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - a table that only this check needs
 
     prefix = subject.prefix
     sites = outside_sites(prefix, subject.environ)

@@ -134,7 +134,7 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
         for text in environ.get(variable, "").split(os.pathsep):
             if text.startswith(("/", "~")):
                 yield _at_home(text, environ)
-    from cuenv.solve.io.condarc import condarc_files, read_condarc  # noqa: PLC0415 - only for a name
+    from cuenv.solve.io.sources import condarc_files, read_condarc  # noqa: PLC0415 - only for a name
 
     for text in read_condarc(condarc_files(environ), environ).envs_dirs:
         yield _at_home(text, environ)

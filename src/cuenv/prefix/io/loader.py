@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.binary.data import BinaryError
-from cuenv.binary.ld_cache import CacheEntry, chosen, parse_ld_cache
-from cuenv.binary.loader import System
+from cuenv.binary.loader import CacheEntry, System, chosen, parse_ld_cache
 from cuenv.core.io.files import is_file, why
 
 _LIMIT = 64 * 1024 * 1024

@@ -25,7 +25,7 @@ from rattler.networking import Client
 from rattler.networking.middleware import MirrorMiddleware
 
 from cuenv.core.errors import CuenvError
-from cuenv.core.io.progress import tell
+from cuenv.core.io.process import tell
 from cuenv.core.io.unpacking import ALL, TooMuchError, human
 from cuenv.core.urls import origin, printable, redact, short_channel, strip_credentials
 from cuenv.solve.io.cache import unwritable

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from cuenv.core.io import progress as telling
+from cuenv.core.io import process as telling
 from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, human, limits_of, measure
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import PASSING, Again, Connection, retry_after, words

@@ -28,8 +28,7 @@ from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.channels import Channels, Part, Progress, Source, channels_of, translated
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
-from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
-from cuenv.solve.package_url import parse_package_url
+from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, parse_package_url
 
 _BUILD_NUMBER = re.compile(r"_?(\d+)$")
 
