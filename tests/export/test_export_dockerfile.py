@@ -23,7 +23,7 @@ from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.core.versions import Capability, version
 from cuenv.export.container import Content, Refused, Stages, stages
-from cuenv.export.dockerfile import comments, context_path, copy, env
+from cuenv.export.dockerfile import comments, context_path, env
 from cuenv.export.io.own_wheel import NAME, own_wheel
 from cuenv.export.io.tables import load_delivery
 from cuenv.knowledge.io.load import load
@@ -525,9 +525,15 @@ def unquoted(text: str) -> dict[str, str]:
 )
 @example({"A": "\\", "B": '"$HOME"'})
 def test_a_variable_is_read_back_as_it_was(values: dict[str, str]) -> None:
-    assert unquoted(env(values)) == values
-    assert not re.search(r"(?<!\\)(?:\\\\)*\$", env(values))  # nothing is expanded
-    assert len(parse(f"FROM scratch\n{env(values)}\n", "Dockerfile")) == 2
+    (pairs,) = env(values)
+    line = 'ENV {name}="{value}"{more}'.format(**pairs)  # as it stands in the templates
+    assert unquoted(line) == values
+    assert not re.search(r"(?<!\\)(?:\\\\)*\$", line)  # nothing is expanded
+    assert len(parse(f"FROM scratch\n{line}\n", "Dockerfile")) == 2
+
+
+def test_an_instruction_without_variables_is_left_out() -> None:
+    assert env({}) == []
 
 
 @pytest.mark.parametrize("values", [{"A": "a\nb"}, {"A": "\x1b[31m"}, {"a b": "c"}, {"": "c"}])
@@ -539,7 +545,7 @@ def test_a_variable_that_no_env_can_hold_is_refused(values: dict[str, str]) -> N
 @given(st.text(st.characters(codec="utf-8"), max_size=20))
 def test_a_path_is_copied_as_it_is_or_refused(path: str) -> None:
     try:
-        found = copy(context_path(path), "/x")
+        found = f'COPY ["{context_path(path)}", "/x"]'  # as it stands in the templates
     except InputError:
         return
     (item,) = parse(f"{found}\n", "Dockerfile")

@@ -15,7 +15,7 @@ from itertools import groupby
 from cuenv.core.io.files import DATA, read_text
 
 _FOLDER = DATA / "templates"
-_PLACEHOLDER = re.compile(r"__([a-z]+)__")
+_PLACEHOLDER = re.compile(r"(?<!\.)__([a-z]+)__")  # behind a dot it is an attribute, as torch.__version__
 _OPEN = re.compile(r"#\[ ([a-z]+)")
 _CLOSE = "#]"
 _LINTER = re.compile(r"\s*# shellcheck ")
