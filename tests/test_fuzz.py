@@ -30,9 +30,9 @@ from cuenv.core.errors import CuenvError
 from cuenv.diagnosis.log_scan import scan
 from cuenv.host import host_json
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import Symptom
 from cuenv.knowledge.io.guidance import load_guidance
 from cuenv.knowledge.io.load import load
-from cuenv.knowledge.symptoms import Symptom
 from cuenv.knowledge.tables import merge
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import parse as dockerfile

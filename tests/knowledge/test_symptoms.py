@@ -11,7 +11,7 @@ import pytest
 
 from cuenv.diagnosis.causes import JOINS
 from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
-from cuenv.knowledge.symptoms import ANY, LAYERS, compiled
+from cuenv.knowledge.guidance import ANY, LAYERS, compiled
 from failure_logs import CASES, LOGS, read, rows, tables
 
 NAMES = [f"{path.parent.name}/{path.stem}" for path in CASES]

@@ -89,7 +89,7 @@ def test_the_edition_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [(name, column.key) for name, table in TABLES.items() for column in table.columns]
+    ("name", "key"), [(name, column.key) for name, table in TABLES.items() for column in table.schema.columns]
 )
 @pytest.mark.parametrize("junk", [None, 3.5, {"a": 1}, [[]], "\x1b[2J", [True, None]])
 def test_a_cell_of_another_type_is_named_with_its_path(name: str, key: str, junk: object) -> None:
@@ -104,7 +104,7 @@ def test_a_row_with_an_unknown_key_is_refused_with_the_keys_there_are(name: str)
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [(name, key) for name, table in TABLES.items() for key in sorted(table.needed)]
+    ("name", "key"), [(name, key) for name, table in TABLES.items() for key in sorted(table.schema.needed)]
 )
 def test_a_row_without_a_needed_cell_is_refused(name: str, key: str) -> None:
     row = first(name)
@@ -237,7 +237,7 @@ def test_whatever_stands_in_a_row_it_is_read_or_refused(data: st.DataObject) -> 
     name = data.draw(st.sampled_from(list(TABLES)))
     row = copy.deepcopy(data.draw(st.sampled_from(decoded()[name]["rows"])))
     for _ in range(data.draw(st.integers(1, 3))):
-        key = data.draw(st.sampled_from([column.key for column in TABLES[name].columns]) | st.text(max_size=6))
+        key = data.draw(st.sampled_from([column.key for column in TABLES[name].schema.columns]) | st.text(max_size=6))
         if data.draw(st.booleans()):
             row.pop(key, None)
         else:
@@ -312,5 +312,5 @@ def test_the_readme_explains_every_column(name: str) -> None:
     text = (DATA / "README.md").read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
     common = {"src", "low", "note"} if name != "sources" else set()
-    columns = {column.key for column in TABLES[name].columns} - common
+    columns = {column.key for column in TABLES[name].schema.columns} - common
     assert {column for column in columns if f"`{column}`" not in line} == set()

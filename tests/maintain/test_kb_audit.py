@@ -218,7 +218,7 @@ def test_cpu_builds_of_the_pytorch_channel_are_learned_and_composed_without_a_cu
 
 def unseen(pytorch: str) -> Knowledge:
     """The tables as they would be had nobody seen a release in a channel."""
-    rows = tuple(replace(item, seen=None) if item.version == version(pytorch) else item for item in base().torch)
+    rows = tuple(item.replaced(seen=None) if item.version == version(pytorch) else item for item in base().torch)
     return replace(base(), torch=rows)
 
 

@@ -123,7 +123,7 @@ def test_only_given_candidates_are_chosen() -> None:
 def test_ten_thousand_hosts_and_candidates_take_seconds() -> None:
     """A wide margin: benchmarks/decide.py measures. One by one they would take minutes."""
     rows = tuple(
-        replace(row, version=version(f"{row.version}.{step}"))
+        row.replaced(version=version(f"{row.version}.{step}"))
         for step in range(40)
         for row in base().torch
         if row.platform == "linux-64"

@@ -58,7 +58,7 @@ def chosen(decision: Decision) -> tuple[str, str, str, str]:
 def test_a_build_that_nobody_saw_in_a_channel_loses_to_the_next_unless_the_channels_are_asked() -> None:
     host = options("8.9", driver="535.129.03")
     best = choice(decided(host))
-    rows = tuple(replace(row, seen=None) if row.version == best.build.version else row for row in base().torch)
+    rows = tuple(row.replaced(seen=None) if row.version == best.build.version else row for row in base().torch)
     asked = replace(case(host), knowledge=replace(base(), torch=rows))
     then = choice(decide(asked))
     assert then.build.version < best.build.version
@@ -539,16 +539,16 @@ def test_the_minimum_driver_covers_jit() -> None:
 def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() -> None:
     """A driver of four digits, as text, would come before one of three."""
     item = candidate("2.13.0", "cuda130*")
-    floors = tuple(replace(row, driver="1000.10") if row.major == 13 else row for row in base().floors)
+    floors = tuple(row.replaced(driver="1000.10") if row.major == 13 else row for row in base().floors)
     branches = tuple(
-        replace(row, first_branch=1001) if str(row.capability) == "9.0" else row for row in base().generations
+        row.replaced(first_branch=1001) if str(row.capability) == "9.0" else row for row in base().generations
     )
     together = pool([machine("7.5", label="one"), machine("9.0", label="two"), machine("12.0", label="three")])
     asked = Context(facts=together, wish=Request(), knowledge=replace(base(), floors=floors, generations=branches))
     pairs = {host.label: lowest for host, lowest in minimum_drivers(item, asked)}
     assert pairs == {"one": "1000.10", "two": "1001", "three": "1000.10"}
     assert minimum_driver(item, asked) == "1001"
-    of_nobody = replace(item, cuda=version("14.0"), build=replace(item.build, code=None))
+    of_nobody = replace(item, cuda=version("14.0"), build=item.build.replaced(code=None))
     assert minimum_driver(of_nobody, asked) == "1001"  # beside 570.26
     assert minimum_drivers(of_nobody, case(machine("12.0"))) == ((machine("12.0"), "570.26"),)
     assert minimum_drivers(of_nobody, case(machine("7.5"))) == ()
@@ -557,9 +557,9 @@ def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() ->
 
 def test_ptx_of_a_release_without_a_driver_asks_for_none() -> None:
     item = candidate("2.7.1", "cuda126*")
-    ahead = replace(item, build=replace(item.build, code=parse_arch_list("9.0+PTX", version("99.0"))))
+    ahead = replace(item, build=item.build.replaced(code=parse_arch_list("9.0+PTX", version("99.0"))))
     found = minimum_driver(ahead, case(machine("10.0"), dev=False))
-    assert found == minimum_driver(replace(ahead, build=replace(ahead.build, code=None)), case(machine("10.0")))
+    assert found == minimum_driver(replace(ahead, build=ahead.build.replaced(code=None)), case(machine("10.0")))
 
 
 # the preference, by candidates made by hand
@@ -580,7 +580,7 @@ def best_of(facts: HostFacts, *pool_of_them: Candidate, **wishes: Any) -> Candid
 
 def test_native_goes_before_the_newest_torch() -> None:
     jit, native = candidate("2.7.1", "cuda126*"), candidate("2.7.1", "cuda129*")
-    newer = replace(jit, build=replace(jit.build, version=version("9.9.9")))
+    newer = replace(jit, build=jit.build.replaced(version=version("9.9.9")))
     facts = machine("10.0", driver="575.57.08")
     assert best_of(facts, newer, native, dev=False) is native
 

@@ -145,5 +145,5 @@ def test_what_goes_first_by_wish_is_what_is_lost_on() -> None:
 def test_the_minimum_driver_covers_the_ptx_of_a_build() -> None:
     """The driver of CUDA 12.9 is later than the first that drives the GPU: the later one counts."""
     item = candidate("2.13.0", "cuda129*")
-    built = replace(item, build=replace(item.build, code=parse_arch_list("9.0+PTX", version("12.9"))))
+    built = replace(item, build=item.build.replaced(code=parse_arch_list("9.0+PTX", version("12.9"))))
     assert minimum_driver(built, case(machine("10.0"))) == base().native_driver(version("12.9"))

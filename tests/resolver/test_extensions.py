@@ -374,7 +374,7 @@ def test_the_wheels_of_bitsandbytes_by_cuda_and_platform(
     item = next(
         one for one in everything(platform) if str(one.build.cuda) == "12.9" and one.build.stack == "conda-forge"
     )
-    item = replace(item, build=replace(item.build, cuda=version(cuda)))
+    item = replace(item, build=item.build.replaced(cuda=version(cuda)))
     assert verdict("extensions", item, machine(gpu, driver="575.51.03"), pip=(wish,)).outcome == outcome
 
 

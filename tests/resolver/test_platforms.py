@@ -75,7 +75,7 @@ def without_arm(*releases: str, pythons: tuple[str, ...] = ()) -> Knowledge:
         if row.platform != "linux-aarch64" or str(row.version) not in releases:
             rows.append(row)
         elif pythons:
-            rows.append(replace(row, pythons=pythons))
+            rows.append(row.replaced(pythons=pythons))
     return replace(base(), torch=tuple(rows))
 
 

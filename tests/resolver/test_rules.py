@@ -32,7 +32,7 @@ LABELLED = candidate("2.5.1", "*cuda11.8*")
 
 def built(item: Candidate, **changes: object) -> Candidate:
     """The candidate with another torch build."""
-    return replace(item, build=replace(item.build, **changes))  # type: ignore[arg-type] # named by the test
+    return replace(item, build=item.build.replaced(**changes))
 
 
 def says(found: Verdict, *words: str) -> None:
@@ -486,7 +486,7 @@ def test_a_known_release_is_judged_as_it_is(release: str, outcome: str) -> None:
 
 def doubtful(library: str) -> Knowledge:
     """The tables with rows on a library that are of low confidence."""
-    return replace(base(), layers=tuple(replace(row, low=row.library == library) for row in base().layers))
+    return replace(base(), layers=tuple(row.replaced(low=row.library == library) for row in base().layers))
 
 
 def test_a_layer_of_low_confidence_can_vouch_but_not_condemn() -> None:
@@ -532,7 +532,7 @@ def test_cudnn_for_cuda_11_serves_kepler_to_8_8(gpu: str, asked: str, outcome: s
 def test_the_silence_of_a_layer_is_a_no_only_for_the_cuda_that_was_looked_at() -> None:
     late = Requirement.parse("cudnn >=9.11,<10")
     assert verdict("cudnn", built(CUDA129, cudnn=late), machine("7.0")).outcome == "reject"
-    ten = replace(CUDA118.build, cudnn=Requirement.parse("cudnn >=8.9,<10"), cuda=version("10.2"))
+    ten = CUDA118.build.replaced(cudnn=Requirement.parse("cudnn >=8.9,<10"), cuda=version("10.2"))
     assert verdict("cudnn", replace(CUDA118, build=ten), machine("3.7")).outcome == "unknown"
     assert verdict("cudnn", replace(CUDA118, build=ten), machine("7.0")).outcome == "pass"
 
@@ -574,7 +574,7 @@ def test_a_range_is_unknown_where_nothing_is_asked_and_not_every_release_serves(
 
 def test_where_only_the_last_releases_serve_a_gpu_there_is_no_cut() -> None:
     rows = base().layers_of("cudnn", version("12.9"))
-    turned = replace(base(), layers=(*rows[:-1], replace(rows[-1], serves_from=Capability(1, 0))))
+    turned = replace(base(), layers=(*rows[:-1], rows[-1].replaced(serves_from=Capability(1, 0))))
     found = range_for("cudnn", Requirement.parse("cudnn >=1"), Capability(2, 0), version("12.9"), turned)
     assert (found.answer, found.below, found.rows) == ("unknown", None, turned.layers)
 
@@ -600,7 +600,7 @@ def test_the_highest_need_decides() -> None:
 
 @pytest.mark.parametrize(("library", "name"), [("cudnn", "cuDNN"), ("nccl", "NCCL")])
 def test_a_library_may_need_a_later_glibc_than_the_build(library: str, name: str) -> None:
-    late = tuple(replace(row, glibc=version("2.40")) if row.library == library else row for row in base().layers)
+    late = tuple(row.replaced(glibc=version("2.40")) if row.library == library else row for row in base().layers)
     item = built(CUDA129, nccl=Requirement.parse("nccl >=2.27.3,<3"))
     found = glibc(item, replace(case(machine("8.9")), knowledge=replace(base(), layers=late)))
     assert found.outcome == "reject"
@@ -641,7 +641,7 @@ def test_conda_forge_has_no_compiler_below_its_first_that_can_be_locked() -> Non
 
 
 def test_tables_without_any_compiler_say_so() -> None:
-    none = replace(base(), cudas=tuple(replace(row, conda_nvcc=False) for row in base().cudas))
+    none = replace(base(), cudas=tuple(row.replaced(conda_nvcc=False) for row in base().cudas))
     found = roles(CUDA129, replace(case(machine("8.0")), knowledge=none))
     assert found.outcome == "reject"
     assert found.because == "conda-forge has no nvcc that can be locked for CUDA 12.9"
@@ -788,7 +788,7 @@ def test_a_level_that_no_branch_speaks_is_unknown() -> None:
 def test_of_several_hard_minimums_of_a_minor_the_first_release_counts() -> None:
     rows = [row for row in base().toolkits if row.hard and row.driver]
     first = rows[0]
-    later = replace(first, version=version(f"{first.version.major}.{first.version.minor}.999"), driver="999.1")
+    later = first.replaced(version=version(f"{first.version.major}.{first.version.minor}.999"), driver="999.1")
     many = replace(base(), toolkits=(later, first))
     found = floor_of(first.version, many)
     assert found == (first.driver, first)

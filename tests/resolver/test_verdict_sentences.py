@@ -33,7 +33,7 @@ UNPROVEN = candidate("2.5.1", "*cuda12.1*")
 
 
 def built(item: Candidate, **changes: Any) -> Candidate:
-    return replace(item, build=replace(item.build, **changes))
+    return replace(item, build=item.build.replaced(**changes))
 
 
 def at(item: Candidate, **changes: Any) -> Candidate:

@@ -16,7 +16,7 @@ from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.symptoms import Symptom
+from cuenv.knowledge.guidance import Symptom
 from cuenv.prefix.inventory import Prefix
 
 JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS}

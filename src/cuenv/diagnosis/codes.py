@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuenv.core.errors import UsageError
-from cuenv.knowledge.guidance import Erratum, Guidance
-from cuenv.knowledge.symptoms import Symptom
+from cuenv.knowledge.guidance import Erratum, Guidance, Symptom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from cuenv.core.urls import printable, redact
-from cuenv.knowledge.symptoms import Symptom, compiled
+from cuenv.knowledge.guidance import Symptom, compiled
 
 LINE = 64 * 1024
 """Bytes after which an endless line is cut."""

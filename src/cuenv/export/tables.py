@@ -11,36 +11,27 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from cuenv.knowledge import columns
-from cuenv.knowledge.columns import Column
 from cuenv.knowledge.rows import PLATFORMS, Row, Source
-from cuenv.knowledge.table import Table, facts_table, plain_table, read_all, text_of
+from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped, text_of
 
-ROLES = ("cuda", "micromamba", "pytorch", "run")
-"""What an image is for: a toolkit, to install with, torch with its toolkit, to run what was installed."""
+_TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Image(Row):
-    """A container image that is known to exist.
+class Image(Row, key=("role", "image", "tag")):
+    """A container image that is known to exist. A tag that nobody saw has no row."""
 
-    Attributes:
-        role: one of `ROLES`.
-        image: its name, such as ``nvidia/cuda``.
-        tag: whole, with a release in it.
-        glibc: of its C library; ``None`` where nothing is installed beside what it holds.
-        cuda: the minor of its toolkit.
-        torch: the release inside it.
-        platforms: the conda platforms that it is built for.
-    """
-
-    role: str
-    image: str
-    tag: str
-    glibc: Version | None
-    cuda: Version | None
-    torch: Version | None
-    platforms: tuple[str, ...]
+    role: str = column(
+        one_of("cuda", "micromamba", "pytorch", "run"),
+        "what it is for: a toolkit, to install with, torch with its toolkit, to run what was installed",
+    )
+    image: str = column(shaped(r"[a-z0-9]+([._/-][a-z0-9]+)*", "an image such as nvidia/cuda"), "its name")
+    tag: str = column(_TAG, "whole, with a release in it")
+    glibc: Version | None = column(
+        RELEASE, "of its C library; left out where nothing is installed beside what it holds", default=None
+    )
+    cuda: Version | None = column(RELEASE, "minor of its CUDA toolkit", default=None)
+    torch: Version | None = column(RELEASE, "release of torch inside it", default=None)
+    platforms: tuple[str, ...] = column(several(one_of(*PLATFORMS)), "conda platforms that it is built for")
 
     @property
     def name(self) -> str:
@@ -48,45 +39,16 @@ class Image(Row):
         return f"{self.image}:{self.tag}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Action(Row):
-    """An action of GitHub at one commit.
+class Action(Row, key=("action",)):
+    """An action of GitHub at one commit."""
 
-    Attributes:
-        action: ``owner/name``.
-        tag: the release that the commit is.
-        sha: the commit, which nobody can move.
-        tool: the release of the program that it installs; empty for none.
-    """
-
-    action: str
-    tag: str
-    sha: str
-    tool: str
+    action: str = column(shaped(r"[A-Za-z0-9-]+/[A-Za-z0-9_.-]+", "an action such as owner/name"), "its name")
+    tag: str = column(_TAG, "release that the commit is")
+    sha: str = column(shaped(r"[0-9a-f]{40}", "a commit of 40 hex digits"), "the commit, which nobody can move")
+    tool: str = column(_TAG, "release of the program that it installs; left out: none", default="")
 
 
-_TAG = columns.shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
-_IMAGE = (
-    Column("role", columns.one_of(*ROLES), columns.same),
-    Column("image", columns.shaped(r"[a-z0-9]+([._/-][a-z0-9]+)*", "an image such as nvidia/cuda"), columns.same),
-    Column("tag", _TAG, columns.same),
-    Column("glibc", columns.release_number, str, absent=None),
-    Column("cuda", columns.release_number, str, absent=None),
-    Column("torch", columns.release_number, str, absent=None),
-    Column("platforms", columns.several(columns.one_of(*PLATFORMS)), list),
-)
-_ACTION = (
-    Column("action", columns.shaped(r"[A-Za-z0-9-]+/[A-Za-z0-9_.-]+", "an action such as owner/name"), columns.same),
-    Column("tag", _TAG, columns.same),
-    Column("sha", columns.shaped(r"[0-9a-f]{40}", "a commit of 40 hex digits"), columns.same),
-    Column("tool", _TAG, columns.same, absent=""),
-)
-
-TABLES: Mapping[str, Table] = {
-    "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
-    "images": facts_table(Image, _IMAGE, lambda row: (row.role, row.image, row.tag)),
-    "actions": facts_table(Action, _ACTION, lambda row: row.action),
-}
+TABLES: Mapping[str, type[TableRow]] = {"sources": Source, "images": Image, "actions": Action}
 """Every table of deliveries, sources first."""
 
 

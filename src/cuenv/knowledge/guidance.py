@@ -6,93 +6,100 @@ beside those of the facts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 
-from cuenv.knowledge import columns
-from cuenv.knowledge.columns import Column
 from cuenv.knowledge.rows import NUMBERS, Row, Source
-from cuenv.knowledge.symptoms import SYMPTOM, Symptom
-from cuenv.knowledge.table import Table, facts_table, plain_table, read_all, text_of
+from cuenv.knowledge.schema import (
+    FLAG,
+    TEXT,
+    Cell,
+    TableRow,
+    column,
+    one_of,
+    parsed,
+    read_all,
+    several,
+    shaped,
+    text_of,
+)
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
+LAYERS = ("driver", "device", "install", "loader", "build", "extension", "memory", "multi-gpu", "container", "solve")
+ANY = "any"
+"""In ``follows``: the row follows every cause that stands in the same log."""
+
+_CODE = shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
+_WORDS = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Erratum(Row):
-    """A statement that many recipes carry, and what is true.
-
-    Attributes:
-        id: stable, such as ``E03``.
-        topic: what it is about, as ``cuenv explain`` takes it.
-        says: what the recipes say.
-        verdict: one of `VERDICTS`.
-        truth: what is true.
-        do: what to do about it: a command, a requirement or a sentence; ``None`` where there is nothing to do.
-        codes: findings by which cuenv notices it.
-    """
-
-    id: str
-    topic: str
-    says: str
-    verdict: str
-    truth: str
-    do: str | None
-    codes: tuple[str, ...]
+@lru_cache(maxsize=512)
+def compiled(pattern: str) -> re.Pattern[bytes]:
+    """A pattern as it is looked for: in the bytes of a line, whatever their encoding."""
+    return re.compile(pattern.encode())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DeepSpeedKeys(Row):
-    """What DeepSpeed reads in one section of its configuration.
-
-    Attributes:
-        section: its path, such as ``zero_optimization.offload_param``; ``top`` for the file itself.
-        keys: their names.
-        strict: further keys are refused; elsewhere they are ignored.
-    """
-
-    section: str
-    keys: tuple[str, ...]
-    strict: bool
+def _pattern_of(text: str) -> str:
+    try:
+        compiled(text)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got {text!r}: {error}") from error
+    return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FindingCode:
-    """What a finding code means, the same as in ``docs/reference.md``.
-
-    Attributes:
-        severities: with which it is told.
-        by: the commands that find it.
-        rule: the rule of a decision that judges the same, where there is one.
-    """
-
-    code: str
-    severities: tuple[str, ...]
-    means: str
-    by: tuple[str, ...]
-    rule: str | None
+_PATTERN: Cell = parsed("regular expression", _pattern_of)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Advice(Row):
-    """What to know when training on a GPU.
+class Erratum(Row, key=("topic", "id")):
+    """A statement that many recipes carry, and what is true."""
 
-    Attributes:
-        id: stable, such as ``A01``.
-        about: data types, PCIe, DataLoader.
-        names: GPUs whose name begins so; empty for all.
-        tensor, lacks: a kind of number that the GPU's tensor cores take, or do not take; ``None`` for any.
-        do: a setting or a call; ``None`` where there is nothing to do.
-    """
+    id: str = column(shaped(r"E[0-9]{2,3}", "an id such as E03"), "stable")
+    topic: str = column(
+        shaped(_WORDS, "a topic such as ld-library-path"), "what it is about, as `cuenv explain` takes it"
+    )
+    says: str = column(TEXT, "what the recipes say")
+    verdict: str = column(one_of(*VERDICTS), "on what they say")
+    truth: str = column(TEXT, "what is true", key="true")
+    do: str | None = column(
+        TEXT, "a command, a requirement or a sentence; left out: there is nothing to do", default=None
+    )
+    codes: tuple[str, ...] = column(several(_CODE), "findings by which cuenv notices it", default=())
 
-    id: str
-    about: str
-    names: tuple[str, ...]
-    tensor: str | None
-    lacks: str | None
-    says: str
-    do: str | None
+
+class DeepSpeedKeys(Row, key=("section",)):
+    """What DeepSpeed reads in one section of its configuration."""
+
+    section: str = column(
+        shaped(r"[a-z0-9_]+(\.[a-z0-9_]+)*", "a section such as zero_optimization"),
+        "its path, such as `zero_optimization.offload_param`; `top` for the file itself",
+    )
+    keys: tuple[str, ...] = column(several(TEXT), "their names")
+    strict: bool = column(FLAG, "whether DeepSpeed refuses further keys; elsewhere it ignores them", default=False)
+
+
+class FindingCode(TableRow, key=("code",)):
+    """What a finding code means, as in `docs/reference.md`."""
+
+    code: str = column(_CODE, "stable")
+    severities: tuple[str, ...] = column(several(one_of("error", "warning", "info")), "with which it is reported")
+    means: str = column(TEXT, "what it means, readable alone")
+    by: tuple[str, ...] = column(several(TEXT), "commands that find it")
+    rule: str | None = column(TEXT, "rule of a decision that judges the same", default=None)
+
+
+class Advice(Row, key=("id",)):
+    """What to know when training on a GPU."""
+
+    id: str = column(shaped(r"A[0-9]{2,3}", "an id such as A01"), "stable")
+    about: str = column(TEXT, "data types, PCIe, DataLoader")
+    names: tuple[str, ...] = column(several(TEXT), "GPUs whose name begins so; left out: all", default=())
+    tensor: str | None = column(one_of(*NUMBERS), "kind of number that the GPU's tensor cores take", default=None)
+    lacks: str | None = column(one_of(*NUMBERS), "kind of number that they do not take", default=None)
+    says: str = column(TEXT, "what to know")
+    do: str | None = column(TEXT, "a setting or a call; left out: there is nothing to do", default=None)
 
     def concerns(self, name: str, tensor: tuple[str, ...]) -> bool:
         """Whether it is about a GPU of this name (empty when only its capability is known) with these numbers."""
@@ -101,51 +108,60 @@ class Advice(Row):
         return (self.tensor is None or self.tensor in tensor) and (self.lacks is None or self.lacks not in tensor)
 
 
-_CODE = columns.shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
+class Symptom(Row, key=("id",)):
+    """An error message, what it means and what cures it."""
 
-_ERRATUM = (
-    Column("id", columns.shaped(r"E[0-9]{2,3}", "an id such as E03"), columns.same),
-    Column("topic", columns.shaped(r"[a-z0-9]+(-[a-z0-9]+)*", "a topic such as ld-library-path"), columns.same),
-    Column("says", columns.text, columns.same),
-    Column("verdict", columns.one_of(*VERDICTS), columns.same),
-    Column("true", columns.text, columns.same, named="truth"),
-    Column("do", columns.text, columns.same, absent=None),
-    Column("codes", columns.several(_CODE), list, absent=()),
-)
+    id: str = column(shaped(_WORDS, "an id such as cusparse-header"), "stable")
+    layer: str = column(one_of(*LAYERS), "where it fails")
+    kind: str = column(
+        one_of("cause", "effect", "remark"),
+        "a cause; an effect, which something else has caused; a remark, which harms nothing",
+        default="cause",
+    )
+    says: str = column(TEXT, "what it is, in one sentence")
+    marks: tuple[str, ...] = column(several(TEXT), "only lines that hold one of these, letter by letter, are looked at")
+    patterns: tuple[str, ...] = column(
+        several(_PATTERN), "one of them is found in the line; named groups are what the line tells"
+    )
+    beside: tuple[str, ...] = column(
+        several(TEXT), "one of these stands somewhere in the log; left out: the line alone is enough", default=()
+    )
+    cause: str = column(TEXT, "why it happens; `{name}` is what the line or the host tells")
+    remedy: str = column(TEXT, "what helps, in words")
+    command: str = column(TEXT, "the one command; `{host}` stands for the options that name the host")
+    join: str | None = column(
+        shaped(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"),
+        "what of the host and the environment it is compared with, a name in `on_host.JOINS`",
+        default=None,
+    )
+    follows: tuple[str, ...] = column(
+        several(shaped(rf"any|layer:[a-z-]+|{_WORDS}", "an id, layer:NAME or any")),
+        "causes whose mere effect it is",
+        default=(),
+    )
+    codes: tuple[str, ...] = column(
+        several(_CODE), "findings by which cuenv notices the cause before it fails", default=()
+    )
+    seen: tuple[str, ...] = column(
+        several(shaped(r"[\w.-]+/[\w.-]+#[0-9]+", "a thread such as owner/repository#1")),
+        "threads where it was met",
+        default=(),
+    )
 
-_DEEPSPEED_KEYS = (
-    Column(
-        "section", columns.shaped(r"[a-z0-9_]+(\.[a-z0-9_]+)*", "a section such as zero_optimization"), columns.same
-    ),
-    Column("keys", columns.several(columns.text), list),
-    Column("strict", columns.flag, columns.same, absent=False),
-)
+    def follower_of(self, other: Symptom) -> bool:
+        """Whether another symptom of the same log explains this one."""
+        if other.id in self.follows or f"layer:{other.layer}" in self.follows:
+            return other.id != self.id
+        return ANY in self.follows and other.kind == "cause" and ANY not in other.follows
 
-_FINDING_CODE = (
-    Column("code", _CODE, columns.same),
-    Column("severities", columns.several(columns.one_of("error", "warning", "info")), list),
-    Column("means", columns.text, columns.same),
-    Column("by", columns.several(columns.text), list),
-    Column("rule", columns.text, columns.same, absent=None),
-)
 
-_ADVICE = (
-    Column("id", columns.shaped(r"A[0-9]{2,3}", "an id such as A01"), columns.same),
-    Column("about", columns.text, columns.same),
-    Column("names", columns.several(columns.text), list, absent=()),
-    Column("tensor", columns.one_of(*NUMBERS), columns.same, absent=None),
-    Column("lacks", columns.one_of(*NUMBERS), columns.same, absent=None),
-    Column("says", columns.text, columns.same),
-    Column("do", columns.text, columns.same, absent=None),
-)
-
-TABLES: Mapping[str, Table] = {
-    "sources": plain_table(Source, columns.SOURCE, lambda row: row.id),
-    "errata": facts_table(Erratum, _ERRATUM, lambda row: (row.topic, row.id)),
-    "advice": facts_table(Advice, _ADVICE, lambda row: row.id),
-    "ds_keys": facts_table(DeepSpeedKeys, _DEEPSPEED_KEYS, lambda row: row.section),
-    "codes": plain_table(FindingCode, _FINDING_CODE, lambda row: row.code),
-    "symptoms": facts_table(Symptom, SYMPTOM, lambda row: row.id),
+TABLES: Mapping[str, type[TableRow]] = {
+    "sources": Source,
+    "errata": Erratum,
+    "advice": Advice,
+    "ds_keys": DeepSpeedKeys,
+    "codes": FindingCode,
+    "symptoms": Symptom,
 }
 """Every table of guidance, sources first."""
 

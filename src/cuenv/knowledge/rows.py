@@ -1,34 +1,60 @@
-"""The rows of the tables as values. Every row names its sources; ``data/README.md`` says what each column means."""
+"""The rows of the tables of facts: each column is declared here once, for its reader, its type and the README."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from packaging.version import Version
 
+from cuenv.core.reading import describe
 from cuenv.core.versions import Capability, DeviceCode, version, within
+from cuenv.knowledge.schema import (
+    ARCH_LIST,
+    CAPABILITY,
+    DAY,
+    DRIVER,
+    FLAG,
+    RELEASE,
+    TEXT,
+    WHOLE,
+    Cell,
+    TableRow,
+    column,
+    device_code,
+    one_of,
+    parsed,
+    several,
+    shaped,
+)
 
 _CUDATOOLKIT = (10, 11)
 """The CUDA majors that conda-forge has as one package, ``cudatoolkit``, without a compiler."""
 
+_OLDEST = version("0")
 
 PLATFORMS = ("linux-64", "linux-aarch64")
 """The conda platforms that cuenv resolves for."""
 
 STACKS = ("conda-forge", "pytorch")
 
+NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
+"""The kinds of number that tensor cores take, in the order of NVIDIA's table."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where facts were read: title, publisher, where in it, and the day."""
 
-    id: str
-    title: str
-    publisher: str
-    locator: str
-    read_on: str
-    url: str = ""
+class Source(TableRow, key=("id",)):
+    """Where facts were read."""
+
+    id: str = column(shaped(r"[a-z0-9][a-z0-9_]*", "a word of a-z, 0-9 and _"), "by which rows cite it")
+    title: str = column(TEXT, "of what was read")
+    publisher: str = column(TEXT, "who says it; `cuenv` for own measurements and derivations")
+    locator: str = column(TEXT, "where in it")
+    url: str = column(
+        shaped(r"https://[!-~]+", "an address that begins with https://"),
+        "its address; left out for own measurements",
+        default="",
+    )
+    read_on: str = column(DAY, "when it was read")
 
     @property
     def shown(self) -> str:
@@ -36,128 +62,14 @@ class Source:
         return f"{self.publisher}, {self.title}; {self.locator}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Row:
-    """What every row carries: its sources, whether it is of low confidence, and a remark.
+class Row(TableRow):
+    """What every row but a source carries."""
 
-    A row is itself and no other (``eq=False``): nobody asks whether two rows say the same, and the methods for it
-    would cost 2 ms at every start.
-    """
-
-    sources: tuple[str, ...]
-    low: bool = False
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Toolkit(Row):
-    """One toolkit release X.Y.Z and the driver that belongs to it (full features and PTX JIT).
-
-    Attributes:
-        driver: ``None`` when NVIDIA prints only the branch or nothing.
-        hard: the driver is a hard minimum (CUDA 10.x, before minor-version compatibility).
-    """
-
-    version: Version
-    driver: str | None
-    branch: int | None
-    hard: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cuda(Row):
-    """One CUDA minor X.Y: what its compiler can do and where conda has it.
-
-    Attributes:
-        isa: the PTX ISA version that its compiler writes.
-        targets: capabilities its nvcc can compile for; empty when unknown.
-        gcc_min, gcc_max: majors of the host compiler that nvcc accepts.
-        conda_gcc_max: the stricter bound of conda-forge's ``cuda-nvcc``.
-        conda_nvcc: conda-forge has a lockable nvcc with headers for it.
-        labels: releases X.Y.Z that the nvidia channel labels (``nvidia/label/cuda-X.Y.Z``).
-        glibc: lowest glibc that its libraries need.
-    """
-
-    version: Version
-    isa: Version | None
-    targets: tuple[Capability, ...]
-    gcc_min: int | None
-    gcc_max: int | None
-    conda_gcc_max: int | None
-    conda_nvcc: bool
-    labels: tuple[str, ...]
-    glibc: Version | None
-
-    @property
-    def conda(self) -> bool:
-        """Whether conda-forge has its runtime libraries."""
-        return self.conda_nvcc or self.version.major in _CUDATOOLKIT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Branch(Row):
-    """A driver branch (535) and the CUDA release that its drivers speak (12.2).
-
-    Attributes:
-        base: it is known to carry a newer forward-compatibility library; New Feature Branches are no such base.
-        ends: the month, ``YYYY-MM``, in which its support for data centers ends; empty when not known.
-    """
-
-    number: int
-    cuda: Version
-    base: bool
-    ends: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Floor(Row):
-    """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
-
-    major: int
-    driver: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Generation(Row):
-    """What is known about one compute capability.
-
-    Attributes:
-        first_branch, last_branch: driver branches that drive it; ``None`` when unknown or open.
-        first_driver: the very first driver, where not every driver of the first branch drives it.
-        first_cuda, last_cuda: toolkits whose nvcc targets it.
-        module: kernel module flavour it needs: ``open``, ``proprietary`` or ``any``; ``None`` when unknown.
-    """
-
-    capability: Capability
-    architecture: str
-    first_branch: int | None
-    first_driver: str | None
-    last_branch: int | None
-    first_cuda: Version | None
-    last_cuda: Version | None
-    module: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GpuModel(Row):
-    """A GPU product.
-
-    Attributes:
-        name: marketing name without the leading ``NVIDIA``.
-        aka: further names that mean it.
-        kind: ``datacenter``, ``workstation``, ``geforce``, ``jetson`` or ``desktop-soc``.
-        memory_gb: capacities sold; never decides anything.
-        pci: PCI device ids (vendor 10de) seen for it, in lower case.
-    """
-
-    name: str
-    aka: tuple[str, ...]
-    capability: Capability
-    architecture: str
-    chip: str
-    kind: str
-    memory_gb: tuple[int, ...]
-    pci: tuple[str, ...]
+    sources: tuple[str, ...] = column(several(TEXT), "ids of its sources", key="src")
+    low: bool = column(
+        FLAG, "whether its confidence is low, which every verdict that rests on the row shows", default=False
+    )
+    note: str = column(TEXT, "a remark in a few words; needed with `low`", default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,155 +118,314 @@ class Requirement:
         return f"{self.package} {','.join(part for part in parts if part)}".strip()
 
 
+def span_text(value: Requirement) -> str:
+    """A range as its cell holds it, one release by its number."""
+    exact = value.first is not None and value.below is not None and value.below == version(f"{value.first}.1")
+    return str(value.first) if exact else str(value)
+
+
+def _requirement_of(text: str) -> Requirement:
+    found = Requirement.parse(text)
+    if " " in found.package:
+        raise ValueError(f"expected '[package ]>=A,<B' or a release, got {describe(text)}")
+    return found
+
+
+def _span_of(text: str) -> Requirement:
+    found = Requirement.parse(text)
+    if found.package:
+        raise ValueError(f"expected '>=A,<B' or a release, got {text!r}")
+    return found
+
+
+_REQUIREMENT: Cell = parsed(
+    "`package >=A,<B`, or a release",
+    _requirement_of,
+    lambda value: str(value) if value.package else str(value.first),
+)
+_SPAN: Cell = parsed("`>=A,<B`, or a release", _span_of, span_text)
+_PATCH = shaped(r"\d+\.\d+\.\d+", "a release X.Y.Z")
+
+
+class Toolkit(Row, key=("version",)):
+    """A release of the CUDA toolkit, and the driver that belongs to it."""
+
+    version: Version = column(RELEASE, "X.Y.Z")
+    driver: str | None = column(
+        DRIVER, "that belongs to it on Linux: all features, and JIT compilation of its PTX", default=None
+    )
+    branch: int | None = column(WHOLE, "driver branch that belongs to it", default=None)
+    hard: bool = column(
+        FLAG, "whether the driver is a hard minimum (CUDA 10.x, before minor-version compatibility)", default=False
+    )
+
+
+class Cuda(Row, key=("version",)):
+    """A CUDA minor: what its compiler can do, and where conda has it."""
+
+    version: Version = column(RELEASE, "X.Y")
+    isa: Version | None = column(RELEASE, "version of the PTX that its nvcc writes", default=None)
+    targets: tuple[Capability, ...] = column(
+        several(CAPABILITY, empty=True), "capabilities that its nvcc compiles for; empty: unknown", default=()
+    )
+    gcc_min: int | None = column(WHOLE, "oldest major of GCC that its nvcc accepts", default=None)
+    gcc_max: int | None = column(WHOLE, "newest major of GCC that its nvcc accepts", default=None)
+    conda_gcc_max: int | None = column(
+        WHOLE, "newest major of GCC that conda-forge's `cuda-nvcc` accepts, which is stricter", default=None
+    )
+    conda_nvcc: bool = column(
+        FLAG, "whether conda-forge has an nvcc with headers that a lock file can pin", default=False
+    )
+    labels: tuple[str, ...] = column(
+        several(_PATCH, empty=True), "releases that the nvidia channel labels (`nvidia/label/cuda-X.Y.Z`)", default=()
+    )
+    glibc: Version | None = column(RELEASE, "oldest glibc that its libraries on conda-forge need", default=None)
+
+    @property
+    def conda(self) -> bool:
+        """Whether conda-forge has its runtime libraries."""
+        return self.conda_nvcc or self.version.major in _CUDATOOLKIT
+
+
+class Branch(Row, key=("number",)):
+    """A driver branch, and the CUDA release that its drivers support."""
+
+    number: int = column(WHOLE, "such as 535")
+    cuda: Version = column(RELEASE, "newest CUDA that its drivers support (12.7 is known from drivers alone)")
+    base: bool = column(
+        FLAG,
+        "whether it is known to carry a newer forward-compatibility library; New Feature Branches carry none",
+        default=False,
+    )
+    ends: str = column(
+        shaped(r"20[0-9]{2}-(0[1-9]|1[0-2])", "a month YYYY-MM"),
+        "when its support for data centers ends; left out: unknown",
+        default="",
+    )
+
+
+class Floor(Row, key=("major",)):
+    """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
+
+    major: int = column(WHOLE, "of CUDA; 10.x has no row, see `hard` in `toolkits`")
+    driver: str = column(DRIVER, "the lowest")
+
+
+class Generation(Row, key=("capability",)):
+    """What is known about a compute capability."""
+
+    capability: Capability = column(CAPABILITY, "compute capability")
+    architecture: str = column(TEXT, "its name")
+    first_branch: int | None = column(WHOLE, "first driver branch that drives it", default=None)
+    first_driver: str | None = column(
+        DRIVER, "very first driver, where not every driver of the first branch drives it", default=None
+    )
+    last_branch: int | None = column(
+        WHOLE, "last driver branch that drives it; left out: unknown, or still driven", default=None
+    )
+    first_cuda: Version | None = column(RELEASE, "first toolkit whose nvcc compiles for it", default=None)
+    last_cuda: Version | None = column(RELEASE, "last toolkit whose nvcc compiles for it", default=None)
+    module: str | None = column(
+        one_of("any", "open", "proprietary"), "flavour of the kernel module that it needs", default=None
+    )
+
+
+class GpuModel(Row, key=("name",)):
+    """A GPU product."""
+
+    name: str = column(TEXT, 'marketing name without "NVIDIA"')
+    aka: tuple[str, ...] = column(
+        several(TEXT, empty=True),
+        "further names (memory, bus, Laptop and vGPU profiles need none: they are stripped)",
+        default=(),
+    )
+    capability: Capability = column(CAPABILITY, "compute capability")
+    architecture: str = column(TEXT, "its name")
+    chip: str = column(TEXT, "such as GA102", default="")
+    kind: str = column(one_of("datacenter", "desktop-soc", "geforce", "jetson", "workstation"), "line of products")
+    memory_gb: tuple[int, ...] = column(
+        several(WHOLE, empty=True), "sizes of memory that are sold, in GB; decides nothing", default=()
+    )
+    pci: tuple[str, ...] = column(
+        several(shaped(r"[0-9a-f]{4}", "four hex digits in lower case"), empty=True),
+        "PCI device ids (vendor 10de)",
+        default=(),
+    )
+
+
 BuildKey: TypeAlias = tuple[str, Version, Version | None, str]
 """Stack, release, CUDA minor and platform of a torch build."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TorchBuild(Row):
-    """One build of PyTorch in a conda channel, for one platform.
+class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
+    """A build of PyTorch in a conda channel, for one platform."""
 
-    Attributes:
-        stack: ``conda-forge`` or ``pytorch``, which is also its channel.
-        cuda: the CUDA minor it was built with; ``None`` for the CPU build.
-        build: a glob over the build string, such as ``cuda129*`` or ``*cuda11.8*``.
-        pythons: Python minors it exists for.
-        code: its device code; ``None`` when unknown, empty for the CPU build.
-        glibc: lowest glibc it needs.
-        cudnn, nccl: what it asks of these libraries, or the release inside the build; ``None`` when unknown.
-        seen: the newest day, ``YYYY-MM-DD``, of which a record of it in its channel is known: of the upload where the
-            record tells it, else of the reading. ``None`` for a build of which only the recipe is known.
-    """
+    stack: str = column(one_of(*STACKS), "the stack, which is also its channel")
+    version: Version = column(RELEASE, "of PyTorch")
+    cuda: Version | None = column(RELEASE, "CUDA minor that it was built with; left out: the CPU build", default=None)
+    build: str = column(TEXT, "glob over the build string, such as `cuda129*`")
+    platform: str = column(one_of(*PLATFORMS), "conda platform")
+    pythons: tuple[str, ...] = column(
+        several(shaped(r"\d\.\d{1,2}", "a Python minor X.Y")), "Python minors that it exists for"
+    )
+    code: DeviceCode | None = column(
+        ARCH_LIST,
+        "its device code, PTX in the ISA of the build's own CUDA release; empty: the CPU build; left out: unknown",
+        default=None,
+        key="arch_list",
+    )
+    glibc: Version | None = column(RELEASE, "oldest glibc that the build itself asks for", default=None)
+    cudnn: Requirement | None = column(
+        _REQUIREMENT, "cuDNN that it asks for (the loosest bound of its builds), or the release inside it", default=None
+    )
+    nccl: Requirement | None = column(
+        _REQUIREMENT, "NCCL that it asks for (the loosest bound of its builds), or the release inside it", default=None
+    )
+    seen: str | None = column(
+        DAY,
+        "newest day of which a record of it in its channel is known: of the upload where the record tells it, else of"
+        " the reading, or of the commit by which another package of the channel was built against it; left out: only"
+        " the recipe is known, and a build that was seen is preferred",
+        default=None,
+    )
 
-    stack: str
-    version: Version
-    cuda: Version | None
-    build: str
-    platform: str
-    pythons: tuple[str, ...]
-    code: DeviceCode | None
-    glibc: Version | None
-    cudnn: Requirement | None
-    nccl: Requirement | None
-    seen: str | None = None
+    @classmethod
+    def of_cells(cls, values: dict[str, Any]) -> TorchBuild:
+        """The row of all fields, with PTX in the ISA of its CUDA release."""
+        if values["code"] is not None:
+            values["code"] = device_code(values["code"], values["cuda"])
+        return super().of_cells(values)
 
     @property
     def key(self) -> BuildKey:
         """What it is known by: no two rows share it."""
         return (self.stack, self.version, self.cuda, self.platform)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Layer(Row):
-    """From which capability on a range of releases of a library (``cudnn``, ``nccl``) serves GPUs.
-
-    Attributes:
-        cuda: first CUDA major whose builds the row speaks of, up to the next with rows; builds for older CUDA may serve
-            older GPUs as well.
-        glibc: lowest glibc that conda-forge's packages of these releases need.
-    """
-
-    library: str
-    first: Version | None
-    below: Version | None
-    serves_from: Capability
-    cuda: int | None
-    glibc: Version | None
+    def sort_key(self) -> Any:
+        """The CPU build stands before those for CUDA."""
+        return (self.stack, self.version, self.cuda or _OLDEST, self.platform)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Component(Row):
-    """An NVIDIA package that the one-channel law binds.
+class Layer(Row, key=("library", "first", "cuda")):
+    """From which capability on a range of releases of a library supports GPUs."""
 
-    Attributes:
-        name: the package, or a glob such as ``libcu*``.
-        role: ``cudatoolkit-dev``, ``cudnn``, ``nccl`` or empty (a plain part).
-        headers: the header files it brings, by name.
-    """
+    library: str = column(one_of("cudnn", "nccl"), "the library")
+    first: Version | None = column(RELEASE, "first release; left out: from the beginning", default=None)
+    below: Version | None = column(RELEASE, "first release that the row no longer covers; left out: open", default=None)
+    serves_from: Capability = column(CAPABILITY, "lowest capability that they support")
+    cuda: int | None = column(
+        WHOLE,
+        "CUDA major that the builds are for, and later ones up to the next with rows (builds for older CUDA may support"
+        " older GPUs)",
+        default=None,
+    )
+    glibc: Version | None = column(RELEASE, "oldest glibc that conda-forge's packages of them need", default=None)
 
-    name: str
-    role: str
-    headers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Twin(Row):
-    """A package with CPU and CUDA builds under one name.
-
-    Attributes:
-        package: its name.
-        channel: where (``conda-forge``).
-        guard: glob of a CUDA build with ``{cuda}`` for 129, such as ``cuda{cuda}*``.
-        any_cuda: glob that every CUDA build matches and no CPU build does.
-        essential: the CPU build defeats the purpose of a CUDA environment (pyarrow's does not).
-    """
-
-    package: str
-    channel: str
-    guard: str
-    any_cuda: str
-    essential: bool
+    def sort_key(self) -> Any:
+        """Rows without a first release stand before others."""
+        return (self.library, self.cuda or 0, self.first or _OLDEST)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LabelFit(Row):
-    """A label of the nvidia channel whose libraries fit inside the bounds of a ``pytorch-cuda`` build."""
+class Component(Row, key=("name",)):
+    """An NVIDIA package that must come from the one channel of its stack."""
 
-    cuda: Version
-    build: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ending(Row):
-    """A package that ended: its releases, the last one, and what to take instead."""
-
-    package: str
-    channel: str
-    versions: tuple[str, ...]
-    says: str
-    instead: str
+    name: str = column(TEXT, "the package, or a glob such as `libcu*` (no package is matched by two rows)")
+    role: str = column(one_of("cudatoolkit-dev", "cudnn", "nccl"), "which part it plays", default="")
+    headers: tuple[str, ...] = column(several(TEXT, empty=True), "header files that it brings", default=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Extension(Row):
-    """What one set of releases of a library needs of torch, CUDA, the GPU and the compiler.
+class Twin(Row, key=("channel", "package")):
+    """A package with CPU and CUDA builds under one name."""
+
+    package: str = column(TEXT, "its name")
+    channel: str = column(TEXT, "where it is")
+    guard: str = column(
+        TEXT,
+        "glob of a CUDA build, with `{cuda}` for 129 and `{dotted}` for 12.9; neither where the package is built for"
+        " other CUDA minors than torch, or does not name the minor",
+    )
+    any_cuda: str = column(
+        TEXT, "glob of every CUDA build (of the newest release where their names changed), and of no CPU build"
+    )
+    essential: bool = column(FLAG, "whether the CPU build defeats the purpose of a CUDA environment")
+
+
+class LabelFit(Row, key=("cuda", "label")):
+    """A label of the nvidia channel whose libraries fit inside the bounds of a `pytorch-cuda` build."""
+
+    cuda: Version = column(RELEASE, "of the `pytorch-cuda`")
+    build: str = column(TEXT, "glob of its build string")
+    label: str = column(_PATCH, "such as 12.1.1")
+
+    def sort_key(self) -> Any:
+        """Labels stand in the order of versions."""
+        return (self.cuda, version(self.label))
+
+
+class Ending(Row, key=("channel", "package")):
+    """A discontinued package."""
+
+    package: str = column(TEXT, "its name")
+    channel: str = column(TEXT, "where it was")
+    versions: tuple[str, ...] = column(several(TEXT), "releases that it had")
+    says: str = column(TEXT, "that it was discontinued, and when")
+    instead: str = column(TEXT, "what to take instead")
+
+
+class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
+    """What one set of releases of a library that sits on torch needs of torch, CUDA, the GPU and the compiler.
 
     Several rows on one release are alternatives (builds for CUDA 12 and for CUDA 13): one that suits is enough.
-
-    Attributes:
-        package: its name, the same in conda and in pip.
-        comes: ways in which these releases come: ``conda-forge``, ``pytorch``, ``wheel`` or ``source``.
-        releases: the very releases, where each pins another torch; empty when a range says it.
-        first, below: the range of releases; ``None`` is open.
-        torch: the range of torch; ``None`` when it is not bound.
-        cuda: CUDA minors that the binaries are for; empty when they are not bound.
-        match: how ``cuda`` is compared: ``exact`` with torch's own CUDA, ``major`` with its major, ``toolkit``
-            with the runtime of the environment, whatever torch was made with.
-        platforms: conda platforms that these builds are for; empty when all are.
-        serves_from: lowest capability it serves; ``None`` when not known.
-        nvcc: range of the nvcc that it compiles with, on first use or at its installation; ``None``: it compiles none.
-        checks: the library compares nvcc with torch's CUDA and refuses another minor.
-        tolerates: CUDA minors among which, major for major, a library that ``checks`` lets the two differ.
-        headers: header files that the compilation includes, by name.
-        tools: further packages that the compilation calls: ``ninja``, ``gxx``.
     """
 
-    package: str
-    comes: tuple[str, ...]
-    releases: tuple[Version, ...]
-    first: Version | None
-    below: Version | None
-    torch: Requirement | None
-    cuda: tuple[Version, ...]
-    match: str
-    platforms: tuple[str, ...]
-    serves_from: Capability | None
-    nvcc: Requirement | None
-    tolerates: tuple[Version, ...]
-    checks: bool
-    headers: tuple[str, ...]
-    tools: tuple[str, ...]
+    package: str = column(TEXT, "its name, in conda and in pip alike")
+    comes: tuple[str, ...] = column(
+        several(one_of("conda-forge", "pytorch", "source", "wheel")), "ways in which they come"
+    )
+    releases: tuple[Version, ...] = column(
+        several(RELEASE, empty=True), "the very releases, where each pins another torch; else a range", default=()
+    )
+    first: Version | None = column(RELEASE, "first release of a range; left out: open", default=None)
+    below: Version | None = column(RELEASE, "first release after a range; left out: open", default=None)
+    torch: Requirement | None = column(_SPAN, "torch that it needs; left out: any", default=None)
+    cuda: tuple[Version, ...] = column(
+        several(RELEASE, empty=True), "CUDA minors that its binaries are for; left out: any", default=()
+    )
+    match: str = column(
+        one_of("exact", "major", "toolkit"),
+        "what `cuda` is compared with: torch's own CUDA, its major, or the runtime of the environment",
+        default="exact",
+    )
+    platforms: tuple[str, ...] = column(
+        several(one_of(*PLATFORMS), empty=True), "conda platforms that the builds are for; left out: all", default=()
+    )
+    serves_from: Capability | None = column(CAPABILITY, "lowest capability that it supports", default=None)
+    nvcc: Requirement | None = column(
+        _SPAN,
+        "nvcc that it compiles with, on first use or when installed; left out: it compiles nothing",
+        default=None,
+    )
+    checks: bool = column(
+        FLAG,
+        "whether it compares nvcc, where there is one, with torch's CUDA, and refuses another minor",
+        default=False,
+    )
+    tolerates: tuple[Version, ...] = column(
+        several(RELEASE, empty=True),
+        "CUDA minors among which, major for major, `checks` lets the two differ",
+        default=(),
+    )
+    headers: tuple[str, ...] = column(
+        several(TEXT, empty=True), "header files that its compilation includes", default=()
+    )
+    tools: tuple[str, ...] = column(
+        several(one_of("gxx", "ninja"), empty=True), "further packages that its compilation calls", default=()
+    )
+
+    def sort_key(self) -> Any:
+        """Rows on a package stand in the order of their releases."""
+        first = self.first or min(self.releases, default=_OLDEST)
+        return (self.package, self.comes, first, self.cuda, self.platforms)
 
     def covers(self, release: Version) -> bool:
         """Whether the row speaks of a release; one with a local part (``+cu118``) is the release itself."""
@@ -377,50 +448,35 @@ class Extension(Row):
         return f"{self.first} to below {self.below}" if self.first else f"below {self.below}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Regression(Row):
-    """Releases of a library that are known to fail.
+class Regression(Row, key=("package", "releases")):
+    """Releases of a library that are known to fail."""
 
-    Attributes:
-        when: what has to be done for it to show: ``offload``.
-        says: what happens, in the words of the error.
-        issue: where it is told.
-        mended: the first later release without it.
-    """
-
-    package: str
-    releases: tuple[Version, ...]
-    when: str
-    says: str
-    issue: str
-    mended: Version
+    package: str = column(TEXT, "its name")
+    releases: tuple[Version, ...] = column(several(RELEASE), "that fail")
+    when: str = column(one_of("offload"), "what has to be done for it to show")
+    says: str = column(TEXT, "what happens, in the words of the error")
+    issue: str = column(TEXT, "where it is reported")
+    mended: Version = column(RELEASE, "first later release without it")
 
 
-NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
-"""The kinds of number that tensor cores take, in the order of NVIDIA's table."""
+class Feature(Row, key=("capability", "chip")):
+    """What GPUs of a compute capability can do."""
+
+    capability: Capability = column(CAPABILITY, "compute capability")
+    chip: str = column(
+        TEXT, "the only chip that the row is about; left out: all without a row of their own", default=""
+    )
+    tensor: tuple[str, ...] = column(
+        several(one_of(*NUMBERS), empty=True), "kinds of number that its tensor cores take; empty: no tensor cores"
+    )
+    bf16: bool = column(FLAG, "whether it computes in bfloat16 outside of tensor cores as well", default=False)
+    fp64: int | None = column(
+        WHOLE, "how many times as fast as in FP64 it computes in FP32, outside of tensor cores", default=None
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Feature(Row):
-    """What GPUs of a compute capability can do.
+class State(Row, key=("about",)):
+    """What a state of a machine means for CUDA programs."""
 
-    Attributes:
-        chip: the only chip that the row speaks of; empty for all that no other row names.
-        tensor: the numbers that its tensor cores take (some of `NUMBERS`); empty without tensor cores.
-        bf16: it computes in bfloat16 outside of tensor cores as well.
-        fp64: how many times as fast as in FP64 it computes in FP32, outside of tensor cores; ``None`` when unknown.
-    """
-
-    capability: Capability
-    chip: str
-    tensor: tuple[str, ...]
-    bf16: bool
-    fp64: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class State(Row):
-    """What a state of a machine means for CUDA programs: ``about`` names the state, ``says`` it in a sentence."""
-
-    about: str
-    says: str
+    about: str = column(TEXT, "the state, which a finding names")
+    says: str = column(TEXT, "what it means, in a sentence")

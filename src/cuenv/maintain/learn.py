@@ -248,8 +248,7 @@ def learn(
     )
     torch = [row for build in seen if (row := _torch(build, source, knowledge))]
     cudas = _cudas(torch, nvccs, source, knowledge)
-    other = replace(
-        source,
+    other = source.replaced(
         id=f"learned_libraries_{stack}_{platform}".replace("-", "_"),
         locator=f"repodata of {platform}: packages with CUDA builds",
     )
@@ -259,7 +258,7 @@ def learn(
     if not (torch or cudas or twins or extensions):
         return knowledge
     cited = {item for row in (*torch, *cudas, *twins, *extensions) for item in row.sources}
-    sources = [item for item in (source, other, replace(_RULE, read_on=day)) if item.id in cited]
+    sources = [item for item in (source, other, _RULE.replaced(read_on=day)) if item.id in cited]
     found: dict[str, list[Any]] = {
         "sources": sources,
         "cudas": cudas,
@@ -301,8 +300,7 @@ def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
     if not wrong and row.seen:
         return None
     note = f"{', '.join(sorted(wrong))} as in the records of {source.read_on}" if wrong else ""
-    return replace(
-        row,
+    return row.replaced(
         build=build.glob if "build" in wrong else row.build,
         pythons=tuple(sorted({*row.pythons, *build.pythons}, key=_python_key)),
         cudnn=loosest(build.cudnn) if "cudnn" in wrong else row.cudnn,
@@ -372,7 +370,7 @@ def _cudas(torch: Iterable[TorchBuild], nvccs: Iterable[Version], source: Source
             found.append(_cuda(minor, source, knowledge, compiler=minor in compilers))
         elif minor in compilers and not row.conda_nvcc:
             sources = tuple(dict.fromkeys((*row.sources, source.id)))
-            found.append(replace(row, conda_nvcc=True, sources=sources))
+            found.append(row.replaced(conda_nvcc=True, sources=sources))
     return found
 
 

@@ -11,9 +11,9 @@ from cuenv.core.errors import ChannelError, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.urls import printable, short_channel, strip_credentials
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.columns import day as read_day
 from cuenv.knowledge.io.load import save as save_tables
 from cuenv.knowledge.rows import PLATFORMS, STACKS, Ending, LabelFit
+from cuenv.knowledge.schema import DAY
 from cuenv.knowledge.tables import TABLES, dump, rows_of
 from cuenv.maintain import audit as judge
 from cuenv.maintain.learn import learn, own
@@ -130,7 +130,7 @@ def table_texts(overlay: Knowledge) -> dict[str, str]:
 
 def _day(text: str) -> str:
     try:
-        return read_day(text) if text else ""
+        return str(DAY.read(text)) if text else ""
     except ValueError as error:
         raise UsageError(f"--read-on: {error}", hint="cuenv kb learn --read-on 2026-11-20") from error
 

@@ -9,9 +9,8 @@ from cuenv.core.errors import UsageError
 from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
 from cuenv.host.facts import sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
-from cuenv.knowledge.columns import span_text
 from cuenv.knowledge.gpu_names import find_gpu, near_gpus
-from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild
+from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild, span_text
 from cuenv.knowledge.tables import TABLES, rows_of
 from cuenv.resolver.rules.driver import floor_of
 

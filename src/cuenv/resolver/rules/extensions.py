@@ -8,8 +8,7 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from cuenv.core.versions import minor, version
-from cuenv.knowledge.columns import span_text
-from cuenv.knowledge.rows import Extension
+from cuenv.knowledge.rows import Extension, span_text
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.requirements import Demand, broken, broken_when, covered, demands, meets
 from cuenv.resolver.rules.verdict import Context, Ground, Remedy, Verdict, row_ground, worst

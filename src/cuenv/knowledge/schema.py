@@ -1,0 +1,363 @@
+"""How a table is declared, read and written: each column once, with its form, its meaning and its default.
+
+A row type is a subclass of `TableRow` whose fields are columns. From it come the strict reader (unknown keys, wrong
+types and missing cells are faults, each with its path, such as ``torch[12].cuda``), the canonical text of the file, and
+the tables of columns in ``data/README.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+from packaging.version import Version
+
+from cuenv.core.errors import KnowledgeError
+from cuenv.core.reading import Faults, describe
+from cuenv.core.versions import Capability, DeviceCode, arch_list, check_driver, parse_arch_list, version
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """Tells a type checker alone that columns are the arguments of a row."""
+        return lambda cls: cls
+
+
+class CellError(ValueError):
+    """A fault inside a cell, at an index such as ``[3]``."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(message)
+        self.where = where
+
+
+class Cell(NamedTuple):
+    """What stands in a cell: its form in words, its strict reader, and its writer."""
+
+    form: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"expected a string, got {describe(value)}")
+    if not value or not value.isprintable():
+        raise ValueError(f"expected printable text, got {describe(value)}")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"expected a whole number, got {describe(value)}")
+    if not 0 <= value < 1_000_000:
+        raise ValueError(f"expected a whole number from 0 to 999999, got {describe(value)}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"expected true or false, got {describe(value)}")
+    return value
+
+
+def parsed(form: str, parse: Callable[[str], Any], write: Callable[[Any], str] = str) -> Cell:
+    """Text that a function parses, in the one spelling that ``write`` gives it."""
+
+    @lru_cache(maxsize=1024)
+    def once(text: str) -> Any:
+        found = parse(text)
+        if write(found) != text:  # "12.09" and " 12.9" would have more than one spelling
+            raise ValueError(f"expected {write(found)!r}, got {describe(text)}")
+        return found
+
+    return Cell(form, lambda value: once(_text(value)), write)
+
+
+def shaped(pattern: str, form: str) -> Cell:
+    """Text that matches a pattern as a whole."""
+    shape = re.compile(pattern)
+
+    def read(value: Any) -> str:
+        if not shape.fullmatch(_text(value)):
+            raise ValueError(f"expected {form}, got {describe(value)}")
+        return str(value)
+
+    return Cell(form, read, _same)
+
+
+def one_of(*words: str) -> Cell:
+    """One of these words."""
+
+    def read(value: Any) -> str:
+        if _text(value) not in words:
+            raise ValueError(f"expected one of {', '.join(words)}, got {describe(value)}")
+        return str(value)
+
+    return Cell(" or ".join(f"`{word}`" for word in words), read, _same)
+
+
+def several(cell: Cell, *, empty: bool = False) -> Cell:
+    """A list of cells, each entry once."""
+
+    @lru_cache(maxsize=512, typed=True)  # many rows hold the same list; typed: true is no 1
+    def once(*value: Any) -> tuple[Any, ...]:
+        return read_each(value)
+
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if type(value) is not list:
+            raise ValueError(f"expected a list, got {describe(value)}")
+        if not value and not empty:
+            raise ValueError("expected at least one entry, got an empty list")
+        try:
+            return once(*value)
+        except TypeError:  # a mapping or a list within: no reader takes it
+            return read_each(value)
+
+    def read_each(value: Iterable[Any]) -> tuple[Any, ...]:
+        found = []
+        for index, item in enumerate(value):
+            try:
+                found.append(cell.read(item))
+            except ValueError as error:  # noqa: PERF203 - the index belongs into the message
+                raise CellError(f"[{index}]", str(error)) from error
+        if len(set(found)) != len(found):
+            raise ValueError(f"expected every entry once, got a list of {len(found)}")
+        return tuple(found)
+
+    return Cell(f"list: {cell.form}", read_all, lambda values: [cell.write(value) for value in values])
+
+
+@lru_cache(maxsize=256)
+def device_code(text: str, cuda: Version | None) -> DeviceCode:
+    """The code of a build from its arch list; PTX is in the ISA of the build's own CUDA release."""
+    return parse_arch_list(text, cuda)
+
+
+TEXT = Cell("text", _text, _same)
+WHOLE = Cell("whole number", _whole, _same)
+FLAG = Cell("`true` or `false`", _flag, _same)
+RELEASE: Cell = parsed("release", version)
+CAPABILITY: Cell = parsed("capability X.Y", Capability.parse)
+DRIVER: Cell = parsed("driver release", check_driver)
+DAY: Cell = shaped(r"\d{4}-\d{2}-\d{2}", "a day YYYY-MM-DD")
+_CODE: Cell = parsed("", lambda text: parse_arch_list(text, None), arch_list)
+ARCH_LIST = Cell(
+    "as in `TORCH_CUDA_ARCH_LIST`",
+    lambda value: "" if value == "" else arch_list(_CODE.read(value)),  # `device_code` reads it with the CUDA release
+    arch_list,
+)
+
+
+class _Needed:
+    """The default of a column that has none."""
+
+
+NEEDED = _Needed()
+
+
+class Column:
+    """A column of a table: its key in the file, the field that it fills, its cell, its meaning and its default."""
+
+    __slots__ = ("cell", "default", "field", "key", "meaning")
+
+    def __init__(self, cell: Cell, meaning: str, default: Any, key: str) -> None:
+        self.cell, self.meaning, self.default, self.key = cell, meaning, default, key
+        self.field = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.field = name
+        self.key = self.key or name
+
+
+def column(cell: Cell, meaning: str, *, default: Any = NEEDED, key: str = "") -> Any:
+    """Declare a column of a row type.
+
+    Args:
+        cell: what stands in it.
+        meaning: in words, with its unit, for the README of the knowledge base.
+        default: what a row has whose cell is left out; without one the cell is needed.
+        key: its key in the file, when the field has another name.
+    """
+    return Column(cell, meaning, default, key)
+
+
+class Schema(NamedTuple):
+    """What a row type declares.
+
+    Attributes:
+        key: the fields that are unique together, and give the order.
+        readers: the field and the reader of each column by its key: asked for every cell.
+    """
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    readers: Mapping[str, tuple[str, Callable[[Any], Any]]]
+    needed: frozenset[str]
+    defaults: Mapping[str, Any]
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, frozen_default=True, field_specifiers=(column,))
+class TableRow:
+    """A row, whose columns a subclass declares as its fields.
+
+    A row is itself and no other: nobody asks whether two rows say the same. Rows are no dataclasses, since making
+    those classes cost 10 ms at every start.
+    """
+
+    schema: ClassVar[Schema] = Schema((), (), {}, frozenset(), {})
+
+    def __init_subclass__(cls, *, key: tuple[str, ...] = ()) -> None:
+        """Collect the columns: the own ones before those that every row carries."""
+        own = tuple(item for item in vars(cls).values() if isinstance(item, Column))
+        columns = (*own, *cls.schema.columns)
+        cls.schema = Schema(
+            columns=columns,
+            key=key,
+            readers={item.key: (item.field, item.cell.read) for item in columns},
+            needed=frozenset(item.key for item in columns if item.default is NEEDED),
+            defaults={item.field: item.default for item in columns if item.default is not NEEDED},
+        )
+
+    def __init__(self, **values: Any) -> None:
+        whole = {**self.schema.defaults, **values}
+        if whole.keys() != {item.field for item in self.schema.columns}:
+            raise TypeError(f"{type(self).__name__} has other columns than {', '.join(values)}")
+        self.__dict__.update(whole)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a row does not change: {name}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    @classmethod
+    def of_cells(cls, values: dict[str, Any]) -> Self:
+        """The row of all fields, as their cells were read."""
+        row = cls.__new__(cls)
+        row.__dict__.update(values)
+        return row
+
+    def replaced(self, **changes: Any) -> Self:
+        """The same row with other values."""
+        return type(self)(**{**vars(self), **changes})
+
+    def sort_key(self) -> Any:
+        """The key: unique in the table, whose rows are in its order."""
+        names = self.schema.key
+        return getattr(self, names[0]) if len(names) == 1 else tuple(getattr(self, name) for name in names)
+
+
+Rows = TypeVar("Rows", bound=TableRow)
+
+
+def text_of(name: str, of: type[TableRow], rows: Iterable[Any], edition: str | None = None) -> str:
+    """The canonical text of a table's file: rows by key, columns in order, defaults left out."""
+    head = {"schema": f"cuenv/kb/{name}/1"} | ({"edition": edition} if edition else {})
+    lines = (json.dumps(_cells(of, row), ensure_ascii=False) for row in sorted(rows, key=of.sort_key))
+    start = "".join(f"{json.dumps(key)}: {json.dumps(value)}, " for key, value in head.items())
+    return f'{{{start}"rows": [\n' + ",\n".join(lines) + "\n]}\n"
+
+
+def _cells(of: type[TableRow], row: Any) -> dict[str, Any]:
+    pairs = ((item, getattr(row, item.field)) for item in of.schema.columns)
+    return {item.key: item.cell.write(value) for item, value in pairs if value != item.default}
+
+
+def rows_in(name: str, of: type[Rows], data: object, faults: Faults) -> Iterator[Rows | None]:
+    """The rows of a table file; ``None`` for one with a fault, so that indexes stay right."""
+    if not isinstance(data, dict):
+        faults.add(name, f"expected a mapping, got {describe(data)}")
+        return
+    schema = f"cuenv/kb/{name}/1"
+    if data.get("schema") != schema:
+        faults.add(f"{name}.schema", f"expected {schema!r}, got {describe(data.get('schema'))}")
+    for key in data:
+        if key not in ("schema", "rows") and not (key == "edition" and name == "sources"):
+            faults.add(name, f"unknown key {describe(key)}")
+    found = data.get("rows")
+    if type(found) is not list:
+        faults.add(f"{name}.rows", f"expected a list, got {describe(found)}")
+        return
+    for index, cells in enumerate(found):
+        yield _row(f"{name}[{index}]", of, cells, faults)
+
+
+def read_all(
+    tables: Mapping[str, type[TableRow]], data: Mapping[str, object], where: str, known: frozenset[str] = frozenset()
+) -> dict[str, tuple[Any, ...]]:
+    """The rows of tables that cite sources, each key once, each cited source there.
+
+    Args:
+        tables: with ``sources`` among them.
+        data: the decoded JSON of every table, by its name.
+        where: what to call it in an error.
+        known: ids of further sources that may be cited.
+
+    Raises:
+        KnowledgeError: with every fault in it and its path.
+    """
+    faults = Faults(where, KnowledgeError)
+    rows: dict[str, list[Any]] = {name: list(rows_in(name, of, data.get(name), faults)) for name, of in tables.items()}
+    ids = known | {row.id for row in rows["sources"] if row}
+    for name, found in rows.items():
+        check_keys(name, found, faults)
+    check_sources(rows, ids, faults)
+    faults.check()
+    return {name: tuple(found) for name, found in rows.items()}
+
+
+def check_keys(name: str, rows: Iterable[TableRow | None], faults: Faults) -> None:
+    """Note the rows whose key an earlier one has."""
+    seen: dict[Any, int] = {}
+    for index, row in enumerate(rows):
+        if row is not None and seen.setdefault(row.sort_key(), index) != index:
+            faults.add(f"{name}[{index}]", f"has the key of {name}[{seen[row.sort_key()]}]")
+
+
+def check_sources(rows: Mapping[str, Iterable[Any]], ids: frozenset[str], faults: Faults) -> None:
+    """Note the rows that cite a source which is none of these."""
+    for name, found in rows.items():
+        for index, row in enumerate(found):
+            cited = getattr(row, "sources", ())  # sources themselves, and codes, cite none
+            if not ids.issuperset(cited):
+                lost = ", ".join(repr(source) for source in cited if source not in ids)
+                faults.add(f"{name}[{index}].src", f"no source has the id {lost}")
+
+
+def _row(where: str, of: type[Rows], cells: object, faults: Faults) -> Rows | None:
+    """One row, or ``None`` when it has a fault."""
+    if type(cells) is not dict:
+        faults.add(where, f"expected a mapping, got {describe(cells)}")
+        return None
+    schema = of.schema
+    sound = True
+    values = dict(schema.defaults)
+    for key, raw in cells.items():
+        known = schema.readers.get(key)
+        if known is None:
+            faults.add(where, f"unknown key {describe(key)}; there are {', '.join(schema.readers)}")
+            sound = False
+            continue
+        field, read = known
+        try:
+            values[field] = read(raw)
+        except CellError as error:
+            faults.add(f"{where}.{key}{error.where}", str(error))
+            sound = False
+        except ValueError as error:
+            faults.add(f"{where}.{key}", str(error))
+            sound = False
+    for key in schema.needed.difference(cells):
+        faults.add(f"{where}.{key}", "expected a value, got nothing")
+        sound = False
+    return of.of_cells(values) if sound else None
