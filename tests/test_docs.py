@@ -18,6 +18,7 @@ from cuenv.cli.main import COMMANDS
 from cuenv.demo.io.sample import write_sample
 from cuenv.host.io.record import SHIPPED
 from doc_pages import RUN, Step, commands, given, steps
+from doc_tables import made
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
@@ -156,6 +157,11 @@ def test_the_index_names_every_page_and_the_readme_the_index() -> None:
     linked = {target for target, _ in LINK.findall(PAGES["README.md"])}
     assert linked >= set(PAGES) - {"README.md"}
     assert "(docs/README.md)" in (DOCS.parent / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_that_are_made_from_the_source_are_up_to_date(page: str) -> None:
+    assert PAGES[page] == made(PAGES[page]), "run: python tests/doc_tables.py"
 
 
 def test_what_a_page_shows_is_compared() -> None:

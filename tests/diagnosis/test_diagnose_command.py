@@ -219,13 +219,6 @@ def test_a_code_says_what_it_means_what_finds_it_and_what_it_prevents(tmp_path: 
     assert {item["id"] for item in found["errata"]} >= {"E35"}
 
 
-def test_the_reference_and_the_table_of_codes_are_one_truth(request: pytest.FixtureRequest) -> None:
-    """Whoever adds a code adds it to both: to docs/reference.md and to data/guidance/codes.json."""
-    reference = (request.config.rootpath / "docs/reference.md").read_text(encoding="utf-8")
-    table = [f"| {row.code} | {', '.join(row.severities)} | {row.means} |" for row in tables()[1].codes]
-    assert table == re.findall(r"^\| CU\d{3} \|.*$", reference, re.MULTILINE)
-
-
 def test_codes_of_rules_are_those_of_the_check() -> None:
     from cuenv.lockfile.host_check import _CODES
 
