@@ -34,7 +34,7 @@ WITHOUT = {
     "host/io/record.py": 1,
     # Tables that ship, and what uv and a probe of ours write: not a user's to change.
     "prefix/probing.py": 1,
-    "solve/pylock.py": 1,
+    "solve/uv_output.py": 2,
     "knowledge/table.py": 1,
     # What the one thread that failed tells the others: it is caught, and the failure itself is told.
     "solve/io/download.py": 1,

@@ -12,7 +12,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.urls import index_url
 from cuenv.lockfile.formats import requirements_txt
 from cuenv.lockfile.pip import conflict_finding, pip_findings, requirement_findings, unlocked
-from cuenv.solve import pylock
+from cuenv.solve import uv_output
 from cuenv.solve.io.pip import pypi_names
 from cuenv.solve.model import PipLocked, content_digest
 from cuenv.solve.pip_part import PipRequest, Provided, conflict, loosened, normalise, provided, requirement_name
@@ -210,16 +210,19 @@ def test_the_digest_covers_the_pip_part() -> None:
 # formats
 
 
+WINDOWS = [{"url": "https://pypi.example/a-1-cp312-cp312-win_amd64.whl", "hashes": {"sha256": SHA}}]
+
+
 def document(*packages: dict[str, object]) -> dict[str, object]:
-    return {"lock-version": "1.0", "packages": list(packages)}
+    return {"lock-version": "1.0", "created-by": "uv", "packages": list(packages)}
 
 
 def test_a_pylock_is_read_and_written() -> None:
     source = replace(pip("b"), url="https://pypi.example/b-1.0.tar.gz")
     from cuenv.core.io import files as toml
 
-    text = pylock.render((pip("a"), source))
-    assert pylock.parse(toml.load_toml(text), REQUEST, "x") == (pip("a"), source)
+    text = uv_output.render((pip("a"), source))
+    assert uv_output.parse(toml.load_toml(text), REQUEST, "x") == (pip("a"), source)
 
 
 @pytest.mark.parametrize(
@@ -233,15 +236,23 @@ def test_a_pylock_is_read_and_written() -> None:
 def test_of_several_wheels_the_one_that_pip_takes_is_kept(taken: str, others: tuple[str, ...]) -> None:
     """By the order of tags, then by the number of the build: pip/_internal/index/package_finder.py."""
     for files in ((taken, *others), (*others, taken)):
-        wheels = [{"url": f"https://pypi.example/{name}.whl"} for name in files]
-        (found,) = pylock.parse(document({"name": "a", "version": "1.0", "wheels": wheels}), REQUEST, "x")
+        wheels = [{"url": f"https://pypi.example/{name}.whl", "hashes": {"sha256": SHA}} for name in files]
+        (found,) = uv_output.parse(document({"name": "a", "version": "1.0", "wheels": wheels}), REQUEST, "x")
         assert found.url == f"https://pypi.example/{taken}.whl"
 
 
-def test_faults_of_a_pylock_are_named() -> None:
-    data = document({"name": "a", "version": 1, "wheels": []}, {"name": "b", "version": "1", "wheels": [{"url": "x"}]})
-    with pytest.raises(InputError, match=r"(?s)packages\[0\]\.version.*packages\[1\].*no wheel and no source of b 1"):
-        pylock.parse(data, REQUEST, "x")
+@pytest.mark.parametrize(
+    ("package", "told"),
+    [
+        ({"name": "a", "version": 1, "wheels": []}, r"int.*packages\[0\]\.version"),
+        ({"name": "a", "version": "1", "wheels": [{"url": "x"}]}, r"packages\[0\]\.wheels\[0\]"),
+        ({"name": "a", "version": "1", "wheels": WINDOWS}, "no wheel and no source of a 1"),
+        ({"name": "a", "version": "1", "sdist": {"path": "a-1.tar.gz", "hashes": {"sha256": SHA}}}, "no source of a 1"),
+    ],
+)
+def test_a_fault_of_a_pylock_is_named(package: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        uv_output.parse(document(package), REQUEST, "x")
 
 
 def test_urls_lose_credentials_but_not_their_letters() -> None:

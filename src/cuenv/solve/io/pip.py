@@ -25,7 +25,7 @@ from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_tex
 from cuenv.core.io.process import Completed, run
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.urls import credentials, index_url, origin, printable
-from cuenv.solve import pylock, uv_log
+from cuenv.solve import uv_output
 from cuenv.solve.io.connection import authorities, of_requests
 from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, conflict, loosened, requirement_name
@@ -34,7 +34,7 @@ _TIMEOUT = 1800.0
 """Seconds for one run: a package may be built to learn what it requires."""
 _LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of uv's log, which also tells every release that was tried and given up."""
-_ALWAYS = {"UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1", "RUST_LOG": uv_log.LOG}
+_ALWAYS = {"UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1", "RUST_LOG": uv_output.LOG}
 _LOGIN = re.compile(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
 _FAR = re.compile(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
 _ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*)\S* was not found in (?:the package registry|the cache|the provided)")
@@ -104,8 +104,8 @@ def _compile(
             limit=_LOG_LIMIT,
         )
         if done.reason is None:
-            found = pylock.parse(toml.load_toml(target.read_text(encoding="utf-8")), request, "uv's pylock.toml")
-            needs = uv_log.requirements(done.err, found, {item.name: item.version for item in request.provided})
+            found = uv_output.parse(toml.load_toml(target.read_text(encoding="utf-8")), request, "uv's pylock.toml")
+            needs = uv_output.requirements(done.err, found, {item.name: item.version for item in request.provided})
             return tuple(replace(item, depends=needs.get(item.name, ())) for item in found)
     return _failed(done, request, environ, variables, offline=offline)
 
@@ -155,7 +155,7 @@ def _prepare(scratch: Path, request: PipRequest, target: Path) -> None:
     (scratch / "constraints.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
     (scratch / "uv.toml").write_text("\n".join(metadata), encoding="utf-8")
     if request.prefer:
-        target.write_text(pylock.render(request.prefer), encoding="utf-8")
+        target.write_text(uv_output.render(request.prefer), encoding="utf-8")
 
 
 def _stub(folder: Path, item: Provided) -> None:
@@ -180,7 +180,7 @@ def _failed(
     offline: bool,
 ) -> PipConflict:
     """The value or the error that a failed run stands for. Order matters: a login also reads as "not found"."""
-    text = _clean(uv_log.without_log(done.err), environ)
+    text = _clean(uv_output.without_log(done.err), environ)
     where = shown_indexes(variables)
     skip = "cuenv lock --allow CU501 leaves the pip part unlocked"
     if _LOGIN.search(text):

@@ -1,9 +1,13 @@
-"""What packages for pip require, read from what uv says of its resolving (``RUST_LOG=uv_resolver=debug``).
+"""What uv writes of the pip part: ``pylock.toml`` (PEP 751) for one platform, and what packages require, from its log.
 
-uv's ``pylock.toml`` does not tell dependencies, and its annotations tell names without versions. Its log tells both,
-for the target platform and Python, at no cost: one line for each, in the same words from uv 0.8 to 0.13:
-``DEBUG Adding transitive dependency for accelerate==1.2.0: huggingface-hub>=0.21.0``. Where the words change,
-nothing is found. Versions are written as ranges, and are put back into the form of PEP 440 here.
+``packaging`` reads and checks the pylock. Of several wheels that fit, the one that pip would take is kept: the first by
+the order of tags, then by its build.
+
+A pylock of uv does not hold dependencies, and uv's annotations give names without versions. The log
+(``RUST_LOG=uv_resolver=debug``) has both for the target platform and Python, one line each:
+``DEBUG Adding transitive dependency for accelerate==1.2.0: huggingface-hub>=0.21.0``. A log is no interface, so
+``pyproject.toml`` holds uv below the first release that was not read; tests with the real uv compare each kind of
+requirement with the metadata. Versions are written as ranges there, and are put back into the form of PEP 440 here.
 """
 
 from __future__ import annotations
@@ -11,17 +15,110 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+from cuenv.core.errors import InputError
+from cuenv.core.urls import index_url, printable
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import normalise
+from cuenv.solve.pip_part import PipRequest, glibc_number, normalise
+
+if TYPE_CHECKING:  # only with a pip part
+    from packaging.pylock import Package, PackageArchive, PackageSdist, PackageWheel
+    from packaging.tags import Tag
 
 LOG = "uv_resolver=debug"
 """The value of ``RUST_LOG``."""
-
+_LEGACY = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?(?:\{[^}]*\})?"
 _LINE = re.compile(rf"DEBUG Adding transitive dependency for {_NAME}==(\S+): {_NAME}((?:[*<>=].*)?)")
 _ANY_LINE = re.compile(r"(?:TRACE|DEBUG|INFO|WARN) .*")
 _LAST = re.compile(r"(\d+)$")
+
+
+def parse(data: Mapping[str, Any], request: PipRequest, source: str) -> tuple[PipLocked, ...]:
+    """The packages of a pylock, sorted by name.
+
+    Args:
+        data: the TOML document.
+        request: what was asked; it names the Python and the platform that wheels are chosen for.
+        source: its name, for errors.
+
+    Raises:
+        InputError: it is not as PEP 751 says, or no wheel of a package fits.
+    """
+    from packaging.pylock import Pylock, PylockValidationError  # noqa: PLC0415 - only with a pip part
+    from packaging.tags import create_compatible_tags_selector  # noqa: PLC0415 - as above
+    from packaging.utils import parse_wheel_filename  # noqa: PLC0415 - as above
+
+    fitting = create_compatible_tags_selector(_tags(request))
+
+    def wheel(package: Package) -> PackageWheel | None:
+        known = [(item, *parse_wheel_filename(item.filename)[2:]) for item in package.wheels or ()]
+        known.sort(key=lambda entry: entry[1], reverse=True)  # of the same tags the highest build comes first
+        return next(fitting((item, tags) for item, _, tags in known), None)
+
+    try:
+        lock = Pylock.from_dict(data)
+    except PylockValidationError as error:
+        raise InputError(f"{source}: {printable(str(error))}") from error
+    found = []
+    for package in lock.packages:
+        file = package.archive or wheel(package) or package.sdist
+        if file is None or not file.url or package.version is None:
+            what = f"no wheel and no source of {package.name} {package.version} fits this platform and Python"
+            raise InputError(f"{source}: {what}")
+        found.append(_locked(package, file))
+    return tuple(sorted(found, key=lambda item: item.name))
+
+
+def _locked(package: Package, file: PackageArchive | PackageWheel | PackageSdist) -> PipLocked:
+    return PipLocked(
+        name=normalise(package.name),
+        version=str(package.version),
+        url=index_url(file.url or ""),
+        sha256=file.hashes.get("sha256"),
+        size=file.size,
+        direct=package.archive is not None,
+    )
+
+
+def _tags(request: PipRequest) -> list[Tag]:
+    """The tags of wheels that fit, best first, as ``cp312-cp312-manylinux_2_28_x86_64``."""
+    from packaging.tags import compatible_tags, cpython_tags  # noqa: PLC0415 - only with a pip part
+
+    numbers = request.python.split(".")
+    python = (int(numbers[0]), int(numbers[1]))
+    own = f"cp{python[0]}{python[1]}"
+    platforms = list(_platforms(request))
+    return [*cpython_tags(python, [own], platforms), *compatible_tags(python, own, platforms)]
+
+
+def _platforms(request: PipRequest) -> Iterable[str]:
+    major, minor = glibc_number(request.glibc) or (2, 17)
+    for step in range(minor, 4, -1):
+        yield f"manylinux_{major}_{step}_{request.machine}"
+        if (major, step) in _LEGACY:
+            yield f"{_LEGACY[major, step]}_{request.machine}"
+    yield f"linux_{request.machine}"
+
+
+def render(packages: Iterable[PipLocked]) -> str:
+    """A pylock that holds packages: what uv takes as a preference when it lies where it will write."""
+    lines = ['lock-version = "1.0"', 'created-by = "cuenv"']
+    for item in packages:
+        if item.direct:
+            continue
+        digest = f', hashes = {{ sha256 = "{item.sha256}" }}' if item.sha256 else ""
+        file = f"{{ url = {_quote(item.url)}{digest} }}"
+        kind = f"sdist = {file}" if item.from_source else f"wheels = [{file}]"
+        lines += ["", "[[packages]]", f"name = {_quote(item.name)}", f"version = {_quote(item.version)}", kind]
+    return "\n".join(lines) + "\n"
+
+
+def _quote(text: str) -> str:
+    import json  # noqa: PLC0415 - a basic string of TOML is a string of JSON
+
+    return json.dumps(text, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
 def without_log(text: str) -> str:

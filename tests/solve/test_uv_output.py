@@ -19,7 +19,7 @@ from cuenv.lockfile.lock import LockRequest, lock
 from cuenv.solve.io.pip import resolve
 from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_part import PipConflict, PipRequest, Provided
-from cuenv.solve.uv_log import requirements, specifier, without_log
+from cuenv.solve.uv_output import requirements, specifier, without_log
 from given import base
 from pip_index import index, source, variables, wheel
 
