@@ -19,6 +19,7 @@ from cuenv.cli.main import COMMANDS
 from cuenv.core.findings import CheckResult, Finding, report
 from cuenv.diagnosis.diagnose import look
 from cuenv.host.select import HostOptions
+from cuenv.resolver.rules import RULES
 from failure_logs import CASES, LOGS, rows, tables
 from given import base
 
@@ -220,11 +221,8 @@ def test_a_code_says_what_it_means_what_finds_it_and_what_it_prevents(tmp_path: 
 
 
 def test_codes_of_rules_are_those_of_the_check() -> None:
-    from cuenv.lockfile.host_check import _CODES
-
-    assert {row.code: row.rule for row in tables()[1].codes if row.rule} == {
-        code: name for name, code in _CODES.items()
-    }
+    rules = {rule.code: rule.name for rule in RULES if rule.locked}
+    assert {row.code: row.rule for row in tables()[1].codes if row.rule} == rules
 
 
 DEVICES = (

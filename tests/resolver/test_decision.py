@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from cuenv.config.io.profiles import read_profile
 from cuenv.config.io.profiles import shipped_names as profile_names
@@ -668,21 +668,22 @@ def test_distance_takes_the_older_of_two_as_far() -> None:
 def test_equal_questions_of_the_preference_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def counted(name: str, of: Callable[[Candidate], str] | None) -> Criterion:
-        def key(item: Assessment, of_case: Context) -> str:
-            asked.append(f"{name} {item.candidate.python}")
-            return f"{name} {of_case.wish.prefer}"
+    def by_python(python: str) -> str:
+        asked.append(python)
+        return python
 
-        return Criterion(name, key, lambda *_: name, of=of)
+    def by_build(built_cuda: Version) -> str:
+        asked.append(f"build for {built_cuda}")
+        return "build"
 
-    criteria = (counted("one", lambda it: it.python), counted("two", lambda it: it.python), counted("all", None))
+    criteria = (Criterion("one", by_python, lambda *_: ""), Criterion("two", by_build, lambda *_: ""))
     monkeypatch.setattr("cuenv.resolver.ranking.PREFERENCE", criteria)
     ranking = Ranking(case(RTX))
     item = candidate("2.13.0", "cuda129*")
     for text in ("3.11", "3.12", "3.11"):
         made = Assessment(candidate=replace(item, python=text), verdicts=(), objections=())
-        assert ranking.key(made) == ("one newest", "two newest", "all newest")
-    assert asked == ["one 3.11", "two 3.11", "all 3.11", "one 3.12", "two 3.12", "all 3.12", "all 3.11"]
+        assert ranking.key(made) == (text, "build")
+    assert asked == ["3.11", "build for 12.9", "3.12"]
 
 
 def test_native_moves_one_criterion_to_the_front() -> None:
@@ -799,7 +800,9 @@ def test_every_loser_loses_on_a_criterion_where_the_choice_is_better(
         if found:
             criterion, ours, theirs = found
             assert decision.chosen
-            assert criterion.key(decision.chosen, decision.case) < criterion.key(item, decision.case)
+            ranking = Ranking(decision.case)
+            at = ranking.criteria.index(criterion)
+            assert ranking.key(decision.chosen)[at] < ranking.key(item)[at]
             assert ours
             assert theirs
 

@@ -33,8 +33,7 @@ from cuenv.resolver.requirements import (
     pip_demand,
     without_broken,
 )
-from cuenv.resolver.rules import Context, Verdict
-from cuenv.resolver.rules.extensions import extensions
+from cuenv.resolver.rules import Context, Verdict, verdict_of
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.match_spec import parse_spec
 from given import HOSTS, base, candidate, case, choice, decided, everything, machine, shipped, spec, verdict
@@ -242,7 +241,7 @@ def test_what_the_tables_leave_open_keeps_its_remedy() -> None:
     rows = tuple(row for row in base().extensions if row.comes == ("source",) and row.below)
     few = replace(base(), extensions=tuple(row for row in rows if row.package == "flash-attn"))
     asked = replace(case(A100, pip=("flash-attn>=2.3",), dev=False), knowledge=few)
-    found = extensions(CUDA129, asked)
+    found = verdict_of("extensions", CUDA129, asked)
     assert found.outcome == "unknown"
     assert "others may" in found.because
     assert found.remedy

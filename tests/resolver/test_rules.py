@@ -7,18 +7,20 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.io.guidance import load_guidance
 from cuenv.knowledge.rows import Layer, Requirement
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import RULES, Context, Judge, Rule, Verdict, layers, views
+from cuenv.resolver.engine import rule as mark
+from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
 from cuenv.resolver.rules.driver import floor_of
-from cuenv.resolver.rules.layers import glibc, range_for
-from cuenv.resolver.rules.roles import roles
-from cuenv.resolver.rules.verdict import Remedy, worst
+from cuenv.resolver.rules.layers import range_for
+from cuenv.resolver.verdict import Remedy, worst
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
 from thorough import examples
 
@@ -496,8 +498,8 @@ def test_a_layer_of_low_confidence_can_vouch_but_not_condemn() -> None:
     for item in (known, late):
         assert verdict("nccl", item, pair).outcome == "reject"
         unsure = replace(case(pair), knowledge=doubtful("nccl"))
-        assert layers.nccl(item, unsure).outcome == "unknown"
-        assert layers.nccl(item, replace(unsure, facts=machine("8.0"))).outcome == "pass"
+        assert verdict_of("nccl", item, unsure).outcome == "unknown"
+        assert verdict_of("nccl", item, replace(unsure, facts=machine("8.0"))).outcome == "pass"
 
 
 def test_nccl_that_has_dropped_the_only_gpu_is_no_objection() -> None:
@@ -602,7 +604,7 @@ def test_the_highest_need_decides() -> None:
 def test_a_library_may_need_a_later_glibc_than_the_build(library: str, name: str) -> None:
     late = tuple(row.replaced(glibc=version("2.40")) if row.library == library else row for row in base().layers)
     item = built(CUDA129, nccl=Requirement.parse("nccl >=2.27.3,<3"))
-    found = glibc(item, replace(case(machine("8.9")), knowledge=replace(base(), layers=late)))
+    found = verdict_of("glibc", item, replace(case(machine("8.9")), knowledge=replace(base(), layers=late)))
     assert found.outcome == "reject"
     says(found, f"the {name} that this build admits needs glibc 2.40")
 
@@ -642,7 +644,7 @@ def test_conda_forge_has_no_compiler_below_its_first_that_can_be_locked() -> Non
 
 def test_tables_without_any_compiler_say_so() -> None:
     none = replace(base(), cudas=tuple(row.replaced(conda_nvcc=False) for row in base().cudas))
-    found = roles(CUDA129, replace(case(machine("8.0")), knowledge=none))
+    found = verdict_of("roles", CUDA129, replace(case(machine("8.0")), knowledge=none))
     assert found.outcome == "reject"
     assert found.because == "conda-forge has no nvcc that can be locked for CUDA 12.9"
 
@@ -718,7 +720,7 @@ def test_toolkits_of_one_build_are_told_apart(name: str) -> None:
     shared = Judge(asked, (rule,))
     found: dict[int, set[Verdict]] = {}
     for item in everything():
-        assert shared.verdicts(item) == (rule.judge(item, asked),)
+        assert shared.verdicts(item) == (verdict_of(name, item, asked),)
         found.setdefault(id(item.build), set()).update(shared.verdicts(item))
     assert max(map(len, found.values())) > 1, "no two toolkits of one build differ: the test says nothing"
 
@@ -736,17 +738,40 @@ def test_a_cudnn_is_that_of_the_build_and_no_newer_on_a_newer_toolkit() -> None:
 
 
 def test_equal_questions_are_asked_once() -> None:
-    asked: list[Candidate] = []
+    asked: list[str] = []
 
-    def by_python(item: Candidate, _: Context) -> Verdict:
-        asked.append(item)
-        return Verdict(rule="r", outcome="pass", because=item.python)
+    def by_python(python: str, capability: Capability) -> Verdict:
+        asked.append(f"{python} on {capability}")
+        return Verdict(rule="r", outcome="pass", because=python)
 
-    rule = Rule(name="r", title="", key=lambda item: item.python, sees=views.nothing, judge=by_python)
-    judge = Judge(case(machine()), (rule,))
+    rule = Rule("r", "CU100", "", 1, by_python, per="capability")
+    judge = Judge(case(machine("8.6", "9.0")), (rule,))
     items = [replace(CUDA129, python=text) for text in ("3.11", "3.12", "3.11", "3.12")]
     assert [judge.verdicts(item)[0].because for item in items] == ["3.11", "3.12", "3.11", "3.12"]
-    assert asked == items[:2]
+    assert asked == ["3.11 on 8.6", "3.11 on 9.0", "3.12 on 8.6", "3.12 on 9.0"]
+
+
+def test_a_rule_without_a_code_or_that_reads_what_nothing_gives_is_refused() -> None:
+    def good(cuda: Version | None) -> Verdict:
+        return Verdict(rule="r", outcome="pass", because=str(cuda))
+
+    def strange(weather: str) -> Verdict:
+        return Verdict(rule="r", outcome="pass", because=weather)
+
+    def of_host(libc: Libc) -> None:
+        str(libc)
+
+    with pytest.raises(TypeError, match="the rule r has no finding code"):
+        mark("r", code="", order=1, title="")(good)
+    with pytest.raises(TypeError, match="the rule r reads weather, which nothing gives"):
+        mark("r", code="CU100", order=1, title="")(strange)
+    with pytest.raises(TypeError, match="what answers before the rule r reads the host"):
+        mark("r", code="CU100", order=1, title="", unless=of_host)(good)
+
+
+def test_rules_have_names_and_places_of_their_own_and_codes_that_are_explained() -> None:
+    assert len({rule.name for rule in RULES}) == len({rule.order for rule in RULES}) == len(RULES)
+    assert {rule.code for rule in RULES} <= {page.code for page in load_guidance(base()).codes}
 
 
 def test_the_gravest_verdict_speaks_for_all_that_are_as_grave() -> None:

@@ -18,11 +18,10 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.host_check import candidate_of, evidence_of
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import RULES, Context, Verdict
+from cuenv.resolver.rules import Context, Verdict, verdict_of
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
 from cuenv.solve.model import Solution
 
-_RULES = {rule.name: rule.judge for rule in RULES}
 _LAYERS = {"device-code": "torch", "cudnn": "cuDNN", "nccl": "NCCL", "nvcc": "nvcc"}
 _PACKAGES = {
     "device-code": ("pytorch",),
@@ -75,7 +74,7 @@ def _judged(
     if len(one.gpus) < len(facts.gpus):
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
     case = Context(facts=one, wish=Request(dev=True), knowledge=knowledge)
-    verdict = _RULES[rule](candidate, case)
+    verdict = verdict_of(rule, candidate, case)
     if verdict.outcome == "reject":
         return device, "no", verdict
     if verdict.outcome == "unknown":

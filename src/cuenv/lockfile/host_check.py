@@ -19,7 +19,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Requirement, TorchBuild
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import Context, Judge, Verdict
+from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
 from cuenv.resolver.rules.layers import range_for
 from cuenv.solve.environment_spec import NVCC
 from cuenv.solve.model import WHEEL, LockedPackage, Solution, build_cuda
@@ -27,20 +27,6 @@ from cuenv.solve.model import WHEEL, LockedPackage, Solution, build_cuda
 _NO_TORCH = version("0")
 """The version that stands for no torch at all."""
 _NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
-
-_CODES = {
-    "driver-floor": "CU401",
-    "driver-gpu": "CU402",
-    "device-code": "CU403",
-    "nvcc": "CU404",
-    "cudnn": "CU405",
-    "nccl": "CU406",
-    "glibc": "CU407",
-    "driver-level": "CU408",
-    "gpu": "CU409",
-    "extensions": "CU505",
-}
-"""Codes of the rules that judge a lock against a host; wishes and roles are judged by the environment file."""
 
 _SHOWN = 3
 _CHOSEN = ("device-code", "nvcc", "glibc")
@@ -132,7 +118,7 @@ def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     """Judge a solved environment against a host by the rules that decide."""
     found = [_platform(solution, facts)] if solution.platform != facts.platform else []
     found += _by_the_rules(solution, facts, knowledge)
-    if not any(item.code == _CODES["glibc"] and item.severity == "error" for item in found):
+    if not any(item.code == rule_named("glibc").code and item.severity == "error" for item in found):
         found += _glibc(solution, facts)
     return tuple(found)
 
@@ -164,7 +150,7 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
         if lacking:
             more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
             yield Finding(
-                code=_CODES["glibc"],
+                code=rule_named("glibc").code,
                 severity="error",
                 subject="glibc",
                 message=f"glibc {libc.version} of {machine.label} is below {floor}: what is locked of "
@@ -185,14 +171,14 @@ def _platform(solution: Solution, facts: HostFacts) -> Finding:
 
 def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterator[Finding]:
     """A verdict on a candidate as a finding, where its rule judges a solved environment and it is no plain pass."""
-    code = _CODES.get(verdict.rule)
+    rule = rule_named(verdict.rule)
     severity = _SEVERITY.get(verdict.outcome)
-    if code is None or severity is None:
+    if not rule.locked or severity is None:
         return
     if verdict.rule == "driver-level":
         severity = "info"
     yield Finding(
-        code=code,
+        code=rule.code,
         severity=severity,
         subject=verdict.rule,
         message=verdict.because,

@@ -20,8 +20,7 @@ from cuenv.lockfile.host_check import as_findings, candidate_of, choose_anew, ev
 from cuenv.resolver.candidates import admits, candidates
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import judged_wishes, wants_cuda
-from cuenv.resolver.rules import Context
-from cuenv.resolver.rules.wishes import wish as wished
+from cuenv.resolver.rules import Context, Judge, rule_named
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Solution, build_cuda
 
@@ -86,7 +85,8 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
         return ()
     case = Context(facts=facts, wish=wish, knowledge=knowledge)
     pool = candidates(knowledge, facts.platform, wish.python)
-    meant = [item for item in pool if item.cuda is not None and wished(item, case).outcome == "pass"]
+    asked = Judge(case, (rule_named("wish"),))
+    meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
     if not meant:
         return (_never_built(wish, facts, knowledge),)
     decision = decide(case, meant)
@@ -107,8 +107,9 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding
     for verdict in nearest.objections:
         judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
         evidence = tuple(evidence_of(verdict, knowledge))
+        code = rule_named(verdict.rule).code
         yield from judged or [
-            Finding(code="CU110", severity="error", subject=verdict.rule, message=verdict.because, evidence=evidence)
+            Finding(code=code, severity="error", subject=verdict.rule, message=verdict.because, evidence=evidence)
         ]
 
 

@@ -6,20 +6,19 @@ arithmetic on sets of candidates, one bit for each, so that ten thousand hosts t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.effective_driver import effective
-from cuenv.resolver.ranking import Assessment, Criterion, preference
-from cuenv.resolver.rules import RULES, Context, Rule
-
-_BY_NAME = {rule.name: rule for rule in RULES}
-_VIEWS = tuple(dict.fromkeys([rule.sees for rule in RULES] + [item.sees for item in preference("native")]))
+from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen, units
+from cuenv.resolver.ranking import left_open, preference
+from cuenv.resolver.rules import RULES, Rule
 
 
 def choices(
@@ -45,83 +44,137 @@ def choices(
     return tuple(found)
 
 
+class _Asked(NamedTuple):
+    """A rule with the candidates in groups of which it says the same.
+
+    Attributes:
+        left: how many things it leaves open of a candidate, whatever the host; no candidate that it rejects.
+        groups: what it reads of the candidates of a group, and their bits.
+    """
+
+    rule: Rule
+    left: dict[int, int]
+    groups: list[tuple[dict[str, Any], int]]
+    known: dict[Hashable, dict[int, int]]
+
+
 class _Pool:
-    """Candidates as the bits of a number, for one wish."""
+    """Candidates as the bits of a number, for one request."""
 
     def __init__(self, of: tuple[Candidate, ...], wish: Request, knowledge: Knowledge) -> None:
         self._of = of
-        self._wish = wish
         self._knowledge = knowledge
-        self._criteria = preference(wish.prefer)
-        self._groups = {rule.name: _groups(of, rule.weighs or rule.key) for rule in RULES}
-        self._groups |= {item.name: _groups(of, item.of or id) for item in self._criteria}
-        self._fits: dict[tuple[str, Hashable], int] = {}
-        self._levels: dict[tuple[str, Hashable], list[int]] = {}
-        self._known: dict[tuple[Hashable, ...], Candidate | None] = {}
+        self._asker = Asker(wish, knowledge)
+        self._rules = [self._asked(rule) for rule in RULES]
+        self._criteria = [
+            (item, item.key and self._grouped((item.key,)), dict[Hashable, list[int]]())
+            for item in preference(wish.prefer)
+        ]
+        self._known: dict[Hashable, Candidate | None] = {}
 
     def choice(self, facts: HostFacts) -> Candidate | None:
         """The best candidate of a host."""
         facts = effective(facts, self._knowledge)
-        same = tuple([view(facts) for view in _VIEWS])
+        asked = [[seen(one.rule.judge, unit) for unit in units(facts, one.rule.per)] for one in self._rules]
+        ranked = [seen(one.key, Unit(facts)) if one.key else {} for one, _, _ in self._criteria]
+        same = tuple([tuple([tuple(of_host.values()) for of_host in each]) for each in (*asked, ranked)])
         if same not in self._known:
-            self._known[same] = self._choose(facts)
+            self._known[same] = self._choose(asked, ranked)
         return self._known[same]
 
-    def _choose(self, facts: HostFacts) -> Candidate | None:
-        parts = tuple(_parts(facts))
+    def _choose(self, asked: list[list[dict[str, Any]]], ranked: list[dict[str, Any]]) -> Candidate | None:
+        """The best candidate by what the rules, and the criteria, see of a host."""
         left = (1 << len(self._of)) - 1
-        for rule in RULES:
-            for part in parts if rule.apart else (facts,):
-                left &= self._fitting(rule, part)
+        open_by: dict[str, dict[int, int]] = {}
+        for one, of_units in zip(self._rules, asked, strict=True):
+            open_by[one.rule.name] = found = self._judged(one, of_units)
+            left &= reduce(or_, found.values(), 0)
             if not left:
                 return None
-        for criterion in self._criteria:
-            left = next(best for level in self._ordered(criterion, facts) if (best := left & level))
+        for (criterion, groups, known), of_host in zip(self._criteria, ranked, strict=True):
+            levels: Iterable[int]
+            if criterion.key is None:
+                found = open_by[criterion.reads]
+                levels = (found[number] for number in sorted(found))
+            else:
+                levels = self._ordered(criterion.key, groups or [], of_host, known)
+            left = next(best for level in levels if (best := left & level))
         return self._of[(left & -left).bit_length() - 1]
 
-    def _fitting(self, rule: Rule, facts: HostFacts) -> int:
-        """The candidates that a rule does not reject."""
-        known = (rule.name, rule.sees(facts))
-        if known not in self._fits:
-            case = self._case(facts)
-            groups = self._groups[rule.name]
-            self._fits[known] = sum(bits for item, bits in groups if rule.judge(item, case).outcome != "reject")
-        return self._fits[known]
+    def _judged(self, asked: _Asked, of_units: list[dict[str, Any]]) -> dict[int, int]:
+        """The candidates that a rule does not reject, by how many things it leaves open."""
+        found: dict[int, int] | None = None
+        for of_host in of_units:
+            same = tuple(of_host.values())
+            if same not in asked.known:
+                asked.known[same] = _opened(
+                    (left_open(verdict), bits)
+                    for given, bits in asked.groups
+                    if (verdict := asked.rule.judge(**given, **of_host)).outcome != "reject"
+                )
+            one = asked.known[same]
+            found = one if found is None else _joined(found, one)
+        rest = {0: reduce(or_, (bits for _, bits in asked.groups), 0)} if found is None else found
+        return _opened((*asked.left.items(), *rest.items()))
 
-    def _ordered(self, criterion: Criterion, facts: HostFacts) -> list[int]:
+    def _ordered(
+        self,
+        key: Callable[..., Any],
+        groups: list[tuple[dict[str, Any], int]],
+        of_host: dict[str, Any],
+        known: dict[Hashable, list[int]],
+    ) -> list[int]:
         """The candidates by how they stand on a criterion, the best first."""
-        known = (criterion.name, criterion.sees(facts))
-        if known not in self._levels:
-            case = self._case(facts)
-            levels: dict[Any, int] = {}
-            for item, bits in self._groups[criterion.name]:
-                read = (_BY_NAME[criterion.reads].judge(item, case),) if criterion.reads else ()
-                judged = Assessment(candidate=item, verdicts=read, objections=())
-                key = criterion.key(judged, case)
-                levels[key] = levels.get(key, 0) | bits
-            self._levels[known] = [levels[key] for key in sorted(levels)]
-        return self._levels[known]
+        same = tuple(of_host.values())
+        if same not in known:
+            levels = _opened((key(**given, **of_host), bits) for given, bits in groups)
+            known[same] = [levels[level] for level in sorted(levels)]
+        return known[same]
 
-    def _case(self, facts: HostFacts) -> Context:
-        return Context(facts=facts, wish=self._wish, knowledge=self._knowledge)
+    def _asked(self, rule: Rule) -> _Asked:
+        """A rule with what it says whatever the host, and with the groups for which it depends on the host."""
+        if rule.unless is None:
+            return _Asked(rule, {}, self._grouped((rule.judge,)), {})
+        before: list[tuple[int, int]] = []
+        rest = 0
+        for given, bits in self._grouped((rule.unless,)):
+            verdict = rule.unless(**given)
+            if verdict is None:
+                rest |= bits
+            elif verdict.outcome != "reject":
+                before.append((left_open(verdict), bits))
+        return _Asked(rule, _opened(before), self._grouped((rule.judge,), rest), {})
+
+    def _grouped(self, functions: tuple[Question, ...], among: int = -1) -> list[tuple[dict[str, Any], int]]:
+        """Candidates of which functions read the same: what the first of them reads, and the bits of all of a group."""
+        quick: dict[Hashable, list[int]] = {}
+        by_value: dict[Hashable, list[int]] = {}
+        key = key_of(functions)
+        for index, item in enumerate(self._of):
+            if not among >> index & 1:
+                continue
+            same = key(item)
+            group = quick.get(same)
+            if group is None:
+                group = quick[same] = by_value.setdefault(self._asker.same(functions, item), [])
+            group.append(index)
+        return [
+            (self._asker.values(functions[0], self._of[group[0]]), _bits(group, len(self._of)))
+            for group in by_value.values()
+        ]
 
 
-def _parts(facts: HostFacts) -> Iterator[HostFacts]:
-    """Each GPU alone, with the machine that it sits in; a machine without one as it is."""
-    for machine in facts.machines:
-        if len(machine.gpus) < 2:
-            yield machine
-            continue
-        distinct = {gpu.capability: gpu for gpu in machine.gpus}
-        yield from (replace(machine, gpus=(gpu,)) for gpu in distinct.values())
+def _opened(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    """Bits by number: those of one number together."""
+    found: dict[Any, int] = {}
+    for number, bits in pairs:
+        found[number] = found.get(number, 0) | bits
+    return found
 
 
-def _groups(of: tuple[Candidate, ...], key: Callable[[Candidate], Hashable]) -> list[tuple[Candidate, int]]:
-    """One candidate of each group of which a rule says the same, and the bits of all of the group."""
-    groups: dict[Hashable, list[int]] = {}
-    for index, item in enumerate(of):
-        groups.setdefault(key(item), []).append(index)
-    return [(of[indexes[0]], _bits(indexes, len(of))) for indexes in groups.values()]
+def _joined(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    """What is left of two machines or GPUs together: the candidates that both have, and the sum of what is open."""
+    return _opened((a + b, both) for a, x in one.items() for b, y in other.items() if (both := x & y))
 
 
 def _bits(indexes: list[int], size: int) -> int:

@@ -72,7 +72,7 @@ def _wishes(candidate: Candidate, case: Context) -> list[Pin]:
         asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
-    known, when = case.knowledge, broken_when(case.wish)
+    known, when = case.knowledge, broken_when(case.wish.offload)
     _, base = case.wish.origin or ("", None)
     of_profile = {parse_spec(text).name for text in base.packages} if base else set()
 

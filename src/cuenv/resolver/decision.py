@@ -10,8 +10,8 @@ from typing import NamedTuple
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.resolver.candidates import Candidate, admits, candidates, pythons
-from cuenv.resolver.ranking import Assessment, Criterion, Ranking, preference
-from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict, views
+from cuenv.resolver.ranking import Assessment, Criterion, Ranking
+from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict
 from cuenv.resolver.rules.driver import minimum_driver, minimum_drivers
 
 
@@ -148,8 +148,9 @@ class Decision:
         """The first criterion on which a fitting candidate loses, and how both stand on it."""
         if self.chosen is None:
             return None
-        for criterion in preference(self.case.wish.prefer):
-            if criterion.key(item, self.case) != criterion.key(self.chosen, self.case):
+        ranking = Ranking(self.case)
+        for criterion, mine, best in zip(ranking.criteria, ranking.key(item), ranking.key(self.chosen), strict=True):
+            if mine != best:
                 return criterion, criterion.says(self.chosen, self.case), criterion.says(item, self.case)
         return None
 
@@ -219,11 +220,8 @@ def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessme
 
 def _again(items: Iterable[Assessment], case: Context, remedy: Remedy) -> Iterator[Assessment]:
     """What fits with a remedy: only the rules are asked again whose outcome it can change."""
-    rules = tuple(
-        rule
-        for rule in RULES
-        if (rule.dev and remedy.option) or (rule.driver and remedy.driver) or rule.sees is views.joined
-    )
+    changed = {"alone", "dev" if remedy.option else "", *(("driver", "level") if remedy.driver else ())}
+    rules = tuple(rule for rule in RULES if rule.reads & changed)
     judge, names = Judge(case, rules), {rule.name for rule in rules}
     for item in items:
         if any(verdict.rule not in names for verdict in item.objections):

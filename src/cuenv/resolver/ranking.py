@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from packaging.version import Version
 
+from cuenv.knowledge.rows import LabelFit, TorchBuild
 from cuenv.resolver.candidates import Candidate, distance
-from cuenv.resolver.rules import RULES, Context, Verdict, views
+from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen
+from cuenv.resolver.rules import Context, Verdict, rule_named
 from cuenv.resolver.rules.device import jit_count
-from cuenv.resolver.rules.views import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,76 +41,51 @@ class Criterion(NamedTuple):
     """One named criterion of the preference; a smaller key is better.
 
     Attributes:
+        key: what it is by; it names in its signature what it reads, as a rule does. ``None`` for what a rule left open.
         says: how a candidate stands on it, for "why not".
-        sees: what of a host the key depends on.
-        reads: the rule whose verdict the key reads; none when empty.
-        of: what of a candidate the key depends on, so that equal questions are asked once; all of it when absent.
+        reads: the rule whose verdict it is by, where it has no key.
     """
 
     name: str
-    key: Callable[[Assessment, Context], Any]
+    key: Callable[..., Any] | None
     says: Callable[[Assessment, Context], str]
-    sees: View = views.nothing
-    of: Callable[[Candidate], Hashable] | None = None
     reads: str = ""
 
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The functions that say what it depends on."""
+        return (self.key,) if self.key else rule_named(self.reads).questions
 
-def _build(item: Candidate) -> Hashable:
-    return id(item.build)
+
+def left_open(verdict: Verdict) -> int:
+    """Of how many things no row says it."""
+    return verdict.open if verdict.outcome == "unknown" else 0
+
+
+def _known(rule: str, name: str) -> Criterion:
+    """What no row vouches for goes behind what one does: unknown is never as good as known."""
+    return Criterion(name, None, lambda item, _: item.verdict(rule).because, reads=rule)
 
 
 def _level(case: Context) -> Version | None:
     return case.facts.driver.cuda if case.facts.driver else None
 
 
-def _within(item: Assessment, case: Context) -> bool:
-    level, cuda = _level(case), item.candidate.cuda
-    return level is None or cuda is None or cuda <= level
+def _newest(build: TorchBuild) -> tuple[int, ...]:
+    return tuple(-part for part in build.version.release)
 
 
-def _jit(item: Assessment, case: Context) -> int:
-    return jit_count(item.candidate.build, case.facts.capabilities)
-
-
-def _left_open(verdict: Verdict) -> int:
-    return verdict.open if verdict.outcome == "unknown" else 0
-
-
-def _known(rule: str, name: str) -> Criterion:
-    """What no row vouches for goes behind what one does: unknown is never as good as known."""
-    by = next(item for item in RULES if item.name == rule)
-    return Criterion(
-        name,
-        lambda item, _: _left_open(item.verdict(rule)),
-        lambda item, _: item.verdict(rule).because,
-        sees=by.sees,
-        of=by.weighs or by.key,
-        reads=rule,
-    )
-
-
-def _newest(item: Assessment, _: Context) -> tuple[int, ...]:
-    return tuple(-part for part in item.candidate.build.version.release)
-
-
-def _toolkit(item: Assessment, case: Context) -> tuple[int, ...]:
+def _toolkit(cuda: Version | None, built_cuda: Version | None, level: Version | None) -> tuple[int, ...]:
     """The highest toolkit that the driver's level reaches, else the build's own."""
-    level, cuda, own = _level(case), item.candidate.cuda, item.candidate.build.cuda
-    if cuda is None or own is None:
+    if cuda is None or built_cuda is None:
         return ()
     if level is None:
         # Without a driver the release that runs on the oldest drivers is the one that can be promised.
-        return (cuda.major, cuda.minor - own.minor)
+        return (cuda.major, cuda.minor - built_cuda.minor)
     return (-cuda.major, -cuda.minor) if cuda <= level else (cuda.major, cuda.minor)
 
 
-def _own_cuda(item: Assessment, _: Context) -> tuple[int, ...]:
-    own = item.candidate.build.cuda
-    return (-own.minor,) if own else ()  # builds for one toolkit are of one major
-
-
-def _label(item: Assessment, _: Context) -> tuple[int, ...]:
-    label = item.candidate.label
+def _label(label: LabelFit | None) -> tuple[int, ...]:
     return tuple(-int(part) for part in label.label.split(".")) if label else ()
 
 
@@ -125,17 +101,14 @@ def _seen(item: Candidate) -> str:
 
 NATIVE_LEVEL = Criterion(
     "CUDA toolkit not newer than the driver's CUDA version",
-    lambda item, case: not _within(item, case),
+    lambda cuda, level: not (level is None or cuda is None or cuda <= level),
     lambda item, case: f"CUDA {item.candidate.cuda}; the driver's CUDA version is {_level(case) or 'unknown'}",
-    sees=views.level,
-    of=lambda item: id(item.cuda),
 )
 
 SEEN = Criterion(
     "build was seen in its channel",
-    lambda item, case: not (case.proving or item.candidate.build.seen),
+    lambda proving, build: not (proving or build.seen),
     lambda item, _: _seen(item.candidate),
-    of=_build,
 )
 """A recipe is no package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""
 
@@ -147,44 +120,37 @@ PREFERENCE: tuple[Criterion, ...] = (
     _known("glibc", "glibc is known to be new enough"),
     Criterion(
         "native code for every GPU before PTX (JIT)",
-        _jit,
-        lambda item, case: f"compute capabilities with PTX only: {_jit(item, case)}",
-        sees=views.capabilities,
-        of=lambda item: id(item.build.code),
+        jit_count,
+        lambda item, case: (
+            f"compute capabilities with PTX only: {jit_count(item.candidate.build.code, case.facts.capabilities)}"
+        ),
     ),
     _known("roles", "packages for all requested roles"),
     SEEN,
-    Criterion("newest PyTorch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}", of=_build),
+    Criterion("newest PyTorch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}"),
     Criterion(
         "stack conda-forge",
-        lambda item, _: item.candidate.build.stack != "conda-forge",
+        lambda stack: stack != "conda-forge",
         lambda item, _: f"stack {item.candidate.build.stack}",
-        of=_build,
     ),
     NATIVE_LEVEL,
     Criterion(
         "highest CUDA toolkit up to the driver's CUDA version, else the build's own",
         _toolkit,
         lambda item, _: f"CUDA {item.candidate.cuda}",
-        sees=views.level,
-        of=lambda item: (id(item.cuda), id(item.build.cuda)),
     ),
     Criterion(
         "build for the highest CUDA",
-        _own_cuda,
+        # builds for one toolkit are of one major
+        lambda built_cuda: (-built_cuda.minor,) if built_cuda else (),
         lambda item, _: f"build {item.candidate.build.build}",
-        of=_build,
     ),
     Criterion(
         "newest label",
         _label,
         lambda item, _: f"label {item.candidate.label.label}" if item.candidate.label else "no label",
     ),
-    Criterion(
-        "Python nearest 3.12",
-        lambda item, _: distance(item.candidate.python),
-        lambda item, _: f"python {item.candidate.python}",
-    ),
+    Criterion("Python nearest 3.12", distance, lambda item, _: f"python {item.candidate.python}"),
 )
 
 
@@ -196,21 +162,30 @@ def preference(prefer: str) -> tuple[Criterion, ...]:
 
 
 class Ranking:
-    """The order of the preference for one case: smaller keys are better."""
+    """The order of the preference for one case: smaller keys are better; equal questions are asked once."""
 
     def __init__(self, case: Context) -> None:
-        self._case = case
-        self._criteria = preference(case.wish.prefer)
-        self._memo: dict[tuple[int, Hashable], Any] = {}
+        self.criteria = preference(case.wish.prefer)
+        self._asker = Asker(case.wish, case.knowledge, proving=case.proving)
+        self._memory: list[tuple[Criterion, Callable[[Candidate], Hashable], dict[Hashable, Any], dict[str, Any]]] = [
+            (one, key_of(one.questions), {}, seen(one.key, Unit(case.facts)) if one.key else {})
+            for one in self.criteria
+        ]
+        self._alive: list[Candidate] = []
 
     def key(self, item: Assessment) -> tuple[Any, ...]:
         """The key of a candidate, one part for each criterion."""
-        return tuple([self._part(index, criterion, item) for index, criterion in enumerate(self._criteria)])
-
-    def _part(self, index: int, criterion: Criterion, item: Assessment) -> Any:
-        if criterion.of is None:
-            return criterion.key(item, self._case)
-        known = (index, criterion.of(item.candidate))
-        if known not in self._memo:
-            self._memo[known] = criterion.key(item, self._case)
-        return self._memo[known]
+        parts = []
+        for criterion, key, known, of_host in self._memory:
+            same = key(item.candidate)
+            part = known.get(same)
+            if part is None:
+                asked = criterion.key
+                part = known[same] = (
+                    asked(**self._asker.values(asked, item.candidate), **of_host)
+                    if asked
+                    else left_open(item.verdict(criterion.reads))
+                )
+                self._alive.append(item.candidate)  # keys are identities
+            parts.append(part)
+        return tuple(parts)

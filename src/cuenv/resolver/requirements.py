@@ -161,14 +161,14 @@ def _excluded(
     return parts, reasons
 
 
-def broken_when(wish: Request) -> tuple[str, ...]:
+def broken_when(offload: str) -> tuple[str, ...]:
     """What a team does that some releases are broken with."""
-    return () if wish.offload == "none" else ("offload",)
+    return () if offload == "none" else ("offload",)
 
 
 def pip_part(wish: Request, knowledge: Knowledge) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The requirements of pip without the releases that are broken for this team, and why each is left out."""
-    pairs = [without_broken(text, broken_when(wish), knowledge) for text in wish.pip]
+    pairs = [without_broken(text, broken_when(wish.offload), knowledge) for text in wish.pip]
     return tuple(text for text, _ in pairs), tuple(reason for _, reasons in pairs for reason in reasons)
 
 

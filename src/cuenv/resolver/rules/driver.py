@@ -8,86 +8,96 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from cuenv.core.versions import Jit, driver_key, reaches, serve
-from cuenv.host.facts import Driver, Gpu, HostFacts
+from cuenv.core.versions import Capability, Jit, driver_key, reaches, serve
+from cuenv.host.facts import Driver, HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Floor, Generation, Row
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules.verdict import Context, Ground, Remedy, Verdict, fact_ground, row_ground, worst
+from cuenv.resolver.engine import Presence, rule
+from cuenv.resolver.verdict import (
+    BARE,
+    BLIND,
+    GAPS,
+    GPU,
+    HOST,
+    Context,
+    Ground,
+    Remedy,
+    Verdict,
+    fact_ground,
+    row_ground,
+)
 
 
-def gpu(_: Candidate, case: Context) -> Verdict:
+def _needs_no_gpu(cpu: bool) -> Verdict | None:
+    return Verdict(rule="gpu", outcome="pass", because="a CPU build needs no GPU") if cpu else None
+
+
+@rule("gpu", code="CU409", order=30, title="there is a GPU of known capability", unless=_needs_no_gpu)
+def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     """There is an NVIDIA GPU, and its capability is known."""
-    facts = case.facts
-    if case.wish.cpu:
-        return Verdict(rule="gpu", outcome="pass", because="a CPU build needs no GPU")
-    if not facts.gpus and facts.driver and not facts.detected:
+    if presence == "level":
         because = "no GPU is named, only the CUDA level of a driver"
         return Verdict(rule="gpu", outcome="unknown", because=because)
-    if not facts.gpus:
-        because = f"{facts.label} shows no NVIDIA GPU"
-        gaps = (gap for gap in facts.gaps if gap.fact in ("driver", "gpus"))
-        reasons = tuple(Ground("host", gap.reason, (gap.source,)) for gap in gaps)
-        return Verdict(rule="gpu", outcome="reject", because=because, grounds=reasons)
-    bare = [machine.label for machine in facts.machines if not machine.gpus]
-    if bare:
-        because = f"{', '.join(bare)} shows no NVIDIA GPU"
-        return Verdict(rule="gpu", outcome="reject", because=because)
-    blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
-    if blind:
-        because = f"the capability of {', '.join(dict.fromkeys(blind))} is not known"
-        return Verdict(rule="gpu", outcome="unknown", because=because)
-    because = "GPUs of capability " + ", ".join(str(capability) for capability in facts.capabilities)
-    return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_ground(facts, "gpus", because),))
+    if presence == "no":
+        reasons = (Ground("host", GAPS, ("driver", "gpus")),)
+        return Verdict(rule="gpu", outcome="reject", because=f"{HOST} shows no NVIDIA GPU", grounds=reasons)
+    if presence == "bare":
+        return Verdict(rule="gpu", outcome="reject", because=f"{BARE} shows no NVIDIA GPU")
+    if presence == "blind":
+        return Verdict(rule="gpu", outcome="unknown", because=f"the capability of {BLIND} is not known")
+    because = "GPUs of capability " + ", ".join(str(capability) for capability in capabilities)
+    return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_ground("gpus", because),))
 
 
-def driver_gpu(_: Candidate, case: Context) -> Verdict:
+@rule(
+    "driver-gpu",
+    code="CU402",
+    order=50,
+    title="the driver drives the GPUs",
+    about=("driver",),
+    per="gpu",
+    without="no GPU to drive",
+)
+def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowledge) -> Verdict:
     """Each machine's driver branch drives each of its GPUs: not too young a GPU, not too old."""
-    verdicts = [_driver_gpu(machine, gpu, case) for machine in case.facts.machines for gpu in _distinct(machine.gpus)]
-    return worst(verdicts) if verdicts else Verdict(rule="driver-gpu", outcome="pass", because="no GPU to drive")
-
-
-def _driver_gpu(machine: HostFacts, gpu: Gpu, case: Context) -> Verdict:
-    row = case.knowledge.generation(gpu.capability)
-    name = _gpu_name(gpu)
+    row = kb.generation(capability)
     if row is None:
-        because = f"no row says which drivers drive {name}"
+        because = f"no row says which drivers drive {GPU}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
     ground = _generation_ground(row)
-    driver = machine.driver
-    branch = _branch(driver, case.knowledge)
+    branch = _branch(driver, kb)
     if driver is None or branch is None:
         floor = f"; it needs {_first_text(row)} or later" if row.first_branch else ""
         because = f"the driver is not known{floor}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=(ground,))
-    grounds = (_driver_ground(machine, driver), ground)
+    grounds = (_driver_ground(driver), ground)
     have = _driver_text(driver)
-    lowest = case.knowledge.first_drives(row)
+    lowest = kb.first_drives(row)
     drives = _drives(driver, branch, row)
     if lowest and not drives:
         remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
         if drives is None:
-            because = f"{have} names only the branch; {name} needs {lowest} or later of it"
+            because = f"{have} names only the branch; {GPU} needs {lowest} or later of it"
             return Verdict("driver-gpu", "unknown", because, grounds, remedy)
-        because = f"{_first_text(row)} is the first that drives {name}{_inferred(row)}; {machine.label} has {have}"
+        because = f"{_first_text(row)} is the first that drives {GPU}{_inferred(row)}; {HOST} has {have}"
         return Verdict("driver-gpu", "reject", because, grounds, remedy)
-    newest = max(item.number for item in case.knowledge.branches)
+    newest = max(item.number for item in kb.branches)
     if driver.version and branch > newest:
-        because = f"{have} is of a branch after {newest}, the last that the tables know: it may not drive {name}"
+        because = f"{have} is of a branch after {newest}, the last that the tables know: it may not drive {GPU}"
         return Verdict("driver-gpu", "unknown", because, grounds)
     if row.low and branch == row.first_branch:
-        because = f"that branch {branch} drives {name} is inferred and of low confidence; {machine.label} has {have}"
+        because = f"that branch {branch} drives {GPU} is inferred and of low confidence; {HOST} has {have}"
         return Verdict("driver-gpu", "unknown", because, grounds)
     if row.last_branch and branch > row.last_branch:
         return Verdict(
             rule="driver-gpu",
             outcome="reject",
-            because=f"branch {row.last_branch} is the last that drives {name}; {machine.label} has {have}",
+            because=f"branch {row.last_branch} is the last that drives {GPU}; {HOST} has {have}",
             grounds=grounds,
             remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
         )
-    because = f"{have} drives {name}"
-    return Verdict(rule="driver-gpu", outcome="pass", because=because, grounds=grounds)
+    return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} drives {GPU}", grounds=grounds)
 
 
 def _drives(driver: Driver, branch: int, row: Generation) -> bool | None:
@@ -109,30 +119,32 @@ def _inferred(row: Generation) -> str:
     return " (inferred, of low confidence)" if row.low else ""
 
 
-def inferred(candidate: Candidate, case: Context) -> bool:
-    """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
-    lowest = minimum_driver(candidate, case)
-    rows = [case.knowledge.generation(item) for item in case.facts.capabilities]
-    return lowest is not None and any(row and row.low and case.knowledge.first_drives(row) == lowest for row in rows)
-
-
-def driver_floor(candidate: Candidate, case: Context) -> Verdict:
-    """Each machine's driver is at or above the floor of the CUDA major (hard floor of the minor before 11)."""
-    if candidate.cuda is None:
+def _no_floor(cuda: Version | None, kb: Knowledge) -> Verdict | None:
+    if cuda is None:
         return Verdict(rule="driver-floor", outcome="pass", because="a CPU build needs no driver")
-    found = floor_of(candidate.cuda, case.knowledge)
-    if found is None:
-        because = f"no row says which driver CUDA {candidate.cuda} needs"
+    if floor_of(cuda, kb) is None:
+        because = f"no row says which driver CUDA {cuda} needs"
         return Verdict(rule="driver-floor", outcome="unknown", because=because)
+    return None
+
+
+@rule(
+    "driver-floor",
+    code="CU401",
+    order=60,
+    title="the driver runs the CUDA major",
+    about=("cuda", "driver"),
+    per="machine",
+    unless=_no_floor,
+)
+def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict:
+    """Each machine's driver is at or above the floor of the CUDA major (hard floor of the minor before 11)."""
+    found = floor_of(cuda, kb)
+    assert found  # noqa: S101 - `_no_floor` has answered
     lowest, row = found
-    return worst([_floor(machine, candidate.cuda, lowest, row) for machine in case.facts.machines])
-
-
-def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
     what = f"CUDA {cuda.major}.x" if isinstance(row, Floor) else f"CUDA {cuda}"
     ground = row_ground(row, f"{what} needs driver {lowest} or later")
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
-    driver = machine.driver
     enough: bool | None
     if driver and driver.version:
         enough = reaches(driver.version, lowest)
@@ -142,34 +154,40 @@ def _floor(machine: HostFacts, cuda: Version, lowest: str, row: Row) -> Verdict:
         because = f"the driver is not known; {what} needs {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
     have = _driver_text(driver)
-    grounds = (_driver_ground(machine, driver), ground)
+    grounds = (_driver_ground(driver), ground)
     if enough is None:
         because = f"{have} names only the branch; {what} needs {lowest} or later of it"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
     if enough:
         because = f"{have} is at or above the floor {lowest} of {what}"
         return Verdict(rule="driver-floor", outcome="pass", because=because, grounds=grounds)
-    because = f"{have} of {machine.label} is below the floor {lowest} of {what}"
+    because = f"{have} of {HOST} is below the floor {lowest} of {what}"
     return Verdict(rule="driver-floor", outcome="reject", because=because, grounds=grounds, remedy=remedy)
 
 
-def driver_level(candidate: Candidate, case: Context) -> Verdict:
+@rule(
+    "driver-level",
+    code="CU408",
+    order=140,
+    title="the toolkit is within the driver's level",
+    about=("cuda", "driver"),
+)
+def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     """The toolkit is within the CUDA level of the driver, or rests on minor-version compatibility."""
-    level = case.facts.driver.cuda if case.facts.driver else None
-    if candidate.cuda is None or level is None:
+    if cuda is None or level is None:
         return Verdict(rule="driver-level", outcome="pass", because="nothing to compare")
-    grounds = (fact_ground(case.facts, "driver.cuda", f"the driver speaks CUDA {level}"),)
-    if candidate.cuda.major > level.major:
+    grounds = (fact_ground("driver.cuda", f"the driver speaks CUDA {level}"),)
+    if cuda.major > level.major:
         because = "minor-version compatibility ends at the major: judged by the floor"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
-    if candidate.cuda <= level:
-        because = f"CUDA {candidate.cuda} is within the driver's {level}"
+    if cuda <= level:
+        because = f"CUDA {cuda} is within the driver's {level}"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
-    if candidate.cuda.major < 11:
+    if cuda.major < 11:
         because = "before CUDA 11 there is no minor-version compatibility: judged by the floor"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
     because = (
-        f"CUDA {candidate.cuda} is above the driver's {level}: it runs by minor-version compatibility, "
+        f"CUDA {cuda} is above the driver's {level}: it runs by minor-version compatibility, "
         "which covers machine code but not PTX"
     )
     return Verdict(rule="driver-level", outcome="warn", because=because, grounds=grounds)
@@ -206,25 +224,15 @@ def _driver_text(driver: Driver) -> str:
     return f"driver {driver.version}" if driver.version else f"a driver that speaks CUDA {driver.cuda}"
 
 
-def _driver_ground(machine: HostFacts, driver: Driver) -> Ground:
+def _driver_ground(driver: Driver) -> Ground:
     fact = "driver.version" if driver.version else "driver.cuda"
-    return fact_ground(machine, fact, f"{machine.label} has {_driver_text(driver)}")
+    return fact_ground(fact, f"{HOST} has {_driver_text(driver)}")
 
 
 def _generation_ground(row: Generation) -> Ground:
     first = f"first {_first_text(row)}" if row.first_branch else "first branch unknown"
     last = f"last branch {row.last_branch}" if row.last_branch else "no last branch known"
     return row_ground(row, f"capability {row.capability} ({row.architecture}): {first}, {last}")
-
-
-def _gpu_name(gpu: Gpu) -> str:
-    if gpu.name and gpu.capability:
-        return f"{gpu.name} ({gpu.capability})"
-    return gpu.name or f"GPU {gpu.capability or gpu.index}"
-
-
-def _distinct(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    return tuple({(gpu.name, gpu.capability): gpu for gpu in reversed(gpus)}.values())
 
 
 def minimum_driver(candidate: Candidate, case: Context) -> str | None:
@@ -261,3 +269,10 @@ def _needs(machine: HostFacts, candidate: Candidate, knowledge: Knowledge) -> li
         if isinstance(service, Jit) and service.needs:
             needs.append(knowledge.native_driver(service.needs) or "")
     return [need for need in needs if need]
+
+
+def inferred(candidate: Candidate, case: Context) -> bool:
+    """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
+    lowest = minimum_driver(candidate, case)
+    rows = [case.knowledge.generation(item) for item in case.facts.capabilities]
+    return lowest is not None and any(row and row.low and case.knowledge.first_drives(row) == lowest for row in rows)

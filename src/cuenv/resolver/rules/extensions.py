@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from cuenv.core.versions import minor, version
-from cuenv.knowledge.rows import Extension, span_text
-from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.requirements import Demand, broken, broken_when, covered, demands, meets
-from cuenv.resolver.rules.verdict import Context, Ground, Remedy, Verdict, row_ground, worst
+from cuenv.core.versions import Capability, minor, version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Extension, TorchBuild, span_text
+from cuenv.resolver.requirements import Demand, broken, broken_when, covered, meets
+from cuenv.resolver.verdict import Ground, Remedy, Verdict, row_ground, worst
 
 _NAME = "extensions"
 _PASS = Verdict(rule=_NAME, outcome="pass", because="no library that sits on torch was asked for")
@@ -42,17 +42,31 @@ class _Fault(NamedTuple):
         return self.remedy is not None, not row.releases and row.below is None, newest
 
 
-def extensions(candidate: Candidate, case: Context) -> Verdict:
+class _Asked(NamedTuple):
+    """What was asked for, and where it must run."""
+
+    capabilities: tuple[Capability, ...]
+    dev: bool
+    offload: str
+    knowledge: Knowledge
+
+
+def judged(
+    build: TorchBuild,
+    cuda: Version | None,
+    capabilities: tuple[Capability, ...],
+    asked: tuple[Demand, ...],
+    kb: Knowledge,
+    *,
+    dev: bool,
+    offload: str,
+) -> Verdict:
     """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
-    wish = case.wish
-    asked = demands(wish.packages, wish.pip)
-    if not asked:
-        return _PASS
-    build = candidate.build
-    if build.cuda is None or candidate.cuda is None:
+    case = _Asked(capabilities, dev, offload, kb)
+    if build.cuda is None or cuda is None:
         because = "beside a CPU build no library needs CUDA"
         return Verdict(rule=_NAME, outcome="pass", because=because)
-    torch = _Torch(build.version, build.cuda, candidate.cuda, build.stack, build.platform)
+    torch = _Torch(build.version, build.cuda, cuda, build.stack, build.platform)
     known = {row.package for row in case.knowledge.extensions}
     verdicts = [_judged(item, torch, case) for item in asked if item.name in known]
     strange = [item for item in asked if item.name not in known and not case.knowledge.is_component(item.name)]
@@ -68,12 +82,12 @@ def _not_judged(strange: list[Demand]) -> Verdict:
     return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds)
 
 
-def _judged(demand: Demand, torch: _Torch, case: Context) -> Verdict:
+def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     asked = Ground("wish", demand.text)
     dropped = _dropped(demand, asked, case)
     if dropped:
         return dropped
-    bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.wish)]
+    bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.offload)]
     out = tuple(release for _, releases in bad for release in releases)
     rows = case.knowledge.extension(demand.name)
     meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, torch))
@@ -110,7 +124,7 @@ def _suits(
     return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
 
 
-def _dropped(demand: Demand, asked: Ground, case: Context) -> Verdict | None:
+def _dropped(demand: Demand, asked: Ground, case: _Asked) -> Verdict | None:
     """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
     rows = case.knowledge.extension(demand.name)
     however = replace(demand, ways=tuple({way for row in rows for way in row.comes}))
@@ -118,7 +132,7 @@ def _dropped(demand: Demand, asked: Ground, case: Context) -> Verdict | None:
     limits = [row.serves_from for row in meant if row.serves_from]
     if not limits or len(limits) < len(meant) or not covered(however, meant, rows):
         return None
-    below = [item for item in case.facts.capabilities if item < min(limits)]
+    below = [item for item in case.capabilities if item < min(limits)]
     if not below:
         return None
     because = f"{demand.text}: {demand.name} serves GPUs from {min(limits)} on, and there is a {below[0]}"
@@ -150,7 +164,7 @@ def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
     return not (row.comes == ("conda-forge",) and row.torch and row.cuda)
 
 
-def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Context) -> _Fault | None:
+def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: _Asked) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``."""
     if row.torch and not row.torch.admits(torch.release):
         return _Fault(row, f"is for torch {span_text(row.torch)}")
@@ -158,15 +172,15 @@ def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: Con
         shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
         what = "this environment has" if row.match == "toolkit" else "torch is made with"
         return _Fault(row, f"has libraries for CUDA {shipped}, and {what} CUDA {_own(row, torch)}")
-    below = [item for item in case.facts.capabilities if row.serves_from and item < row.serves_from]
+    below = [item for item in case.capabilities if row.serves_from and item < row.serves_from]
     if below:
         return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
-    if row.nvcc and not case.wish.dev:
+    if row.nvcc and not case.dev:
         return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
     if row.nvcc and not row.nvcc.admits(torch.toolkit):
         return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {torch.toolkit}")
     # What brings its kernels compiles further ones on first use, where there is a compiler.
-    refuses = case.wish.dev and row.refuses(torch.cuda, torch.toolkit)
+    refuses = case.dev and row.refuses(torch.cuda, torch.toolkit)
     return _refused(row, torch.cuda, torch.toolkit) if refuses else None
 
 

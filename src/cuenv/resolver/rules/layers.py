@@ -5,19 +5,17 @@ The weakest layer decides: a torch build may hold code for a GPU that its cuDNN 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from packaging.version import Version
 
 from cuenv.core.versions import Capability
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Layer, Requirement, Row
-from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import views
-from cuenv.resolver.rules.verdict import Context, Ground, Verdict, fact_ground, row_ground, worst
+from cuenv.knowledge.rows import Layer, Requirement, Row, TorchBuild
+from cuenv.resolver.engine import reading, rule
+from cuenv.resolver.verdict import HOST, Verdict, fact_ground, row_ground
 
 _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
@@ -65,40 +63,61 @@ def _silent(row: Layer, cuda: Version) -> bool:
     return row.low or (row.cuda is not None and cuda.major < row.cuda)
 
 
-def cudnn(candidate: Candidate, case: Context) -> Verdict:
+@rule("cudnn", code="CU405", order=90, title="cuDNN serves the GPUs", about=("cudnn",))
+def cudnn(
+    asked_cudnn: Requirement | None,
+    cudnn: Version | None,
+    built_cuda: Version | None,
+    capabilities: tuple[Capability, ...],
+    kb: Knowledge,
+) -> Verdict:
     """CuDNN serves every GPU, if need be below the release that dropped the oldest one.
 
     It is the cuDNN that the build admits: a newer toolkit in the environment does not make it newer.
     """
-    return _layer("cudnn", candidate.build.cudnn, candidate.cudnn, candidate, case)
+    return _layer("cudnn", asked_cudnn, cudnn, built_cuda=built_cuda, devices=capabilities, kb=kb)
 
 
-def nccl(candidate: Candidate, case: Context) -> Verdict:
+@rule("nccl", code="CU406", order=100, title="NCCL serves the GPUs", about=("nccl",))
+def nccl(
+    *,
+    asked_nccl: Requirement | None,
+    nccl: Version | None,
+    built_cuda: Version | None,
+    capabilities: tuple[Capability, ...],
+    alone: bool,
+    kb: Knowledge,
+) -> Verdict:
     """NCCL serves every GPU; the only GPU of a machine that was looked at does without."""
-    found = _layer("nccl", candidate.build.nccl, candidate.nccl, candidate, case)
-    if found.outcome != "reject" or not views.alone(case.facts):
+    found = _layer("nccl", asked_nccl, nccl, built_cuda=built_cuda, devices=capabilities, kb=kb)
+    if found.outcome != "reject" or not alone:
         return found
     return found._replace(outcome="warn", because=f"{found.because}; it is called with several GPUs alone")
 
 
 def _layer(
-    library: str, requirement: Requirement | None, release: Version | None, candidate: Candidate, case: Context
+    library: str,
+    requirement: Requirement | None,
+    release: Version | None,
+    *,
+    built_cuda: Version | None,
+    devices: tuple[Capability, ...],
+    kb: Knowledge,
 ) -> Verdict:
-    devices = case.facts.capabilities
     name = _NAMES[library]
-    if candidate.build.cuda is None or not devices:
+    if built_cuda is None or not devices:
         return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
     oldest = devices[0]
-    young = [device for device in devices if _younger(device, candidate.build.cuda, case.knowledge)]
+    young = [device for device in devices if _younger(device, built_cuda, kb)]
     if young:
         gpus = ", ".join(map(str, young))
-        because = f"the {name} of a CUDA {candidate.build.cuda} build is older than {gpus}: no row vouches for it"
+        because = f"the {name} of a CUDA {built_cuda} build is older than {gpus}: no row vouches for it"
         return Verdict(rule=library, outcome="unknown", because=because)
     if release is not None:
-        return _known(library, release, devices, candidate.build.cuda, case.knowledge)
-    found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
+        return _known(library, release, devices, built_cuda, kb)
+    found = range_for(library, requirement, oldest, built_cuda, kb)
     grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
-    if found.answer == "any" and _doubtful(found.rows, oldest, case.knowledge.layers_of(library, candidate.build.cuda)):
+    if found.answer == "any" and _doubtful(found.rows, oldest, kb.layers_of(library, built_cuda)):
         because = f"the {name} that the build admits serves {oldest}, by a row of low confidence"
         return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
     if found.answer == "any":
@@ -157,61 +176,70 @@ def _known(
     return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
 
 
-def glibc(candidate: Candidate, case: Context) -> Verdict:
-    """The C library of each machine is at or above what the build, its toolkit and its layers need."""
-    need = _glibc_need(candidate, case.knowledge)
-    if need is None and candidate.cuda is None:
+class GlibcNeed(NamedTuple):
+    """The latest glibc that a part of an environment needs, the row that says so, and the part."""
+
+    lowest: Version
+    row: Row
+    what: str
+
+
+@reading
+def glibc_need(build: TorchBuild, cuda: Version | None, kb: Knowledge) -> GlibcNeed | None:
+    """The part of an environment that needs the latest glibc."""
+    return max(_glibc_needs(build, cuda, kb), key=lambda item: item.lowest, default=None)
+
+
+def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdict | None:
+    if glibc_need is None and built_cuda is None:
         return Verdict(rule="glibc", outcome="pass", because="no row says that a CPU build needs a later glibc")
-    if need is None:
+    if glibc_need is None:
         return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
-    lowest, row, what = need
+    return None
+
+
+@rule(
+    "glibc",
+    code="CU407",
+    order=110,
+    title="the C library is new enough",
+    about=("cuda",),
+    per="machine",
+    unless=_no_need,
+)
+def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
+    """The C library of each machine is at or above what the build, its toolkit and its layers need."""
+    lowest, row, what = glibc_need
     ground = row_ground(row, f"{what} needs glibc {lowest}")
-    return worst([_glibc(machine, lowest, ground) for machine in case.facts.machines])
+    if libc is None:
+        because = f"the C library is not known; glibc {lowest} or later is needed"
+        return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
+    grounds = (fact_ground("libc", f"{HOST} has {libc.family} {libc.version}"), ground)
+    if libc.family != "glibc":
+        because = f"{HOST} has {libc.family}; conda packages for Linux need glibc {lowest}"
+        return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+    if libc.version >= lowest:
+        because = f"glibc {libc.version} is at or above {lowest}"
+        return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
+    because = f"glibc {libc.version} of {HOST} is below {lowest}: {ground.says}"
+    return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
 
 
-def glibc_rests_on(candidate: Candidate, knowledge: Knowledge) -> Hashable:
-    """The row that needs most, and for what part; where none does, whether it is a CPU build."""
-    need = _glibc_need(candidate, knowledge)
-    return (id(need[1]), need[2]) if need else candidate.cuda is None
-
-
-def _glibc_need(candidate: Candidate, knowledge: Knowledge) -> tuple[Version, Row, str] | None:
-    return max(_glibc_needs(candidate, knowledge), key=lambda item: item[0], default=None)
-
-
-def _glibc_needs(candidate: Candidate, knowledge: Knowledge) -> list[tuple[Version, Row, str]]:
-    """Each glibc that a part of the environment needs, the row that says so, and the part."""
-    build = candidate.build
-    needs: list[tuple[Version, Row, str]] = []
+def _glibc_needs(build: TorchBuild, cuda: Version | None, knowledge: Knowledge) -> list[GlibcNeed]:
+    needs: list[GlibcNeed] = []
     if build.glibc:
-        needs.append((build.glibc, build, "the torch build"))
-    row = knowledge.cuda(candidate.cuda)
+        needs.append(GlibcNeed(build.glibc, build, "the torch build"))
+    row = knowledge.cuda(cuda)
     if row and row.glibc:
-        needs.append((row.glibc, row, "its CUDA toolkit"))
+        needs.append(GlibcNeed(row.glibc, row, "its CUDA toolkit"))
     if build.stack == "conda-forge":
         for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
             # The oldest release that the build admits needs the oldest C library.
             first = requirement.first if requirement else None
             layer = knowledge.layer(library, first, build.cuda) if first else None
             if layer and layer.glibc:
-                needs.append((layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
+                needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
     return needs
-
-
-def _glibc(machine: HostFacts, lowest: Version, ground: Ground) -> Verdict:
-    libc = machine.libc
-    if libc is None:
-        because = f"the C library is not known; glibc {lowest} or later is needed"
-        return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
-    grounds = (fact_ground(machine, "libc", f"{machine.label} has {libc.family} {libc.version}"), ground)
-    if libc.family != "glibc":
-        because = f"{machine.label} has {libc.family}; conda packages for Linux need glibc {lowest}"
-        return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
-    if libc.version >= lowest:
-        because = f"glibc {libc.version} is at or above {lowest}"
-        return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
-    because = f"glibc {libc.version} of {machine.label} is below {lowest}: {ground.says}"
-    return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
 
 
 @lru_cache(maxsize=512)

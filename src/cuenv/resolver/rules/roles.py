@@ -4,40 +4,49 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules.verdict import Context, Ground, Remedy, Verdict, row_ground
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import LabelFit
+from cuenv.resolver.engine import rule
+from cuenv.resolver.verdict import Ground, Remedy, Verdict, row_ground
 
 
-def roles(candidate: Candidate, case: Context) -> Verdict:
+@rule(
+    "roles",
+    code="CU110",
+    order=120,
+    title="every asked role is filled",
+    about=("cuda", "stack", "cudatoolkit-dev"),
+    locked=False,
+)
+def roles(stack: str, cuda: Version | None, label: LabelFit | None, dev: bool, kb: Knowledge) -> Verdict:
     """Every asked role is filled from the one CUDA channel of the stack, by packages with hashes."""
-    if candidate.cuda is None:
+    if cuda is None:
         return Verdict(rule="roles", outcome="pass", because="a CPU build has no CUDA roles")
-    if candidate.build.stack == "pytorch":
-        return _pytorch(candidate)
-    if not case.wish.dev:
+    if stack == "pytorch":
+        return _pytorch(cuda, label)
+    if not dev:
         return Verdict(rule="roles", outcome="pass", because="conda-forge fills pytorch-cuda, cudnn and nccl")
-    return _conda_forge(candidate.cuda, case)
+    return _conda_forge(cuda, kb)
 
 
-def _pytorch(candidate: Candidate) -> Verdict:
-    label = candidate.label
+def _pytorch(cuda: Version, label: LabelFit | None) -> Verdict:
     if label:
-        because = f"nvidia/label/cuda-{label.label} fits pytorch-cuda {candidate.cuda}"
-        ground = row_ground(label, f"label {label.label} lies within the bounds of pytorch-cuda {candidate.cuda}")
+        because = f"nvidia/label/cuda-{label.label} fits pytorch-cuda {cuda}"
+        ground = row_ground(label, f"label {label.label} lies within the bounds of pytorch-cuda {cuda}")
         return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
-    because = f"no label of the nvidia channel is proven to fit pytorch-cuda {candidate.cuda}"
+    because = f"no label of the nvidia channel is proven to fit pytorch-cuda {cuda}"
     return Verdict(rule="roles", outcome="unknown", because=because)
 
 
-def _conda_forge(cuda: Version, case: Context) -> Verdict:
-    row = case.knowledge.cuda(cuda)
+def _conda_forge(cuda: Version, kb: Knowledge) -> Verdict:
+    row = kb.cuda(cuda)
     if row and row.conda_nvcc:
         ground = row_ground(row, f"conda-forge has cuda-nvcc and headers of {row.version}")
         because = f"conda-forge fills all four roles for CUDA {row.version}"
         return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
-    able = [row.version for row in case.knowledge.cudas if row.conda_nvcc]
+    able = [row.version for row in kb.cudas if row.conda_nvcc]
     lowest = min(able, default=None)
-    ends = (case.knowledge.ending("cudatoolkit-dev"), case.knowledge.ending("nvcc_linux-64"))
+    ends = (kb.ending("cudatoolkit-dev"), kb.ending("nvcc_linux-64"))
     grounds: tuple[Ground, ...] = tuple(row_ground(end, f"{end.package}: {end.says}") for end in ends if end)
     because = f"conda-forge has no nvcc that can be locked for CUDA {cuda}"
     if lowest and cuda < lowest:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from cuenv.core.versions import version
-from cuenv.resolver.candidates import Candidate, admits
-from cuenv.resolver.rules.verdict import Context, Ground, Verdict, fact_ground
+from cuenv.host.request import Request
+from cuenv.knowledge.rows import LabelFit, TorchBuild
+from cuenv.resolver.candidates import admits
+from cuenv.resolver.engine import rule
+from cuenv.resolver.verdict import Ground, Verdict, fact_ground
 
 
-def platform(candidate: Candidate, case: Context) -> Verdict:
+@rule("platform", code="CU110", order=10, title="the build is for the platform", locked=False)
+def platform(built_for: str, platform: str) -> Verdict:
     """The build exists for the platform of the host."""
-    wanted, have = case.facts.platform, candidate.build.platform
-    grounds = (fact_ground(case.facts, "platform", f"the platform is {wanted}"),)
-    if wanted == have:
-        return Verdict(rule="platform", outcome="pass", because=f"the build is for {have}", grounds=grounds)
-    because = f"a build for {have} does not run on {wanted}"
+    grounds = (fact_ground("platform", f"the platform is {platform}"),)
+    if platform == built_for:
+        return Verdict(rule="platform", outcome="pass", because=f"the build is for {built_for}", grounds=grounds)
+    because = f"a build for {built_for} does not run on {platform}"
     return Verdict(rule="platform", outcome="reject", because=because, grounds=grounds)
 
 
-def cpu(candidate: Candidate, case: Context) -> Verdict:
+@rule("cpu", code="CU110", order=20, title="CPU only when asked for", locked=False)
+def cpu_only_when_asked_for(built_cuda: Version | None, cpu: bool) -> Verdict:
     """A CPU build is chosen when it is asked for, and only then."""
-    is_cpu = candidate.build.cuda is None
-    grounds = (Ground("wish", "--cpu was given" if case.wish.cpu else "--cpu was not given"),)
-    if is_cpu == case.wish.cpu:
+    is_cpu = built_cuda is None
+    grounds = (Ground("wish", "--cpu was given" if cpu else "--cpu was not given"),)
+    if is_cpu == cpu:
         because = "a CPU build was asked for" if is_cpu else "a CUDA build"
         return Verdict(rule="cpu", outcome="pass", because=because, grounds=grounds)
     because = (
@@ -32,24 +38,37 @@ def cpu(candidate: Candidate, case: Context) -> Verdict:
     return Verdict(rule="cpu", outcome="reject", because=because, grounds=grounds)
 
 
-def wish(candidate: Candidate, case: Context) -> Verdict:
+_AS_ASKED = Verdict(rule="wish", outcome="pass", because="it is what was asked for")
+
+
+def _nothing_asked(request: Request) -> Verdict | None:
+    asked = request.stack or request.pytorch or request.cuda or request.python
+    return None if asked else _AS_ASKED
+
+
+@rule(
+    "wish",
+    code="CU110",
+    order=40,
+    title="it is what was asked for",
+    about=("cuda", "python", "stack"),
+    unless=_nothing_asked,
+    locked=False,
+)
+def wish(build: TorchBuild, cuda: Version | None, label: LabelFit | None, python: str, request: Request) -> Verdict:
     """The versions and the stack are those that the options or the profile ask for."""
-    build, asked = candidate.build, case.wish
+    asked = request
     if asked.stack and asked.stack != build.stack:
         return _refused(f"--stack {asked.stack}", f"this build is of the stack {build.stack}")
     if asked.pytorch and not asked.pytorch.admits(build.version):
         return _refused(f"--pytorch {asked.pytorch}", f"this one has pytorch {build.version}")
-    if asked.cuda and candidate.cuda and not admits(asked.cuda, str(candidate.cuda)):
-        return _refused(f"--cuda {asked.cuda}", f"this one has CUDA {candidate.cuda}")
-    label = candidate.label
+    if asked.cuda and cuda and not admits(asked.cuda, str(cuda)):
+        return _refused(f"--cuda {asked.cuda}", f"this one has CUDA {cuda}")
     if asked.cuda and label and not asked.cuda.admits(version(label.label)):
         return _refused(f"--cuda {asked.cuda}", f"the toolkit of this one is {label.label}")
-    if asked.python and not admits(asked.python, candidate.python):
+    if asked.python and not admits(asked.python, python):
         return _refused(f"--python {asked.python}", f"this build has python {', '.join(build.pythons)}")
     return _AS_ASKED
-
-
-_AS_ASKED = Verdict(rule="wish", outcome="pass", because="it is what was asked for")
 
 
 def _refused(asked: str, but: str) -> Verdict:

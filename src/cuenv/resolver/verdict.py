@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from cuenv.core.versions import driver_key
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Row
-from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import effective
 
 Outcome = Literal["pass", "warn", "reject", "unknown"]
@@ -81,30 +80,10 @@ class Context:
         object.__setattr__(self, "facts", effective(self.facts, self.knowledge))
 
 
-class Rule(NamedTuple):
-    """A named rule.
-
-    Attributes:
-        key: what of a candidate the verdict depends on, so that equal questions are asked once.
-        sees: what of a host the outcome depends on.
-        weighs: what of a candidate the outcome depends on, where that is less than the words do; else ``key``.
-        rests: what of the tables the verdict rests on, where that is less again and cheaper to find than to judge.
-        apart: a host is rejected exactly when one of its GPUs alone is, with the machine that it sits in.
-        dev: the verdict depends on whether a compiler is asked for (``--dev``).
-        driver: the outcome depends on the driver.
-        judge: the verdict.
-    """
-
-    name: str
-    title: str
-    key: Callable[[Candidate], Hashable]
-    sees: Callable[[HostFacts], Hashable]
-    judge: Callable[[Candidate, Context], Verdict]
-    weighs: Callable[[Candidate], Hashable] | None = None
-    rests: Callable[[Candidate, Knowledge], Hashable] | None = None
-    apart: bool = False
-    dev: bool = False
-    driver: bool = False
+HOST, GPU, BARE, BLIND, GAPS = "\ue000\ue001\ue002\ue003\ue004"
+"""Words that name a host, in the text of a rule: its label, the GPU, the machines without a GPU, the GPUs of unknown
+capability; and, as a whole ground, what could not be found out. `told` fills them in, so that equal hosts share a
+verdict."""
 
 
 def row_ground(row: Row, says: str) -> Ground:
@@ -112,10 +91,41 @@ def row_ground(row: Row, says: str) -> Ground:
     return Ground("row", says, row.sources, row.low)
 
 
-def fact_ground(facts: HostFacts, fact: str, says: str) -> Ground:
-    """A ground that is a fact of a host, with where it was seen."""
-    evidence = facts.evidence_for(fact)
-    return Ground("host", says, (evidence.source,) if evidence else (facts.label,))
+def fact_ground(fact: str, says: str) -> Ground:
+    """A ground that is a fact of the host; `told` adds where it was seen."""
+    return Ground("host", says, (fact,))
+
+
+def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
+    """A verdict with the words that name the host, and the evidence of the facts that it rests on."""
+    if not verdict.grounds and verdict.because.isascii():
+        return verdict
+    words = {ord(HOST): facts.label}
+    if gpu:
+        words[ord(GPU)] = _gpu_name(gpu)
+    if BARE in verdict.because:
+        words[ord(BARE)] = ", ".join(machine.label for machine in facts.machines if not machine.gpus)
+    if BLIND in verdict.because:
+        blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
+        words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
+    grounds = tuple([each for ground in verdict.grounds for each in _told_ground(ground, facts, words)])
+    return verdict._replace(because=verdict.because.translate(words), grounds=grounds)
+
+
+def _told_ground(ground: Ground, facts: HostFacts, words: dict[int, str]) -> Iterable[Ground]:
+    if ground.kind != "host":
+        return (ground,)
+    if ground.says == GAPS:
+        gaps = (gap for gap in facts.gaps if gap.fact in ground.sources)
+        return [Ground("host", gap.reason, (gap.source,)) for gap in gaps]
+    evidence = facts.evidence_for(ground.sources[0])
+    return (Ground("host", ground.says.translate(words), (evidence.source if evidence else facts.label,)),)
+
+
+def _gpu_name(gpu: Gpu) -> str:
+    if gpu.name and gpu.capability:
+        return f"{gpu.name} ({gpu.capability})"
+    return gpu.name or f"GPU {gpu.capability or gpu.index}"
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

@@ -1,0 +1,326 @@
+"""The engine of rules: a rule names in its signature what it reads, and is handed that and nothing else.
+
+A verdict is remembered by exactly what its rule named, so that a wrong key cannot be written. What can be named:
+
+- of a candidate: the names of `_OF_CANDIDATE`, and every function that is marked with `reading`;
+- of a host, a machine or a GPU (``per``): the names of `_OF_HOST`;
+- of the request and the tables: the names of `_given`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from cuenv.host.facts import Gpu, HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.verdict import Context, Verdict, told, worst
+
+Per = Literal["host", "machine", "gpu", "capability"]
+Presence = Literal["level", "no", "bare", "blind", "known"]
+"""What is known of the GPUs: only a driver's level is given; there is no GPU; a machine of several has none; one is of
+unknown capability; or all capabilities are known."""
+Question: TypeAlias = Callable[..., Any]
+
+
+class Rule(NamedTuple):
+    """A rule; `rule` makes one of a function.
+
+    Attributes:
+        code: of the finding that an objection becomes.
+        about: what a person may ask about to get its verdict, beside ``pytorch``.
+        order: the most basic rules first: the first objection leads.
+        per: what it is asked about: the host, each machine, each GPU, or each capability; the worst verdict counts.
+        unless: answers before, where it is no matter of the host; it names nothing of a host.
+        cites: the ground that comes first in each of its verdicts.
+        without: why it passes where there is nothing to ask it about.
+        locked: it judges a locked environment as well as a choice.
+    """
+
+    name: str
+    code: str
+    title: str
+    order: int
+    judge: Callable[..., Verdict]
+    about: tuple[str, ...] = ()
+    per: Per = "host"
+    unless: Callable[..., Verdict | None] | None = None
+    cites: Question | None = None
+    without: str = ""
+    locked: bool = True
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Its functions."""
+        return tuple(item for item in (self.judge, self.unless, self.cites) if item)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """All that it names."""
+        return frozenset(name for function in self.questions for name in _names(function))
+
+
+_FOUND: list[Rule] = []
+_READINGS: dict[str, Question] = {}
+
+
+def rule(name: str, *, code: str, order: int, title: str, **more: Any) -> Callable[[Question], Question]:
+    """Mark a function as a rule, see `Rule`; what it names must be known, or the import fails."""
+
+    def marked(function: Question) -> Question:
+        made = Rule(name, code, title, order, function, **more)
+        if not code:
+            raise TypeError(f"the rule {name} has no finding code")
+        _known(made.questions, name)
+        if made.unless and any(item in _OF_HOST for item in _names(made.unless)):
+            raise TypeError(f"what answers before the rule {name} reads the host")
+        _FOUND.append(made)
+        return function
+
+    return marked
+
+
+def reading(function: Question) -> Question:
+    """Mark a function whose name rules may name: it is asked with what it names of a candidate and the tables."""
+    _READINGS[function.__name__] = function
+    return function
+
+
+def rules() -> tuple[Rule, ...]:
+    """All rules, the most basic first."""
+    return tuple(sorted(_FOUND, key=lambda item: item.order))
+
+
+def _known(functions: Iterable[Question], name: str) -> None:
+    strange = {item for function in functions for item in _names(function)}
+    strange -= {*_OF_CANDIDATE, *_OF_HOST, *_READINGS, *_given(Request(), None, proving=False)}
+    if strange:
+        raise TypeError(f"the rule {name} reads {', '.join(sorted(strange))}, which nothing gives")
+
+
+def _names(function: Question) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+_OF_CANDIDATE = {
+    "build": "build",
+    "cuda": "cuda",
+    "label": "label",
+    "python": "python",
+    "cudnn": "cudnn",
+    "nccl": "nccl",
+    "built_for": "build.platform",
+    "built_cuda": "build.cuda",
+    "stack": "build.stack",
+    "code": "build.code",
+    "asked_cudnn": "build.cudnn",
+    "asked_nccl": "build.nccl",
+}
+"""Where in a candidate what a rule names is found."""
+_TEXTS = ("python", "built_for", "stack")
+"""What is compared by value also in a quick key: equal texts of two rows are not one object."""
+
+
+def _presence(facts: HostFacts) -> Presence:
+    if not facts.gpus:
+        return "level" if facts.driver and not facts.detected else "no"
+    if any(not machine.gpus for machine in facts.machines):
+        return "bare"
+    return "blind" if any(gpu.capability is None for gpu in facts.gpus) else "known"
+
+
+_OF_HOST: Mapping[str, Callable[[HostFacts, Gpu | None], Hashable]] = {
+    "platform": lambda facts, _: facts.platform,
+    "presence": lambda facts, _: _presence(facts),
+    "capabilities": lambda facts, _: facts.capabilities,
+    # options name kinds of GPUs, and not how many
+    "alone": lambda facts, _: facts.detected and len(facts.gpus) == 1,
+    "driver": lambda facts, _: facts.driver,
+    "level": lambda facts, _: facts.driver.cuda if facts.driver else None,
+    "libc": lambda facts, _: facts.libc,
+    "capability": lambda _, gpu: gpu.capability if gpu else None,
+}
+
+
+def _given(request: Request, knowledge: Knowledge | None, *, proving: bool) -> dict[str, Any]:
+    return {
+        "request": request,
+        "dev": request.dev,
+        "cpu": request.cpu,
+        "packages": request.packages,
+        "pip": request.pip,
+        "offload": request.offload,
+        "kb": knowledge,
+        "proving": proving,
+    }
+
+
+class Unit(NamedTuple):
+    """What a rule is asked about: a host or one of its machines, perhaps with one of its GPUs."""
+
+    facts: HostFacts
+    gpu: Gpu | None = None
+
+
+def units(facts: HostFacts, per: Per) -> Iterator[Unit]:
+    """What a rule is asked about, of one host."""
+    if per == "host":
+        yield Unit(facts)
+        return
+    for machine in facts.machines:
+        if per == "machine":
+            yield Unit(machine)
+        elif per == "gpu":
+            kinds = {(gpu.name, gpu.capability): gpu for gpu in reversed(machine.gpus)}
+            yield from (Unit(machine, gpu) for gpu in kinds.values())
+        else:
+            distinct = {gpu.capability: gpu for gpu in machine.gpus}
+            yield from (Unit(machine, distinct[capability]) for capability in machine.capabilities)
+
+
+class Asker:
+    """Asks functions that name what they read, for one request and one knowledge base."""
+
+    def __init__(self, request: Request, knowledge: Knowledge, *, proving: bool = False) -> None:
+        self._given = _given(request, knowledge, proving=proving)
+        self._readers: dict[str, Callable[[Candidate], Any]] = {}
+        self._plans: dict[Question, tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]] = {}
+
+    def values(self, function: Question, candidate: Candidate) -> dict[str, Any]:
+        """All that a function names but what is of a host."""
+        given, readers = self._plan(function)
+        return given | {name: read(candidate) for name, read in readers}
+
+    def given(self, function: Question) -> dict[str, Any]:
+        """What a function names of the request and the tables."""
+        return self._plan(function)[0]
+
+    def same(self, functions: Iterable[Question], candidate: Candidate) -> Hashable:
+        """What functions read of a candidate, equal for candidates of which they say the same."""
+        return tuple([read(candidate) for function in functions for _, read in self._plan(function)[1]])
+
+    def _plan(self, function: Question) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]:
+        """What a function is given whatever the candidate, and how the rest is read of one."""
+        plan = self._plans.get(function)
+        if plan is None:
+            names = _names(function)
+            given = {name: self._given[name] for name in names if name in self._given}
+            readers = tuple((name, self._reader(name)) for name in names if name in _OF_CANDIDATE or name in _READINGS)
+            plan = self._plans[function] = given, readers
+        return plan
+
+    def _reader(self, name: str) -> Callable[[Candidate], Any]:
+        if name not in self._readers:
+            path = _OF_CANDIDATE.get(name)
+            self._readers[name] = attrgetter(path) if path else self._remembering(_READINGS[name])
+        return self._readers[name]
+
+    def _remembering(self, asked: Question) -> Callable[[Candidate], Any]:
+        known: dict[Hashable, tuple[Candidate, Any]] = {}
+        key = key_of((asked,))
+
+        def read(candidate: Candidate) -> Any:
+            same = key(candidate)
+            if same not in known:
+                known[same] = candidate, asked(**self.values(asked, candidate))  # the key lives as long as it does
+            return known[same][1]
+
+        return read
+
+
+def seen(function: Question, unit: Unit) -> dict[str, Any]:
+    """What a function reads of a host."""
+    return {name: _OF_HOST[name](*unit) for name in _names(function) if name in _OF_HOST}
+
+
+def key_of(functions: Iterable[Question]) -> Callable[[Candidate], Hashable]:
+    """A quick key of what functions read of a candidate: by identity, so that candidates must outlive its use."""
+    names = dict.fromkeys(name for function in functions for name in _names(function))
+    more = [name for name in names if name in _READINGS]
+    names |= dict.fromkeys(name for each in more for name in _names(_READINGS[each]))
+    rows = [_OF_CANDIDATE[name] for name in names if name in _OF_CANDIDATE and name not in _TEXTS]
+    texts = [_OF_CANDIDATE[name] for name in names if name in _TEXTS]
+    if not rows and not texts:
+        return lambda _: None
+    if not texts:
+        get = attrgetter(*rows)
+        return (lambda item: id(get(item))) if len(rows) == 1 else (lambda item: tuple(map(id, get(item))))
+    of_texts = attrgetter(*texts)
+    if not rows:
+        return of_texts
+    of_rows = attrgetter("python", *rows)  # of one name it would give no tuple
+    return lambda item: (tuple(map(id, of_rows(item)[1:])), of_texts(item))
+
+
+class _Memory(NamedTuple):
+    """What a rule said already: by identity of what it reads, and by what it reads."""
+
+    rule: Rule
+    key: Callable[[Candidate], Hashable]
+    quick: dict[Hashable, Verdict]
+    by_value: dict[Hashable, Verdict] | None
+    units: tuple[tuple[Unit, dict[str, Any]], ...]
+
+
+class Judge:
+    """Judges candidates for one case; equal questions are asked once."""
+
+    def __init__(self, case: Context, rules: Iterable[Rule]) -> None:
+        self.case = case
+        self._asker = Asker(case.wish, case.knowledge, proving=case.proving)
+        self._memory = [
+            _Memory(
+                one,
+                key_of(() if self._settled(one) else one.questions),
+                {},
+                {} if one.reads & _READINGS.keys() else None,
+                tuple((unit, seen(one.judge, unit)) for unit in units(case.facts, one.per)),
+            )
+            for one in rules
+        ]
+        self._alive: list[Candidate] = []
+
+    def verdicts(self, candidate: Candidate) -> tuple[Verdict, ...]:
+        """The verdict of every rule, in the order of the rules."""
+        found = []
+        for memory in self._memory:
+            key = memory.key(candidate)
+            verdict = memory.quick.get(key)
+            if verdict is None:
+                verdict = memory.quick[key] = self._remembered(memory, candidate)
+                self._alive.append(candidate)  # keys are identities
+            found.append(verdict)
+        return tuple(found)
+
+    def _settled(self, one: Rule) -> bool:
+        """Whether a rule says the same of every candidate: what answers before it reads the request alone."""
+        before = one.unless
+        if before is None or {*_names(before)} & {*_OF_CANDIDATE, *_READINGS}:
+            return False
+        return before(**self._asker.given(before)) is not None
+
+    def _remembered(self, memory: _Memory, candidate: Candidate) -> Verdict:
+        if memory.by_value is None:
+            return self._judged(memory, candidate)
+        same = self._asker.same(memory.rule.questions, candidate)
+        if same not in memory.by_value:
+            memory.by_value[same] = self._judged(memory, candidate)
+        return memory.by_value[same]
+
+    def _judged(self, memory: _Memory, candidate: Candidate) -> Verdict:
+        one, values = memory.rule, self._asker.values
+        before = one.unless(**values(one.unless, candidate)) if one.unless else None
+        if before:
+            return before
+        if not memory.units:
+            return Verdict(one.name, "pass", one.without)
+        given = values(one.judge, candidate)
+        verdicts = [told(one.judge(**given, **of_host), *unit) for unit, of_host in memory.units]
+        found = worst(verdicts)
+        return (
+            found._replace(grounds=(one.cites(**values(one.cites, candidate)), *found.grounds)) if one.cites else found
+        )
