@@ -723,6 +723,7 @@ many = st.lists(capabilities, min_size=1, max_size=3, unique=True)
 
 @examples(15)
 @given(many, capabilities, st.none() | drivers, st.booleans())
+@example([Capability(3, 5)], Capability(10, 0), None, False)
 def test_another_gpu_never_opens_a_candidate(
     have: list[Capability], more: Capability, driver: str | None, dev: bool
 ) -> None:

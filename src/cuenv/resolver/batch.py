@@ -44,7 +44,7 @@ def choices(
     return tuple(found)
 
 
-class _Asked(NamedTuple):
+class _Grouped(NamedTuple):
     """A rule with the candidates in groups of which it says the same.
 
     Attributes:
@@ -101,7 +101,7 @@ class _Pool:
             left = next(best for level in levels if (best := left & level))
         return self._of[(left & -left).bit_length() - 1]
 
-    def _judged(self, asked: _Asked, of_units: list[dict[str, Any]]) -> dict[int, int]:
+    def _judged(self, asked: _Grouped, of_units: list[dict[str, Any]]) -> dict[int, int]:
         """The candidates that a rule does not reject, by how many things it leaves open."""
         found: dict[int, int] | None = None
         for of_host in of_units:
@@ -131,10 +131,10 @@ class _Pool:
             known[same] = [levels[level] for level in sorted(levels)]
         return known[same]
 
-    def _asked(self, rule: Rule) -> _Asked:
+    def _asked(self, rule: Rule) -> _Grouped:
         """A rule with what it says whatever the host, and with the groups for which it depends on the host."""
         if rule.unless is None:
-            return _Asked(rule, {}, self._grouped((rule.judge,)), {})
+            return _Grouped(rule, {}, self._grouped((rule.judge,)), {})
         before: list[tuple[int, int]] = []
         rest = 0
         for given, bits in self._grouped((rule.unless,)):
@@ -143,7 +143,7 @@ class _Pool:
                 rest |= bits
             elif verdict.outcome != "reject":
                 before.append((left_open(verdict), bits))
-        return _Asked(rule, _opened(before), self._grouped((rule.judge,), rest), {})
+        return _Grouped(rule, _opened(before), self._grouped((rule.judge,), rest), {})
 
     def _grouped(self, functions: tuple[Question, ...], among: int = -1) -> list[tuple[dict[str, Any], int]]:
         """Candidates of which functions read the same: what the first of them reads, and the bits of all of a group."""

@@ -267,9 +267,9 @@ class _Memory(NamedTuple):
 
 
 class Judge:
-    """Judges candidates for one case; equal questions are asked once."""
+    """Judges candidates for one case, by all rules or by those named; equal questions are asked once."""
 
-    def __init__(self, case: Context, rules: Iterable[Rule]) -> None:
+    def __init__(self, case: Context, among: Iterable[Rule] | None = None) -> None:
         self.case = case
         self._asker = Asker(case.wish, case.knowledge, proving=case.proving)
         self._memory = [
@@ -280,7 +280,7 @@ class Judge:
                 {} if one.reads & _READINGS.keys() else None,
                 tuple((unit, seen(one.judge, unit)) for unit in units(case.facts, one.per)),
             )
-            for one in rules
+            for one in (rules() if among is None else among)
         ]
         self._alive: list[Candidate] = []
 

@@ -10,9 +10,8 @@ from packaging.version import Version
 from cuenv.core.versions import Capability
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
-from cuenv.resolver import engine
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.engine import Rule, rule, rules
+from cuenv.resolver.engine import Judge, Rule, rule, rules
 from cuenv.resolver.rules import device, driver, layers, roles, wishes  # noqa: F401 - each holds rules
 from cuenv.resolver.verdict import Context, Ground, Outcome, Remedy, Verdict
 
@@ -47,13 +46,6 @@ def wished_libraries(
 
 RULES: tuple[Rule, ...] = rules()
 _BY_NAME = {one.name: one for one in RULES}
-
-
-class Judge(engine.Judge):
-    """Judges candidates for one case by all rules, or by some."""
-
-    def __init__(self, case: Context, rules: tuple[Rule, ...] = RULES) -> None:
-        super().__init__(case, rules)
 
 
 def rule_named(name: str) -> Rule:

@@ -110,6 +110,10 @@ def _layer(
     oldest = devices[0]
     young = [device for device in devices if _younger(device, built_cuda, kb)]
     if young:
+        older = tuple(device for device in devices if device not in young)
+        rest = _layer(library, requirement, release, built_cuda=built_cuda, devices=older, kb=kb)
+        if rest.outcome == "reject":
+            return rest
         gpus = ", ".join(map(str, young))
         because = f"the {name} of a CUDA {built_cuda} build is older than {gpus}: no row vouches for it"
         return Verdict(rule=library, outcome="unknown", because=because)
