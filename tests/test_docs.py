@@ -115,7 +115,7 @@ def parsed(words: list[str], text: str) -> None:
     rest = words[1:]
     if rest and isinstance(command, click.Group) and rest[0] in command.commands:
         command = command.commands[rest.pop(0)]
-    elif rest and words[0] == "kb" and rest[0] in ("audit", "learn"):
+    elif rest and words[0] == "kb" and rest[0] in ("audit", "learn", "format"):
         command = importlib.import_module(f"cuenv.cli.knowledge.{rest.pop(0)}").command
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
     for word in rest[: rest.index("--")] if "--" in rest else rest:  # behind it: words of another program

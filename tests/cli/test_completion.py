@@ -60,7 +60,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
         (("profile", "show", "uni"), ["universal-dev"]),
         (("explain", "lib"), ["libcudart"]),
         (("explain", "gpu", "RTX 409"), ["RTX 4090"]),
-        (("kb", ""), ["gpu", "driver", "cuda", "pytorch", "package", "audit", "learn"]),
+        (("kb", ""), ["gpu", "driver", "cuda", "pytorch", "package", "audit", "learn", "format"]),
         (("kb", "gpu", "a80"), ["A800"]),
         (("kb", "package", "cudatool"), ["cudatoolkit-dev"]),
         (("kb", "audit", "--pl"), ["--platform"]),

@@ -42,8 +42,9 @@ class Topics(Grouped):
 def command(topic: str | None, subject: str | None, **values: Any) -> None:
     """Show the knowledge base: its tables, or what it knows about one thing.
 
-    TOPIC is gpu, driver, cuda, pytorch or package. The option -v shows the source of each row. Two topics compare
-    the tables with a channel and have options of their own: 'cuenv kb audit --help' and 'cuenv kb learn --help'.
+    TOPIC is gpu, driver, cuda, pytorch or package. The option -v shows the source of each row. Three words have
+    options of their own: 'cuenv kb audit' and 'cuenv kb learn' compare the tables with a channel, and 'cuenv kb format'
+    puts edited tables in order.
 
     \b
     Examples:
@@ -55,6 +56,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
       cuenv kb package cudatoolkit-dev
       cuenv kb audit --channel conda-forge
       cuenv kb learn --save tables
+      cuenv kb format tables
     """
     from cuenv.resolver.lookup import TOPICS, overview  # noqa: PLC0415 - not needed for --help
 

@@ -293,7 +293,12 @@ def rows_in(name: str, of: type[Rows], data: object, faults: Faults) -> Iterator
 
 
 def read_all(
-    tables: Mapping[str, type[TableRow]], data: Mapping[str, object], where: str, known: frozenset[str] = frozenset()
+    tables: Mapping[str, type[TableRow]],
+    data: Mapping[str, object],
+    where: str = "",
+    known: frozenset[str] = frozenset(),
+    *,
+    faults: Faults | None = None,
 ) -> dict[str, tuple[Any, ...]]:
     """The rows of tables that cite sources, each key once, each cited source there.
 
@@ -302,11 +307,12 @@ def read_all(
         data: the decoded JSON of every table, by its name.
         where: what to call it in an error.
         known: ids of further sources that may be cited.
+        faults: where to note what is wrong, when not with the paths alone.
 
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
-    faults = Faults(where, KnowledgeError)
+    faults = faults or Faults(where, KnowledgeError)
     rows: dict[str, list[Any]] = {name: list(rows_in(name, of, data.get(name), faults)) for name, of in tables.items()}
     ids = known | {row.id for row in rows["sources"] if row}
     for name, found in rows.items():

@@ -80,17 +80,18 @@ def _capabilities(code: DeviceCode | None) -> Iterable[Capability]:
     return (target.capability for target in code.sass) if code else ()
 
 
-def parse(tables: Mapping[str, object], where: str = "knowledge base") -> Knowledge:
+def parse(tables: Mapping[str, object], where: str = "knowledge base", *, faults: Faults | None = None) -> Knowledge:
     """Read the whole base.
 
     Args:
         tables: the decoded JSON of every table, by its name.
         where: what to call it in an error.
+        faults: where to note what is wrong, when not with the paths alone.
 
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
-    faults = Faults(where, KnowledgeError)
+    faults = faults or Faults(where, KnowledgeError)
     for name in TABLES:
         if name not in tables:
             faults.add(name, "expected a table, got nothing")
@@ -100,18 +101,21 @@ def parse(tables: Mapping[str, object], where: str = "knowledge base") -> Knowle
     return _join({}, rows, edition, faults)
 
 
-def merge(base: Knowledge, overlay: Mapping[str, object], where: str = "knowledge") -> Knowledge:
+def merge(
+    base: Knowledge, overlay: Mapping[str, object], where: str = "knowledge", *, faults: Faults | None = None
+) -> Knowledge:
     """Lay further tables over a base: a row with the key of one there replaces it, others are added.
 
     Args:
         base: what is known already; the overlay may cite its sources.
         overlay: the decoded JSON of some tables, by name.
         where: what to call the overlay in an error.
+        faults: where to note what is wrong, when not with the paths alone.
 
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
-    faults = Faults(where, KnowledgeError)
+    faults = faults or Faults(where, KnowledgeError)
     rows, edition = _read(overlay, faults, frozenset(base.sources))
     known = {name: {row.sort_key(): row for row in rows_of(base, name)} for name in TABLES}
     return _join(known, rows, edition or base.edition, faults)

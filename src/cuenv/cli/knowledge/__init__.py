@@ -1,4 +1,4 @@
 """The subcommands of ``cuenv kb``, each in its own module."""
 
-SUBCOMMANDS = ("audit", "learn")
-"""What ``cuenv kb`` does with a channel."""
+SUBCOMMANDS = ("audit", "learn", "format")
+"""What ``cuenv kb`` does beside looking things up."""

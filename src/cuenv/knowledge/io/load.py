@@ -70,6 +70,25 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(path for path, _ in files)
 
 
+def read_texts(folder: Path) -> dict[str, str]:
+    """The text of each table in a folder, by its name.
+
+    Raises:
+        KnowledgeError: there is none, or one cannot be read.
+    """
+    return {path.stem: _text(path) for path in _tables_in(folder)}
+
+
+def _text(path: Path) -> str:
+    try:
+        with opened(path) as stream:
+            return bytes(stream.read()).decode()
+    except OSError as error:
+        raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
+    except UnicodeDecodeError as error:
+        raise KnowledgeError(f"{shown(path)}: not text in UTF-8: {error}", hint=_HINT) from error
+
+
 def _tables_in(folder: Path) -> list[Path]:
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix == ".json")
