@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.loader import CacheEntry, chosen, parse_ld_cache
-from cuenv.prefix.io.loader import loader_facts, read_cache
+from cuenv.prefix.io.linkage_plan import loader_facts, read_cache
 from linkage_trees import Linker, needs_gcc
 
 LDCONFIG = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")

@@ -14,7 +14,7 @@ from cuenv.binary.elf import Dynamic, Elf, Tables
 from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Loaded, System, candidates
 from cuenv.binary.process import Process
-from cuenv.prefix.io.loader import loader_facts
+from cuenv.prefix.io.linkage_plan import loader_facts
 from linkage_trees import Linker, Tree, compile_library, needs_gcc, needs_loader, random_tree, traced
 
 

@@ -13,8 +13,7 @@ from channel_builder import PLATFORM
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, Severity, report
 from cuenv.host.select import HostOptions
-from cuenv.prefix.causes import FIRST, one_each
-from cuenv.prefix.check import PrefixChecked, check_prefix
+from cuenv.prefix.check import FIRST, PrefixChecked, check_prefix, one_each
 from cuenv.prefix.io.prefix import find_prefix, outside_sites
 from cuenv.solve.model import PipLocked, Solution
 from given import base

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.prefix.check_request import CheckRequest, asked
-from cuenv.prefix.io.environments import active_environment, environments, named_environment
+from cuenv.prefix.check import CheckRequest, asked
+from cuenv.prefix.io.prefix import active_environment, environments, named_environment
 
 
 def env(path: Path) -> Path:

@@ -21,8 +21,9 @@ from cuenv.core.findings import Check, Finding
 from cuenv.core.io.files import private_folder
 from cuenv.core.versions import Capability, version
 from cuenv.host.request import Request
+from cuenv.prefix import checks
 from cuenv.prefix.activation_sh import Shell, source
-from cuenv.prefix.checks import Subject, jit
+from cuenv.prefix.checks import Subject
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io import toolchain as host_config_h
 from cuenv.prefix.io.activation import activated
@@ -395,12 +396,12 @@ def environ(folder: Path) -> dict[str, str]:
 
 
 def checked(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
-    return jit.check(subject_of(root, folder, *gpus, **more))
+    return checks.check_jit(subject_of(root, folder, *gpus, **more))
 
 
 def only_read(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
     """The same without ``--run``."""
-    return jit.check(replace(subject_of(root, folder, *gpus, **more), running=False))
+    return checks.check_jit(replace(subject_of(root, folder, *gpus, **more), running=False))
 
 
 def subject_of(root: Path, folder: Path, *gpus: str, **more: str) -> Subject:
@@ -876,6 +877,6 @@ def test_a_torch_without_cuda_compiles_nothing_for_a_gpu(tmp_path: Path) -> None
             f"{site}/deepspeed-0.16.9.dist-info/METADATA": "Name: deepspeed\nVersion: 0.16.9\n",
         },
     )
-    found = jit.check(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
+    found = checks.check_jit(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
     assert (found.status, found.findings) == ("skip", ())
     assert "CPU build" in found.says

@@ -22,10 +22,8 @@ from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.process import Process
 from cuenv.core.findings import Check, Finding
 from cuenv.host.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
-from cuenv.prefix.checks import Subject
-from cuenv.prefix.checks.linkage import check
-from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan
-from cuenv.prefix.io.loader import loader_facts
+from cuenv.prefix.checks import Subject, check_linkage
+from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.linkage.opening import open_all
 from cuenv.prefix.linkage.symbols import is_torch, readable
@@ -58,7 +56,7 @@ class Env:
 
     def check(self, facts: HostFacts | None = None, /, **environ: str) -> Check:
         host = facts or HostFacts(label=THIS_MACHINE, platform="linux-64")
-        return check(Subject(prefix=find_prefix(self.path), facts=host, knowledge=base(), environ=environ))
+        return check_linkage(Subject(prefix=find_prefix(self.path), facts=host, knowledge=base(), environ=environ))
 
     def only(self, **environ: str) -> Finding:
         """The one finding that there is."""

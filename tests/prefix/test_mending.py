@@ -20,10 +20,9 @@ from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.prefix.check import PrefixChecked, check_prefix
 from cuenv.prefix.fixes import for_this_torch
-from cuenv.prefix.io.owners import pins_torch
+from cuenv.prefix.io.conda_meta import pins_torch, torch_wheels
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.io.torch_wheels import torch_wheels
-from cuenv.prefix.torch_wheels import wheel_for
+from cuenv.prefix.packages import wheel_for
 from given import base
 from prefixes import installed, lock_file, package, put, shared_object, wheel_file
 

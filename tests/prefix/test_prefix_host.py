@@ -13,8 +13,7 @@ from cuenv.core.findings import Check
 from cuenv.host.facts import CudaLibrary, Gpu, HostFacts, Resources, Surroundings
 from cuenv.host.request import Request
 from cuenv.host.select import with_disk
-from cuenv.prefix.checks import CHECKS, Subject
-from cuenv.prefix.checks.host import check
+from cuenv.prefix.checks import CHECKS, Subject, check_host
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.solution import cuda_of
@@ -36,7 +35,7 @@ def conda(*names: tuple[str, str]) -> Prefix:
 
 
 def looked(prefix: Prefix, facts: HostFacts, profile: Request | None = None) -> Check:
-    return check(Subject(prefix=prefix, facts=facts, knowledge=base(), environ={}, profile=profile))
+    return check_host(Subject(prefix=prefix, facts=facts, knowledge=base(), environ={}, profile=profile))
 
 
 def codes(found: Check, severity: str) -> list[str]:

@@ -15,10 +15,10 @@ import pytest
 
 from commands import run
 from cuenv.core.findings import Check
+from cuenv.prefix.check import run_checks
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.probe import ask, bench
 from cuenv.prefix.probing import MARK, PROBES, Around, check_of
-from cuenv.prefix.run import run_checks
 from torch_standin import H100, NCCL, V100, make_venv, torch_like
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}

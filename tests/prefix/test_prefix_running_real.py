@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 import cuenv
+from cuenv.prefix.check import run_checks
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.run import run_checks
 
 CACHE = Path(os.environ.get("CUENV_TEST_WHEELS") or Path(tempfile.gettempdir()) / f"cuenv-test-wheels-{os.getuid()}")
 TORCH = "torch==2.13.0+cpu"

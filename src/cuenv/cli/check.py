@@ -74,7 +74,7 @@ def command(path: Path | None, **values: Any) -> int:
       cuenv check -n moe --gpu A100 --driver 525.60.13 --format markdown
       cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
     """
-    from cuenv.prefix.check_request import asked, checked  # noqa: PLC0415 - as above
+    from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - as above
 
     limit = _limit(values)
     what = asked(path, os.environ, prefix=values["prefix"], name=values["name"], lock=values["lock"])

@@ -25,7 +25,7 @@ def environment(prefix: Path | None, name: str | None, command: str) -> Path:
     """
     if prefix and name:
         raise UsageError("--prefix and --name exclude each other", hint=f"{command} --prefix DIR")
-    from cuenv.prefix.io.environments import named_environment  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - not needed for --help
 
     if name is not None:
         return named_environment(name, os.environ, command)

@@ -82,7 +82,7 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
 def _environment(prefix: Path | None, name: str | None) -> Path:
     if prefix and name:
         raise UsageError("--prefix and --name exclude each other", hint="cuenv hook --prefix DIR")
-    from cuenv.prefix.io.environments import active_environment, named_environment  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.prefix import active_environment, named_environment  # noqa: PLC0415 - not needed for --help
 
     if name is not None:
         return named_environment(name, os.environ)

@@ -70,7 +70,7 @@ def _lock(file: Path) -> str:
 
 
 def _active(environ: Mapping[str, str]) -> Path | None:
-    from cuenv.prefix.io.environments import active_environment  # noqa: PLC0415 - the last thing to look for
+    from cuenv.prefix.io.prefix import active_environment  # noqa: PLC0415 - the last thing to look for
 
     active = active_environment(environ)
     return active if active and is_folder(active) else None

@@ -22,7 +22,7 @@ from cuenv.lockfile.files import ENVIRONMENT
 from cuenv.prefix.io.prefix import find_prefix
 
 if TYPE_CHECKING:  # a log needs none of it
-    from cuenv.prefix.check_request import CheckRequest
+    from cuenv.prefix.check import CheckRequest
 
 STDIN = "-"
 NEW = "environment.new.yml"
@@ -122,7 +122,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     Raises:
         InputError: the named folder is no environment.
     """
-    from cuenv.prefix.check_request import checked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.prefix.check import checked  # noqa: PLC0415 - a log needs none of it
     from cuenv.resolver.health import machine_findings  # noqa: PLC0415 - as above
 
     guidance = load_guidance(knowledge)
@@ -147,7 +147,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
 
 def _at_hand(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
     """The environment that is named; else the lock in this folder, and on the machine at hand what is active."""
-    from cuenv.prefix.check_request import asked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.prefix.check import asked  # noqa: PLC0415 - a log needs none of it
 
     environ = {} if options.given else options.environ
     try:

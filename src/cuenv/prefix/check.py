@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
+import posixpath
+import re
 import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cuenv.core.findings import Check, Report, report
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
+from cuenv.core.io.files import exists
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
-from cuenv.host.select import HostOptions, checked_host, outside
+from cuenv.host.select import HostOptions, checked_host, outside, this_machine
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.files import read_lock, recorded_host
+from cuenv.lockfile.check import check
+from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host
 from cuenv.lockfile.io.conda_client import client_at_hand
-from cuenv.prefix.causes import FIRST, one_each
 from cuenv.prefix.checks import CHECKS, NO_LOCK, Subject
+from cuenv.prefix.cuda_files import family
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.prefix import find_prefix, installed_digest
+from cuenv.prefix.io.probe import ask, bench
 from cuenv.prefix.packages import as_locked
+from cuenv.prefix.probing import PROBES, Around, Outcome, check_of
 from cuenv.solve.model import Lock
 
 
@@ -79,7 +86,7 @@ def check_prefix(
         running=running,
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
-    checks = tuple(_check(name, subject) for name in CHECKS)
+    checks = tuple(check(subject) for check in CHECKS.values())
     findings = one_each(finding for check in checks for finding in check.findings)
     looked = (f"{subject.prefix.kind} environment", host_line(subject.facts))
     return PrefixChecked(
@@ -108,7 +115,275 @@ def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
     )
 
 
-def _check(name: str, subject: Subject) -> Check:
-    module = importlib.import_module(f"cuenv.prefix.checks.{name}")
-    check: Check = module.check(subject)
-    return check
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """What is looked at.
+
+    Attributes:
+        lock: the lock that is checked by itself.
+        prefix: the environment that is checked.
+        against: the lock that the environment is compared with.
+        named: the user named that lock for it; else the environment need not be made from it.
+    """
+
+    lock: Path | None = None
+    prefix: Path | None = None
+    against: Path | None = None
+    named: bool = False
+
+
+def asked(
+    path: Path | None,
+    environ: Mapping[str, str],
+    *,
+    prefix: Path | None = None,
+    name: str | None = None,
+    lock: Path | None = None,
+) -> CheckRequest:
+    """What the arguments mean.
+
+    A lock that is named is checked by itself, an environment that is named as well. With neither, both that are at
+    hand are: the lock in the working folder, and the environment that is active.
+
+    Args:
+        path: the argument LOCK.
+        environ: for the active environment and for names.
+        prefix: of ``--prefix``.
+        name: of ``--name``.
+        lock: of ``--lock``: what the environment was made from.
+
+    Raises:
+        UsageError: options exclude each other, or nothing has that name.
+        InputError: there is nothing to check.
+    """
+    if prefix and name:
+        raise UsageError("--prefix and --name exclude each other", hint="cuenv check --prefix DIR")
+    if path and lock:
+        hint = f"cuenv check --lock {shlex.quote(str(lock))}"
+        raise UsageError("a lock was named twice: LOCK and --lock", hint=hint)
+    if path and prefix is None and name is None:
+        return CheckRequest(lock=path)
+    from cuenv.prefix.io.prefix import active_environment, named_environment  # noqa: PLC0415 - not for a lock
+
+    here = Path(LOCK_NAME)
+    if name is not None:
+        prefix = named_environment(name, environ)
+    if prefix is None and lock is not None:
+        prefix = active_environment(environ)
+        if prefix is None:
+            raise UsageError(
+                "--lock says what an environment was made from, and none is named or active",
+                hint=f"cuenv check --prefix DIR --lock {shlex.quote(str(lock))}",
+            )
+    against = lock or path or (here if exists(here) else None)
+    if prefix is not None:
+        return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path))
+    return _at_hand(here, active_environment(environ))
+
+
+def _at_hand(here: Path, active: Path | None) -> CheckRequest:
+    from cuenv.prefix.io.prefix import is_conda_base  # noqa: PLC0415 - only without arguments
+
+    if exists(here):
+        # Shells activate conda's own environment unasked: beside a lock it is nobody's.
+        return CheckRequest(lock=here, prefix=None if active is None or is_conda_base(active) else active, against=here)
+    if active is None:
+        raise InputError(
+            f"{LOCK_NAME} is not there, and no environment is active",
+            hint="cuenv lock environment.yml, or cuenv check --prefix DIR",
+        )
+    return CheckRequest(prefix=active)
+
+
+def checked(
+    what: CheckRequest,
+    options: HostOptions,
+    knowledge: Knowledge,
+    wish: Request | None = None,
+    *,
+    limit: float | None = None,
+    say: Callable[[str], None] | None = None,
+) -> tuple[CheckResult, ...]:
+    """The reports, the lock's first.
+
+    Args:
+        what: the lock and the environment.
+        options: the host.
+        knowledge: the tables.
+        wish: the profile whose memory and disk the machine should have.
+        limit: run the environment as well, with so many seconds for each probe.
+        say: told what runs at the moment.
+
+    Raises:
+        InputError: the lock or the environment cannot be read.
+        UsageError: there is no environment to run.
+    """
+    if limit is not None and what.prefix is None:
+        raise UsageError(
+            "--run needs an environment, and none is named or active", hint="cuenv check --run --prefix DIR"
+        )
+    facts = None
+    if what.lock and what.prefix:  # asked once for both
+        facts = checked_host(outside(options, str(what.prefix)), knowledge, wish)
+    found = []
+    if what.lock:
+        one = check(what.lock, options, knowledge, wish, facts)
+        file = str(lock_file(what.lock))
+        found.append(CheckResult(report=one.report, host=host_line(one.facts), file=file, layers=one.layers))
+    if what.prefix:
+        other = check_prefix(
+            what.prefix,
+            options,
+            knowledge,
+            lock=what.against,
+            named=what.named,
+            wish=wish,
+            facts=facts,
+            running=limit is not None,
+        )
+        if limit is not None:
+            other = with_runs(other, options.environ, knowledge, limit=limit, say=say)
+        found.append(CheckResult(report=other.report, host=host_line(other.facts), checks=other.checks))
+    return tuple(found)
+
+
+FIRST = (
+    *("CU207", "CU206", "CU208", "CU215", "CU204", "CU205", "CU201", "CU202", "CU209"),
+    *("CU234", "CU401", "CU402", "CU403", "CU290", "CU231", "CU210", "CU213", "CU214", "CU211", "CU212", "CU216"),
+    *("CU230", "CU233", "CU235", "CU236", "CU257", "CU250", "CU251"),
+)
+"""Codes in the order in which they are told, among those of one severity: what is wrong with the installation itself,
+with the host, with CUDA, with the loading of it, with builds. Others follow by their code."""
+
+_MISSING = frozenset({"CU211", "CU213", "CU214", "CU230"})
+"""A library is wanted and not there."""
+_CAUSES = ("CU215", "CU231", "CU213", "CU214", "CU211")
+"""What may explain such a finding, the most basic first."""
+_LIBRARY = re.compile(r"\blib[\w+.-]+\.so(?:\.[0-9]+)*\b")
+
+
+def one_each(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings with those that another one explains as its evidence.
+
+    A library that is missing is told once, by what says most about it: its package has lost files, the file is
+    damaged, torch needs it; that loading fails for it follows.
+    """
+    left = list(findings)
+    for code in _CAUSES:
+        for cause in [item for item in left if item.code == code and item.severity == "error"]:
+            names = _names(cause)
+            effects = [item for item in left if item is not cause and _explains(cause, names, item)]
+            if effects:
+                told = dict.fromkeys((*cause.evidence, *(f"so {item.code}: {item.message}" for item in effects)))
+                left = [item for item in left if item not in effects]
+                left[left.index(cause)] = replace(cause, evidence=tuple(told))
+    led = {path for item in left if item.code == "CU212" for path in item.evidence}
+    return [item for item in left if not (item.code == "CU412" and any(_within(path, item.subject) for path in led))]
+
+
+def _names(cause: Finding) -> frozenset[str]:
+    """The libraries that a finding is about."""
+    if cause.code == "CU215":
+        return frozenset(map(posixpath.basename, cause.evidence))
+    return frozenset(_LIBRARY.findall(cause.subject))
+
+
+def _explains(cause: Finding, names: frozenset[str], item: Finding) -> bool:
+    if item.code not in _MISSING or (item.code == cause.code and cause.code != "CU215"):
+        return False
+    if item.code == "CU230" or _CAUSES.index(item.code) > _CAUSES.index(cause.code):
+        if item.code == "CU230" and ", " in cause.subject and family(item.subject.partition("*")[0].rstrip(".")):
+            return True  # where several are gone, all of NVIDIA's are
+        asked = item.subject.split(", ")
+        return all(any(_same(wanted, name) for name in names) for wanted in asked)
+    return False
+
+
+def _same(wanted: str, name: str) -> bool:
+    """Whether a name, or a pattern as torch writes it (``libcublas.so.*[0-9]``), means this file."""
+    stem, star, _ = wanted.partition("*")
+    return name.startswith(stem) if star else name == wanted
+
+
+def _within(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
+
+
+def with_runs(
+    checked: PrefixChecked,
+    environ: Mapping[str, str],
+    knowledge: Knowledge,
+    *,
+    limit: float,
+    say: Callable[[str], None] | None = None,
+) -> PrefixChecked:
+    """What was found without running the environment, and what running it on this machine adds.
+
+    Args:
+        checked: the first; it may have been judged for another host.
+        environ: the variables of this process.
+        knowledge: the tables.
+        limit: seconds for each probe.
+        say: told what runs at the moment.
+
+    Raises:
+        OutsideError: no folder can be made for what the probes build.
+    """
+    here = checked.facts if checked.facts.detected else this_machine(environ, knowledge)
+    ran = run_checks(checked.prefix, len(here.gpus), environ, timeout=limit, say=say)
+    findings = (*checked.report.findings, *(finding for check in ran for finding in check.findings))
+    told = report(checked.report.title, findings, checked.report.looked_at, FIRST)
+    return replace(checked, checks=(*checked.checks, *ran), report=told)
+
+
+def run_checks(
+    prefix: Prefix,
+    gpus: int,
+    environ: Mapping[str, str],
+    *,
+    timeout: float,
+    say: Callable[[str], None] | None = None,
+) -> tuple[Check, ...]:
+    """What the environment does when it runs; nothing of it is changed.
+
+    Args:
+        prefix: the environment.
+        gpus: how many GPUs this machine has.
+        environ: the variables of this process.
+        timeout: seconds for one probe.
+        say: told what is tried at the moment.
+
+    Returns:
+        A check for each probe, in their order; without torch the others are skipped.
+
+    Raises:
+        OutsideError: no folder can be made for what the probes build.
+    """
+    return tuple(_checks(prefix, gpus, environ, timeout, say))
+
+
+def _checks(
+    prefix: Prefix, gpus: int, environ: Mapping[str, str], timeout: float, say: Callable[[str], None] | None
+) -> Iterator[Check]:
+    without: str | None = None
+    with bench(prefix, environ) as place:
+        around = Around(prefix=prefix.path, python=place.python, gpus=gpus, environ=place.given)
+        for probe in PROBES:
+            if without:
+                yield skipped(f"run:{probe.name}", without)
+                continue
+            if say:
+                say(f"run:{probe.name}")
+            outcome = ask(probe.name, place, timeout)
+            yield check_of(probe, outcome, around)
+            if probe.name == "torch":
+                without = _without_torch(outcome)
+            elif probe.name == "cuda" and outcome.answer is None:
+                without = "torch does not get past asking for GPUs"
+
+
+def _without_torch(outcome: Outcome) -> str | None:
+    """Why nothing else can be tried; ``None`` when torch is there."""
+    if outcome.answer is None or outcome.answer.failed:
+        return "torch does not run"
+    return None if outcome.answer.done else "there is no torch"

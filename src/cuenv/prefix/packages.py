@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
-from cuenv.prefix.fixes import AGAIN, pip_command, pip_exactly, put_back, take_out
+from cuenv.core.versions import Capability, driver_key, target_for, version
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.prefix.fixes import AGAIN, pip_again, pip_command, pip_exactly, put_back, take_out
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
@@ -113,3 +121,119 @@ def as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
 
 def _finding(code: str, name: str, message: str, fix: str, severity: Severity = "error") -> Finding:
     return Finding(code=code, severity=severity, subject=name, message=message, fix=fix)
+
+
+_SHOWN, _EVIDENCE = 3, 200
+_LIBRARY = re.compile(r".*\.so(?:\.[0-9]+)*")
+_STRIPPED = frozenset({"test", "tests", "doc", "docs", "man", "examples", "locale", "licenses"})
+"""Folders that makers of small images take out; nothing loads what lies there."""
+_SPARE = (".pyi", ".a", ".la", ".md", ".rst", ".html", ".pyx", ".pxd", ".c", ".cpp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """What is gone of a package.
+
+    Attributes:
+        files: that its record lists and that are not there, relative to the folder of packages, or the environment.
+        total: how many files it should have.
+        wheel: it came by pip.
+        package: it came by conda.
+    """
+
+    name: str
+    version: str
+    files: tuple[str, ...]
+    total: int
+    wheel: Wheel | None = None
+    package: LockedPackage | None = None
+
+
+def gone_findings(gone: Iterable[Gone], prefix: Prefix) -> Iterator[Finding]:
+    """One finding for each package: an error where code is gone that something loads."""
+    for item in gone:
+        files = sorted(item.files, key=lambda file: (_weight(file), file))
+        more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+        listed = f"{', '.join(files[:_SHOWN])}{more}"
+        many = f"all {item.total} files of" if len(files) == item.total else f"{len(files)} of {item.total} files of"
+        yield Finding(
+            code="CU215",
+            severity=_SEVERITIES[_weight(files[0])],
+            subject=item.name,
+            message=f"{many} {item.name} {item.version} are gone: {listed}",
+            evidence=tuple(files[:_EVIDENCE]),
+            fix=pip_again(prefix, item.wheel)
+            if item.wheel
+            else put_back(item.package, prefix)
+            if item.package
+            else None,
+        )
+
+
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+def _weight(file: str) -> int:
+    """0 for code that something loads, 2 for what a small image is made without, 1 for all else."""
+    if _STRIPPED & set(file.split("/")[:-1]) or file.endswith(_SPARE):
+        return 2
+    name = posixpath.basename(file)
+    return 0 if name.endswith(".py") or _LIBRARY.fullmatch(name) else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchWheel:
+    """A wheel of torch in PyTorch's own index.
+
+    Attributes:
+        torch: its release.
+        tag: the name of its index, ``cu128``.
+        platforms: that it is made for.
+        targets: the capabilities that it holds machine code for.
+    """
+
+    torch: Version
+    tag: str
+    platforms: tuple[str, ...]
+    targets: tuple[Capability, ...]
+
+    @property
+    def cuda(self) -> Version:
+        """The CUDA release that it is built with."""
+        digits = self.tag.removeprefix("cu")
+        return version(f"{digits[:-1]}.{digits[-1]}")
+
+
+def wheel_for(
+    release: Version | None, facts: HostFacts, wheels: Iterable[TorchWheel], knowledge: Knowledge
+) -> TorchWheel | None:
+    """The wheel that runs on every GPU of a host by its drivers: of this release of torch, else of the one before it.
+
+    Of several the one with the highest CUDA that the driver speaks by itself, else the lowest, which runs by
+    minor-version compatibility. ``None`` where no driver is known, or no wheel runs.
+    """
+    levels = [machine.driver.cuda for machine in facts.machines if machine.driver]
+    if release is None or len(levels) < len(facts.machines) or None in levels:
+        return None
+    level = min(item for item in levels if item)
+    able = [wheel for wheel in wheels if wheel.torch <= Version(release.public) and _runs(wheel, facts, knowledge)]
+    newest = max((wheel.torch for wheel in able), default=None)
+    same = sorted((wheel for wheel in able if wheel.torch == newest), key=lambda wheel: wheel.cuda)
+    below = [wheel for wheel in same if wheel.cuda <= level]
+    return below[-1] if below else next(iter(same), None)
+
+
+def _runs(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> bool:
+    floor = knowledge.floor(wheel.cuda)
+    for machine in facts.machines:
+        driver = machine.driver
+        if floor is None or driver is None or machine.platform not in wheel.platforms:
+            return False
+        high = (
+            driver_key(driver.version) >= driver_key(floor.driver)
+            if driver.version
+            else driver.cuda is not None and driver.cuda >= wheel.cuda
+        )
+        if not high or any(target_for(item, wheel.targets) is None for item in machine.capabilities):
+            return False
+    return True

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import LIMIT, is_file, look, shown, why
+from cuenv.core.io.files import DATA, LIMIT, is_file, look, names_in, read_text, shown, why
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.urls import channel_url, printable, strip_credentials
+from cuenv.core.versions import Capability, version
+from cuenv.host.io.system import read
+from cuenv.host.io.torch_files import parse_version_py
+from cuenv.prefix.fixes import Owner
+from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.prefix.packages import Gone, TorchWheel
 from cuenv.solve.model import LockedPackage
 
 _DIST_INFO = re.compile(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)$")
@@ -168,3 +178,191 @@ def _channel(url: str, channel: str, subdir: str) -> str:
     """The channel without subdir; the URL knows better than the name, which may be an alias."""
     base = url.rpartition("/")[0] if url else strip_credentials(channel_url(channel))
     return base.removesuffix(f"/{subdir}")
+
+
+_MOST = 500_000
+"""Files that are looked for. Each folder is listed once, so most of the time goes into reading the records."""
+
+
+def gone_files(prefix: Prefix) -> tuple[Gone, ...]:
+    """What is gone of each package; dist-info, and what Python compiles by itself, do not count."""
+    return tuple(item for item in _all(prefix, _Folders()) if item.files)
+
+
+def _all(prefix: Prefix, there: _Folders) -> Iterator[Gone]:
+    names = Counter(wheel.name for wheel in prefix.wheels)
+    for wheel in prefix.wheels:
+        # conda's files have a record of their own, and of two records of one name only one can be true (CU206).
+        if (wheel.conda and not wheel.replaced) or names[wheel.name] > 1:
+            continue
+        files, total = there.gone(wheel.folder, files_of(wheel))
+        yield Gone(name=wheel.name, version=wheel.version, files=files, total=total, wheel=wheel)
+    # What pip put over a package of conda, or took away, is told already (CU204, CU205).
+    over = {wheel.conda for wheel in prefix.wheels if wheel.replaced} | {wheel.conda for wheel in prefix.gone}
+    over |= {wheel.name for wheel in prefix.wheels if not wheel.conda}
+    for package in prefix.conda:
+        if package.name not in over:
+            files, total = there.gone(prefix.path, prefix.files.get(package.name, ()))
+            yield Gone(name=package.name, version=package.version, files=files, total=total, package=package)
+
+
+class _Folders:
+    """The names in folders, each listed once."""
+
+    def __init__(self) -> None:
+        self._left = _MOST
+        self._listed: dict[str, frozenset[str]] = {}
+
+    def gone(self, root: str, names: Iterable[str]) -> tuple[tuple[str, ...], int]:
+        """Those of the files that are not there, and how many there should be."""
+        wanted: dict[str, list[str]] = {}
+        total = 0
+        for name in names:
+            folder, _, file = name.rpartition("/")
+            if (
+                file
+                and name.isprintable()
+                and not file.endswith(".pyc")
+                and not folder.endswith((".dist-info", "__pycache__"))
+            ):
+                wanted.setdefault(folder, []).append(file)
+                total += 1
+        self._left -= total
+        if self._left < 0:
+            return (), total
+        found = []
+        for folder, files in wanted.items():
+            missing = set(files) - self._names(f"{root}/{folder}" if folder else root)
+            found += [f"{folder}/{file}".lstrip("/") for file in sorted(missing)]
+        return tuple(sorted(found)), total
+
+    def _names(self, folder: str) -> frozenset[str]:
+        listed = self._listed.get(folder)
+        if listed is None:
+            try:
+                listed = frozenset(os.listdir(folder))  # noqa: PTH208 - names are wanted, not paths
+            except OSError:
+                listed = frozenset()
+            self._listed[folder] = listed
+        return listed
+
+
+_WHEELS = DATA / "pip" / "torch_wheels.json"
+
+
+@lru_cache(maxsize=1)
+def torch_wheels() -> tuple[TorchWheel, ...]:
+    """The table, oldest release first."""
+    return tuple(
+        TorchWheel(
+            torch=version(row["torch"]),
+            tag=row["tag"],
+            platforms=tuple(row["platforms"]),
+            targets=tuple(map(Capability.parse, row["arch_list"].split(";"))),
+        )
+        for row in json.loads(_WHEELS.read_bytes())["wheels"]
+    )
+
+
+_TORCH = re.compile(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORECASE)
+
+
+def owner_of(prefix: Prefix, path: str) -> Owner | None:
+    """Who brought a file, or should have brought it where it is gone; what pip wrote last counts first.
+
+    Args:
+        prefix: the environment.
+        path: of the file, absolute, as it was found.
+    """
+    places = dict.fromkeys((posixpath.normpath(path), _real(path)))
+    for wheel in prefix.wheels:
+        if wheel.conda and not wheel.replaced:
+            continue
+        for place in places:
+            name = place.removeprefix(f"{wheel.folder}/")
+            if name != place and name in files_of(wheel):
+                return Owner(wheel=wheel)
+    for place in places:
+        name = place.removeprefix(f"{prefix.path}/")
+        if name != place and (package := _of_conda(prefix, name)):
+            return Owner(package=prefix.package(package))
+    return None
+
+
+def _real(path: str) -> str:
+    """The path with links of folders followed, and not that of the file itself, which may be gone."""
+    folder, _, name = path.rpartition("/")
+    return f"{os.path.realpath(folder)}/{name}"
+
+
+def _of_conda(prefix: Prefix, name: str) -> str | None:
+    """The conda package whose record lists a file; a record that cannot be read lists nothing."""
+    quoted = json.dumps(name).encode()
+    for entry in names_in(Path(prefix.path) / "conda-meta"):
+        path = Path(prefix.path) / "conda-meta" / entry
+        if not entry.endswith(".json") or not is_file(path):
+            continue
+        try:
+            with path.open("rb") as stream:
+                raw = stream.read(LIMIT + 1)
+            if len(raw) > LIMIT or quoted not in raw:
+                continue
+            record = json.loads(raw)
+        except (OSError, ValueError, RecursionError):
+            continue
+        files = record.get("files") if isinstance(record, dict) else None
+        if isinstance(files, list) and name in files and isinstance(record.get("name"), str):
+            return str(record["name"])
+    return None
+
+
+def pins_torch(wheel: Wheel) -> bool:
+    """Whether its METADATA asks for one release of torch: then pip can find the release that is made for another."""
+    return bool(_TORCH.search(text_of(wheel, "METADATA")))
+
+
+_LIMIT = 16 << 20
+
+
+def text_of(wheel: Wheel, name: str) -> str:
+    """A file of the dist-info, such as ``METADATA``; empty when it cannot be read."""
+    path = Path(wheel.folder) / wheel.info / name
+    try:
+        return read_text(path, limit=_LIMIT) if is_file(path) else ""
+    except InputError:
+        return ""
+
+
+def files_of(wheel: Wheel) -> Iterator[str]:
+    """The files that its RECORD lists, relative to the folder of packages; what lies outside of that is left out."""
+    for line in text_of(wheel, "RECORD").splitlines():
+        name = line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
+        if not name.startswith("/") and ".." not in name.split("/"):
+            yield name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchHere:
+    """A torch.
+
+    Attributes:
+        folder: of the package: ``.../site-packages/torch``.
+        version: as ``torch/version.py`` says it, ``2.7.1+cu128``.
+        cuda: the CUDA it was built with, ``12.8``; ``None`` for a CPU build.
+    """
+
+    folder: Path
+    version: str
+    cuda: str | None
+
+
+def find_torch_here(prefix: Prefix) -> TorchHere | None:
+    """The torch that the environment's Python finds first among its own folders."""
+    for site in prefix.site_packages:
+        folder = Path(site) / "torch"
+        if not is_file(folder / "version.py"):
+            continue
+        told = parse_version_py(read(folder, "version.py").text)
+        if told:
+            return TorchHere(folder=folder, version=told[0], cuda=told[1])
+    return None

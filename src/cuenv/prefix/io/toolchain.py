@@ -17,7 +17,7 @@ from cuenv.core.io.process import run, which
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
 from cuenv.prefix.inventory import Prefix, Wheel
-from cuenv.prefix.io.distributions import files_of
+from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, HostCompiler, Nvcc, Workshop, library_of
 
 _GCC = re.compile(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)

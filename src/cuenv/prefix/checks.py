@@ -1,0 +1,571 @@
+"""The checks of an installed environment, and what each of them looks at; `CHECKS` is their order."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from packaging.version import Version
+
+from cuenv.binary.data import BinaryError
+from cuenv.binary.gpu_code import host_gpus
+from cuenv.binary.io.binaries import ElfFiles
+from cuenv.binary.loader import Seen
+from cuenv.binary.process import Process
+from cuenv.core.findings import Check, Finding, judged, skipped
+from cuenv.core.versions import Capability, parse_arch_list, target_for, version
+from cuenv.host.describe import host_line
+from cuenv.host.facts import THIS_MACHINE, HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.host_check import as_findings, bare_candidate, candidate_of, host_findings
+from cuenv.prefix.cuda_files import CudaFiles
+from cuenv.prefix.device_code import (
+    TORCH,
+    CodeFile,
+    bitsandbytes_choice,
+    bitsandbytes_finding,
+    bitsandbytes_libraries,
+    code_findings,
+    declared_finding,
+    other_bitsandbytes,
+)
+from cuenv.prefix.fixes import INDEX, Owner, bring_again, conda_exactly, for_this_torch, pip_command, put_back
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.io.activation import activated
+from cuenv.prefix.io.compile import Toolchain, try_out
+from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
+from cuenv.prefix.io.toolchain import built_libraries, home_of, library_folders, look, nvcc_at, nvccs_in, torch_includes
+from cuenv.prefix.linkage.findings import foreign_findings, glibc_findings, missing_findings, printable, symbol_findings
+from cuenv.prefix.linkage.opening import LinkageContext, Opening, open_all
+from cuenv.prefix.linkage.symbols import SymbolCheck
+from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings, wheel_for
+from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
+from cuenv.prefix.runtime_policy import compiler_findings, number_of, runtime_findings, runtime_line
+from cuenv.prefix.solution import as_solution, cuda_of
+from cuenv.prefix.toolchain.policy import hook, jit_findings, led_by, targets_of, trial_findings, without_its
+from cuenv.prefix.toolchain.requirements import Wants, compiling, has_torch, wants
+from cuenv.prefix.toolchain.toolchain import Compiled, Nvcc, Workshop
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.health import machine_findings
+from cuenv.resolver.rules import Context, Judge
+from cuenv.resolver.solution_policy import cpu_builds, cpu_twins, cuda_components, one_source
+from cuenv.solve.model import Lock, Solution
+
+NO_LOCK = "no lock to compare with: name one with --lock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What the checks look at.
+
+    Attributes:
+        prefix: the environment as its records tell it.
+        facts: the host that it is to run on.
+        lock: that it was made from; ``None`` when none is named or found.
+        no_lock: why there is none.
+        profile: what the team asked for, where it is known.
+        environ: the variables of this process; a check says which of them it reads.
+        running: what belongs to the environment may be run; else its files are read, and no more.
+    """
+
+    prefix: Prefix
+    facts: HostFacts
+    knowledge: Knowledge
+    environ: Mapping[str, str]
+    lock: Lock | None = None
+    no_lock: str = NO_LOCK
+    profile: Request | None = None
+    running: bool = False
+
+    @property
+    def solution(self) -> Solution | None:
+        """The lock's part for the platform of the host."""
+        return self.lock.solution(self.facts.platform) if self.lock else None
+
+    @cached_property
+    def cuda_files(self) -> CudaFiles:
+        """What the environment's files say about CUDA; read once, by the first check that asks."""
+        from cuenv.prefix.io.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
+
+        return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
+
+    def owner(self, path: str) -> Owner | None:
+        """Who brought a file of the environment, by the records."""
+        from cuenv.prefix.io.conda_meta import owner_of  # noqa: PLC0415 - only a finding asks
+
+        return owner_of(self.prefix, path)
+
+    def fitting(self, library: str) -> str:
+        """What brings a build of a library that was made for the torch of the environment."""
+        from cuenv.prefix.io.conda_meta import pins_torch  # noqa: PLC0415 - only a finding asks
+
+        torch = number_of(self.cuda_files.torch)
+        return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)
+
+
+_DRIVER_RULES = ("gpu", "driver-gpu", "driver-floor", "driver-level")
+"""The rules that join a driver with GPUs and a CUDA release, where no torch is there to judge the rest by."""
+
+
+def check_host(subject: Subject) -> Check:
+    """The rules that decide and that judge a lock, on what is installed; and what the machine is in the way of."""
+    facts, knowledge = subject.facts, subject.knowledge
+    solution = as_solution(subject.prefix, subject.cuda_files, facts.platform)
+    torch = candidate_of(solution, knowledge)
+    known = _known(subject, torch)
+    candidate = torch or (bare_candidate(known[0], facts.platform) if known else None)
+    found = [*machine_findings(facts, candidate, knowledge, subject.profile)]
+    if not facts.gpus:
+        why = f"{facts.label} has no GPU that could be judged; name the host with --host, or with --gpu and --driver"
+        return judged("host", why, found) if found else skipped("host", why)
+    if candidate is None or known is None:
+        return judged("host", f"{host_line(facts)}; no record of the environment names a CUDA release", found)
+    host = effective(facts, knowledge)
+    found += _installed(solution, host, subject) if torch else _driver(candidate, host, subject)
+    return judged("host", f"CUDA {known[0]}, by {known[1]}, on {host_line(facts)}", found)
+
+
+def _known(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
+    """The CUDA release of the environment, and what says it."""
+    if torch and torch.cuda and subject.cuda_files.by_pip:
+        return torch.cuda, f"torch {subject.cuda_files.torch} (its files)"
+    found = cuda_of(subject.prefix)
+    if found or torch is None or torch.cuda is None:
+        return found
+    return torch.cuda, f"pytorch {torch.build.version} {torch.build.build} (conda-meta)"
+
+
+def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+    # Of a torch from pip no row says what it holds: the check of device code reads it.
+    silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)  # of packages, told there
+    for finding in host_findings(solution, host, subject.knowledge):
+        if finding.code not in silent:
+            yield finding
+
+
+def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+    case = Context(facts=host, wish=Request(dev=False), knowledge=subject.knowledge)
+    for verdict in Judge(case).verdicts(candidate):
+        if verdict.rule in _DRIVER_RULES:
+            yield from as_findings(verdict, candidate, case)
+
+
+def check_runtime(subject: Subject) -> Check:
+    """The law of `cuenv.prefix.runtime_policy` on what the files say."""
+    files = subject.cuda_files
+    if files.torch is None:
+        return skipped("runtime", "no torch in the environment")
+    if files.cuda is None:
+        return skipped("runtime", f"torch {files.torch} is a CPU build: it uses no CUDA")
+    packages = library_packages(subject.prefix)
+    findings = runtime_findings(files, subject.prefix, subject.knowledge.extensions, packages)
+    return judged("runtime", runtime_line(files), findings)
+
+
+def check_sources(subject: Subject) -> Check:
+    """The law of one channel, as for locks, and no library of NVIDIA's twice."""
+    components = cuda_components(subject.prefix.conda, subject.knowledge)
+    files = subject.cuda_files
+    if not components and not files.libraries:
+        return skipped("sources", "no CUDA component and no library of NVIDIA's")
+    anew = subject.prefix.anew or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
+    mixed = (replace(item, fix=anew) if item.code == "CU101" else item for item in one_source(components))
+    findings = [*mixed, *two_sources(files, subject.prefix)]
+    channels = sorted({package.channel_name for package in components})
+    parts = [f"{len(components)} CUDA components from {' and '.join(channels)}"] if components else []
+    sources = sorted({library.source for library in files.libraries} - {"conda"})
+    parts.append(
+        f"{len(files.libraries)} libraries of NVIDIA's{f', {len(sources)} sources beside conda' if sources else ''}"
+    )
+    return judged("sources", "; ".join(parts), findings)
+
+
+def check_packages(subject: Subject) -> Check:
+    """Missing, changed and further packages; pip over conda; a second torch; a CPU twin; damaged records."""
+    from cuenv.prefix.io.conda_meta import gone_files  # noqa: PLC0415 - many files are looked for, by this check alone
+    from cuenv.prefix.io.prefix import outside_sites  # noqa: PLC0415 - as above
+    from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - a table that only this check needs
+
+    prefix = subject.prefix
+    sites = outside_sites(prefix, subject.environ)
+    torch = subject.cuda_files.torch
+    findings = [*_foreign(subject), *gone_findings(gone_files(prefix), prefix), *numpy_findings(prefix, torch)]
+    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_twins(subject)]
+    solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
+    if solution:
+        findings += _against(subject, solution)
+    by_pip = sum(wheel.conda is None for wheel in prefix.wheels)
+    counts = [f"{len(prefix.conda)} conda packages"] if prefix.kind == "conda" else []
+    if by_pip or not counts:
+        counts.append(f"{by_pip} by pip" if counts else f"{by_pip} distributions")
+    told = "against the lock" if solution else subject.no_lock if subject.lock is None else _other_platforms(subject)
+    return judged("packages", f"{' and '.join(counts)}; {told}", findings)
+
+
+def _foreign(subject: Subject) -> Iterator[Finding]:
+    """An environment that was made from the packages of another platform, which conda does without a word."""
+    prefix, facts = subject.prefix, subject.facts
+    if prefix.platform in (None, facts.platform):
+        return
+    made = prefix.anew or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
+    steps = [] if subject.solution else [f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"]
+    yield Finding(
+        code="CU106",
+        severity="error",
+        subject="platform",
+        message=f"the environment holds packages for {prefix.platform}, {facts.label} is {facts.platform}: none "
+        "of them runs there",
+        fix=" && ".join([*steps, made]),
+    )
+
+
+def _other_platforms(subject: Subject) -> str:
+    locked = ", ".join(one.platform for one in subject.lock.solutions) if subject.lock else ""
+    return f"not compared: the lock is for {locked}"
+
+
+def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
+    prefix = subject.prefix
+    if prefix.kind == "conda":
+        yield from installed_findings(prefix.conda, solution, prefix)
+    elif solution.packages:
+        yield Finding(
+            code="CU201",
+            severity="error",
+            subject="conda",
+            message=f"the lock holds {len(solution.packages)} conda packages, and this is no conda environment",
+            fix="name the environment that was made from the lock: cuenv check --prefix DIR",
+        )
+    yield from pip_findings(prefix, solution)
+
+
+def _cuda_build(finding: Finding, subject: Subject) -> str | None:
+    """What puts the CUDA build in the place of conda's CPU build: that of the lock, else the same release."""
+    prefix, name = subject.prefix, finding.subject
+    locked = subject.solution.package(name) if subject.solution else None
+    mine = prefix.package(name)
+    twin = subject.knowledge.twin(name, mine.channel_name) if mine else None
+    if locked and mine and locked.build != mine.build:
+        return put_back(locked, prefix)
+    return conda_exactly(prefix, f"{name}={mine.version}={twin.any_cuda}") if mine and twin else finding.fix
+
+
+def _cuda_torch(release: str, subject: Subject) -> str:
+    """What brings a CUDA torch from pip that the host's driver and GPUs run."""
+    from cuenv.prefix.io.conda_meta import torch_wheels  # noqa: PLC0415 - a table that only a finding needs
+
+    wheel = wheel_for(number_of(release), subject.facts, torch_wheels(), subject.knowledge)
+    if wheel is None:
+        return pip_command(subject.prefix, "install", "--force-reinstall", f"torch=={release}")
+    index = ("--index-url", f"{INDEX}{wheel.tag}")
+    return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.torch}+{wheel.tag}")
+
+
+def _twins(subject: Subject) -> Iterator[Finding]:
+    """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
+    from cuenv.prefix.io.conda_meta import find_torch_here  # noqa: PLC0415 - as above
+
+    prefix = subject.prefix
+    cuda = cuda_components(prefix.conda, subject.knowledge)
+    twins = [twin for law in (cpu_twins, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
+    conda = [replace(item, fix=_cuda_build(item, subject)) for item in twins]
+    yield from conda
+    torch = find_torch_here(prefix)
+    if torch is None or any(item.subject == "pytorch" for item in conda):
+        return
+    wheels = [wheel.name for wheel in prefix.wheels if wheel.name.startswith("nvidia-")]
+    locked = subject.solution.package("pytorch") if subject.solution else None
+    if locked and "cuda" in locked.build:
+        wanted = f"the lock says {locked.version} {locked.build}"
+    elif cuda or wheels:
+        wanted = f"CUDA is there beside it ({', '.join(sorted({*wheels, *(item.name for item in cuda)})[:3])})"
+    else:
+        wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
+    release = torch.version.partition("+")[0]
+    fix = _cuda_torch(release, subject)
+    if locked:
+        out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
+        fix = " && ".join([*out, put_back(locked, prefix)])
+    yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)
+
+
+_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+
+
+def check_linkage(subject: Subject) -> Check:
+    """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
+    machine = _MACHINES.get(subject.facts.platform)
+    if machine is None:
+        return skipped("linkage", f"nothing is known of the loader of {subject.facts.platform}")
+    try:
+        return _check(subject, machine)
+    except BinaryError as error:
+        text = f"the search for libraries was given up: {error.reason}"
+        found = Finding(code="CU237", severity="error", subject="files", message=text)
+        return judged("linkage", "not looked at to the end", [found])
+
+
+def _check(subject: Subject, machine: str) -> Check:
+    prefix, facts = subject.prefix, subject.facts
+    packages = library_packages(prefix)
+    with closing(ElfFiles(machine)) as files:
+        plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
+        if plan.torch is None and not plan.roots:
+            return skipped("linkage", "no torch, no extension of it and no CUDA library is installed")
+        python = files.look(plan.python) if plan.python else None
+        if python and python.kind == "other":
+            return judged("linkage", "not looked at: the environment is for another machine", [_other(python, machine)])
+        interpreter = python.elf.interpreter if python and python.elf else None
+        system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
+        here = facts.label == THIS_MACHINE
+        ground = LinkageContext(
+            home=prefix,
+            own=own_libraries(prefix),
+            packages=packages,
+            pinned=dict(subject.cuda_files.requires),
+            owner=subject.owner,
+            fitting=subject.fitting,
+            glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
+            driver=here and facts.driver is not None,
+        )
+        openings = tuple(open_all(Process(system, files.look), plan))
+        symbols = SymbolCheck(files.data, ground)
+        failures = [failure for opening in openings for failure in symbols.failures(opening)]
+        findings = [
+            *missing_findings(openings, ground),
+            *foreign_findings(openings, ground),
+            *glibc_findings(openings, ground),
+            *symbol_findings(failures, ground),
+            *_unread(files, notes),
+        ]
+        return judged("linkage", _linkage_says(openings, files, here), map(printable, findings))
+
+
+def _other(python: Seen, machine: str) -> Finding:
+    text = f"{python.path} is {python.why}, the host is {machine}"
+    fix = "name the host that the environment is for: --platform, --host"
+    return Finding(code="CU231", severity="error", subject="python", message=text, fix=fix)
+
+
+def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
+    told = [f"{path}: {reason}" for path, reason in files.refused.items()] + list(notes)
+    if not told:
+        return []
+    text = f"{len(told)} files could not be looked at, the first: {told[0]}"
+    return [Finding(code="CU237", severity="warning", subject="files", message=text, evidence=tuple(told[:5]))]
+
+
+def _linkage_says(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
+    objects = {item.path for opening in openings for item in (*opening.process.objects, *opening.opened.new)}
+    opened = sum(not opening.mended for opening in openings)
+    text = f"{opened} files opened on paper, {len(objects)} objects loaded, {files.count} binaries read"
+    return text if here else f"{text}; what lies outside of the environment is this machine's"
+
+
+def check_jit(subject: Subject) -> Check:
+    """Compilers, headers, libraries and tools for builds on first use; skipped where nothing would build."""
+    files = subject.cuda_files
+    if files.torch is not None and files.cuda is None:
+        return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
+    wanted = _wanted(subject)
+    running = subject.running
+    if not wanted.why:
+        told = "nothing compiles on first use: no nvcc, and no library here that needs one"
+        other = _later(subject)
+        return judged("jit", told, other) if other else skipped("jit", told)
+    environ, reason = activated(subject.prefix, subject.environ, running=running)
+    names = [header.name for header in wanted.headers]
+    found = look(subject.prefix, subject.facts.platform, names, environ, running=running)
+    found = replace(found, activation=reason)
+    other = _other_cuda(found.nvcc, subject, wanted)
+    findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
+    findings = (*other, *without_its(findings, other))
+    there = [name for name in names if found.headers.get(name)]
+    if not running:
+        return judged("jit", _read(found, there), findings)
+    tools = toolchain(found, environ)
+    if tools is None:
+        return judged("jit", f"no compiler to try: {wanted.why[0]}", findings)
+    if any(item.subject == "nvcc" for item in other):
+        return judged(
+            "jit", f"{_read(found, there, tried=False)}: nothing was tried with an nvcc of another CUDA", findings
+        )
+    capabilities = _compilable(subject, found)
+    tried = try_out(
+        tools,
+        headers=there,
+        plain=[name for name in there if found.in_view(name) and not name.endswith("_kernel.h")],
+        capabilities=capabilities,
+        runtime="cudart" in found.links,
+    )
+    return judged("jit", _jit_says(found, capabilities, there, tried), (*findings, *trial_findings(tried)))
+
+
+def toolchain(found: Workshop, environ: dict[str, str]) -> Toolchain | None:
+    """What a build would run; ``None`` when there is no nvcc that runs."""
+    if found.nvcc is None or found.nvcc.release is None:
+        return None
+    cxx = next((item.path for item in found.compilers if item.does == "C++" and item.version), None)
+    libraries = dict.fromkeys([*library_folders(found.home), *_folders(environ)])
+    return Toolchain(
+        nvcc=found.nvcc.path,
+        cxx=cxx,
+        ccbin=environ.get("CC") or None,
+        includes=found.includes,
+        libraries=tuple(libraries),
+        environ=environ,
+    )
+
+
+def _folders(environ: dict[str, str]) -> list[str]:
+    return [f"{environ['CONDA_PREFIX']}/lib"] if environ.get("CONDA_PREFIX") else []
+
+
+def _wanted(subject: Subject) -> Wants:
+    prefix, knowledge = subject.prefix, subject.knowledge
+    included = torch_includes(prefix) if has_torch(prefix) else ()
+    return wants(
+        prefix,
+        knowledge,
+        nvcc=bool(nvccs_in(prefix)),
+        built=built_libraries(prefix, [wheel.name for wheel, _ in compiling(prefix, knowledge)]),
+        torch_includes=[name for name in included if knowledge.holder_of(name)],
+        solution=subject.solution,
+        profile=subject.profile,
+    )
+
+
+def _compilable(subject: Subject, found: Workshop) -> tuple[Capability, ...]:
+    """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
+    able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
+    targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
+    return tuple(dict.fromkeys(item for item in targets if item))
+
+
+def _other_cuda(nvcc: Nvcc | None, subject: Subject, wanted: Wants) -> tuple[Finding, ...]:
+    """The nvcc that a build would take, wherever it lies, against torch's CUDA; the environment's own is told of."""
+    files = subject.cuda_files
+    if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
+        return ()
+    led = replace(files, nvcc=(nvcc.release, nvcc.path))
+    found = compiler_findings(led, subject.prefix, subject.knowledge.extensions)
+    mend = hook(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
+    return tuple(led_by(item, nvcc, wanted, mend) for item in found if item.severity != "info")
+
+
+def _later(subject: Subject) -> tuple[Finding, ...]:
+    """Where nothing builds: an nvcc of another CUDA than torch's, to which the machine would lead a later build."""
+    if subject.cuda_files.cuda is None:
+        return ()
+    environ, _ = activated(subject.prefix, subject.environ, running=False)
+    home, via = home_of(environ)
+    nvcc = nvcc_at(home, via, running=False) if home else None
+    found = _other_cuda(nvcc, subject, Wants(why=()))
+    return tuple(item for item in found if item.subject == "nvcc")
+
+
+def _read(found: Workshop, there: list[str], *, tried: bool = True) -> str:
+    """What is there by its files alone."""
+    nvcc = found.nvcc
+    named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
+    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
+    parts = [named, *called, f"{len(there)} CUDA headers"]
+    return f"{', '.join(parts)}{', by their files; --run compiles a program with them' if tried else ''}"
+
+
+def _jit_says(
+    found: Workshop, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]
+) -> str:
+    release = found.nvcc.release if found.nvcc else None
+    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
+    by = f" with {' and '.join(called)}" if called else ""
+    target = f"for {', '.join(map(str, capabilities))}" if capabilities else "for its own choice of GPU"
+    spent = sum(item.seconds for item in tried)
+    verb = "stumbled over" if any(item.reason for item in tried) else "compiled"
+    return f"nvcc {release}{by} {verb} a program with {len(there)} CUDA headers {target} ({spent:.1f} s)"
+
+
+_BNB = "bitsandbytes"
+
+
+def check_device_code(subject: Subject) -> Check:
+    """What each GPU gets of each library: native code, PTX, or nothing."""
+    from cuenv.prefix.io.cuda_files import find_code_files  # noqa: PLC0415 - as the other checks
+
+    installed = subject.cuda_files
+    known = frozenset(row.package for row in subject.knowledge.extensions)
+    cuda = str(installed.cuda) if installed.cuda else None
+    found = find_code_files(subject.prefix, known, subject.environ, cuda)
+    gpus = host_gpus(subject.facts)
+    loaded, findings = _bitsandbytes(subject, found.files)
+    files = [file for file in found.files if file.library != _BNB or loaded is None or file.name == loaded]
+    judgements = code_findings(files, gpus, subject.knowledge, subject.prefix)
+    findings += [_other_library(item, subject, found.files) for item in judgements]
+    findings += _unreadable(found.unreadable, subject)
+    if found.declared:
+        findings += _declared(found.declared, found.script, [file for file in files if file.library == TORCH])
+    if not files and not findings:
+        return skipped("device_code", "no library with device code for a GPU")
+    libraries = ", ".join(dict.fromkeys(f"{file.library} {file.version or ''}".rstrip() for file in files))
+    devices = ", ".join(str(gpu.capability) for gpu in gpus)
+    told = f"for {devices}" if gpus else "no GPU to judge for: name it with --gpu"
+    return judged("device_code", f"{len(files)} libraries{f' of {libraries}' if libraries else ''}; {told}", findings)
+
+
+def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | None, list[Finding]]:
+    """The file of its set that bitsandbytes loads, or the finding that there is none; ``None`` where all count."""
+    installed = subject.cuda_files
+    there = bitsandbytes_libraries(file.name for file in files if file.library == _BNB)
+    number = dict(installed.extensions).get(_BNB)
+    if installed.cuda is None or number is None or not there:
+        return None, []
+    asked = subject.environ.get("BNB_CUDA_VERSION", "")
+    own = version(f"{asked[:2]}.{asked[2:]}") if re.fullmatch(r"[0-9]{3}", asked) else installed.cuda
+    taken = bitsandbytes_choice(there, own, number_of(number), subject.knowledge.extension(_BNB))
+    return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number, subject.prefix)])
+
+
+def _other_library(finding: Finding, subject: Subject, files: tuple[CodeFile, ...]) -> Finding:
+    """A finding on bitsandbytes with the variable that takes another library of its set, where one serves."""
+    cuda = subject.cuda_files.cuda
+    if not finding.subject.startswith(f"{_BNB} on ") or finding.severity == "info" or cuda is None:
+        return finding
+    own = [file for file in files if file.library == _BNB]
+    return replace(finding, fix=other_bitsandbytes(own, cuda, host_gpus(subject.facts), subject.knowledge))
+
+
+def _declared(text: str, script: str, torch: list[CodeFile]) -> Iterator[Finding]:
+    try:
+        declared = parse_arch_list(text, None).sass
+    except ValueError:
+        return
+    yield from declared_finding(declared, torch, script)
+
+
+def _unreadable(found: tuple[tuple[str, str], ...], subject: Subject) -> Iterator[Finding]:
+    for path, reason in found:
+        yield Finding(
+            code="CU294",
+            severity="warning",
+            subject=path.rpartition("/")[2],
+            message=f"{path} cannot be read as a library: {reason}",
+            fix=bring_again(subject.owner(path), subject.prefix),
+        )
+
+
+CHECKS: Mapping[str, Callable[[Subject], Check]] = {
+    "packages": check_packages,
+    "sources": check_sources,
+    "runtime": check_runtime,
+    "device_code": check_device_code,
+    "linkage": check_linkage,
+    "jit": check_jit,
+    "host": check_host,
+}
+"""The checks in the order of the report."""
