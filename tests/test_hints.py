@@ -35,7 +35,7 @@ WITHOUT = {
     # Tables that ship, and what uv and a probe of ours write: not a user's to change.
     "prefix/probing.py": 1,
     "solve/uv_output.py": 2,
-    "knowledge/table.py": 1,
+    "knowledge/schema.py": 1,
     # What the one thread that failed tells the others: it is caught, and the failure itself is told.
     "solve/io/download.py": 1,
     # A crash of rattler, and records that it does not take: nothing that a user could change is known.

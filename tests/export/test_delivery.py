@@ -9,8 +9,7 @@ import pytest
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.versions import minor, version
-from cuenv.export.io.tables import FOLDER, load_delivery
-from cuenv.export.tables import TABLES, Delivery, dump_delivery, parse_delivery
+from cuenv.export.tables import FOLDER, TABLES, Delivery, dump_delivery, load_delivery, parse_delivery
 from cuenv.knowledge.io.load import load
 
 

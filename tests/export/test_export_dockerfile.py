@@ -25,7 +25,7 @@ from cuenv.core.versions import Capability, version
 from cuenv.export.container import Content, Refused, Stages, stages
 from cuenv.export.dockerfile import comments, context_path, env
 from cuenv.export.io.own_wheel import NAME, own_wheel
-from cuenv.export.io.tables import load_delivery
+from cuenv.export.tables import load_delivery
 from cuenv.knowledge.io.load import load
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import Instruction, parse

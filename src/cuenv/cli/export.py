@@ -23,7 +23,7 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.export.container import BASES
+from cuenv.export.tables import BASES
 from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help

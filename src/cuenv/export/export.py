@@ -19,12 +19,10 @@ from cuenv.core.io.products import write_product
 from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh
-from cuenv.export.container import Content, Refused, Stages, stages
-from cuenv.export.content import content_of_decision, content_of_lock
+from cuenv.export.container import Content, Refused, Stages, content_of_decision, content_of_lock, stages
 from cuenv.export.dockerfile import WORK, Recipe, ignore, render_dockerfile
-from cuenv.export.io.tables import load_delivery
-from cuenv.export.own_wheel import Own, own
-from cuenv.export.tables import Delivery, Image
+from cuenv.export.io.own_wheel import Own, own
+from cuenv.export.tables import Delivery, Image, load_delivery
 from cuenv.export.toolkit import Need, choose
 from cuenv.export.workflow import Workflow, render_workflow
 from cuenv.host.facts import HostFacts
@@ -85,7 +83,7 @@ class ExportRequest:
     Attributes:
         lock: its file; ``None`` for a decision.
         folder: what the image is built from; ``None`` for the folder of the lock.
-        base: one of `cuenv.export.container.BASES`.
+        base: one of `cuenv.export.tables.BASES`.
         cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
         digests: ``IMAGE:TAG=sha256:...`` as it was typed.
     """

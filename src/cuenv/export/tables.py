@@ -11,9 +11,14 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from cuenv.core.io.files import DATA
+from cuenv.knowledge.io.load import decode
 from cuenv.knowledge.rows import PLATFORMS, Row, Source
 from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped, text_of
 
+BASES = ("auto", "micromamba", "cuda", "pytorch")
+"""What may be asked for as the base of a container."""
+FOLDER = DATA / "delivery"
 _TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 
 
@@ -92,3 +97,12 @@ def dump_delivery(delivery: Delivery, table: str) -> str:
     """The canonical text of the file of a table."""
     rows = delivery.sources.values() if table == "sources" else getattr(delivery, table)
     return text_of(table, TABLES[table], rows)
+
+
+def load_delivery() -> Delivery:
+    """Read the tables that come with the package.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    return parse_delivery({name: decode(FOLDER / f"{name}.json") for name in TABLES}, str(FOLDER))

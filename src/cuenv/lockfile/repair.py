@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cuenv.core import __version__
-from cuenv.core.errors import NoChannelError
+from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, UsageError
 from cuenv.core.findings import Finding, LayerCoverage, Report, report
 from cuenv.core.versions import parse_wish
 from cuenv.host.facts import HostFacts, virtual_packages
+from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
@@ -27,9 +28,11 @@ from cuenv.lockfile.pip import before_pip
 from cuenv.resolver.candidates import pythons
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import Decision, decide
+from cuenv.resolver.explain import wish_options
 from cuenv.resolver.policy import asks_for_cpu, spec_findings, wants_cuda
 from cuenv.resolver.prove import cuda_offered, prove, unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
 from cuenv.resolver.solution_policy import cpu_twins, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -37,6 +40,8 @@ from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
 Progress = Callable[[str], None]
+_TRIES = 60
+"""Candidates that are tried; most are answered without a solve."""
 _ATTEMPTS = 400
 """Attempts at nearer and nearer candidates; most are answered without a solve."""
 
@@ -270,3 +275,47 @@ def _told(
         for pin in made.pins
     )
     return replace(made, header=(made.header[0], *lines, *made.header[1:]), pins=pins)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instead:
+    """What there is.
+
+    Attributes:
+        decision: its choice closes on the channels.
+        options: of ``cuenv resolve`` that ask for what the file asks for, less the release that is not there.
+    """
+
+    decision: Decision
+    options: tuple[str, ...]
+
+
+def instead(
+    spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, sources: Sources, progress: Progress | None = None
+) -> Instead | None:
+    """The best that closes with the further packages of a file; ``None`` where nothing near does, or none was asked.
+
+    Args:
+        spec: what the channels do not close.
+        facts: the host.
+        knowledge: the tables.
+        sources: where the channels are read.
+        progress: told what is being tried.
+    """
+    if spec.pin("pytorch") is None:
+        return None
+    intent, cpu = intent_of(spec, knowledge), asks_for_cpu(spec)
+    packages = tuple(pin.yaml_text() for pin in intent.packages)
+    base = Request(dev=intent.dev and not cpu, cpu=cpu, packages=packages, pip=intent.pip)
+    wishes = dict.fromkeys((replace(base, python=intent.python), base))
+    for wish in wishes:
+        decision = decide(Context(facts=decidable(facts), wish=wish, knowledge=knowledge, proving=True))
+        try:
+            found, solution = prove(
+                decision, lambda item: composed(item, spec.name or "cuenv"), sources, progress, limit=_TRIES
+            )
+        except (ChannelError, OutsideError, UsageError):
+            return None
+        if solution is not None:
+            return Instead(decision=found, options=wish_options(wish))
+    return None

@@ -1,4 +1,7 @@
-"""The wheel of the cuenv that is running: an image or a workflow installs this very one, and no name of an index."""
+"""Which cuenv an image or a workflow installs: a wheel beside it or a URL, held by its hash, and never a bare name.
+
+Where none is named, it is the wheel of the cuenv that is running.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import csv
 import hashlib
 import importlib.metadata
 import io
+import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +18,9 @@ from pathlib import Path
 
 from cuenv.config.io.profiles import folder
 from cuenv.core import __version__
-from cuenv.core.errors import OutsideError
-from cuenv.core.io.files import why
+from cuenv.core.errors import InputError, OutsideError, UsageError
+from cuenv.core.io.files import is_file, read_bytes, shown, why
+from cuenv.core.urls import redact, strip_credentials
 
 NAME = f"cuenv-{__version__}-py3-none-any.whl"
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -26,16 +31,78 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: the same bytes for the same files."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnWheel:
-    """A wheel as bytes, with its SHA-256."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a wheel that is taken along."""
+_HASH = re.compile(r"(?P<place>.+)#sha256=(?P<hash>[0-9a-f]{64})")
+_URL = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?@!&+,;=%-]*")
+_COMMIT = re.compile(r"git\+https://[A-Za-z0-9][A-Za-z0-9._~:/@+%-]*@[0-9a-f]{40}")
+_WHEEL_NAME = re.compile(r"cuenv-[A-Za-z0-9_.+]+(-[A-Za-z0-9_.]+)?-py3-none-any\.whl")
+_HINT = "cuenv export dockerfile -o . builds the wheel beside it; else --cuenv WHEEL, or --cuenv 'URL#sha256=...'"
 
-    name: str
-    data: bytes
-    sha256: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """What pip installs as cuenv.
+
+    Attributes:
+        url: with its hash, or with the commit of a repository; empty for a wheel.
+        name: of the wheel.
+        data: the wheel, which lies beside what is written; empty for a URL.
+        sha256: of the wheel.
+    """
+
+    url: str = ""
+    name: str = ""
+    data: bytes = b""
+    sha256: str = ""
+
+    def requirement(self, folder: str) -> str:
+        """The requirement for pip, with the wheel in a folder; pip compares the hash."""
+        return f"cuenv@{self.url or f'file://{folder}/{self.name}#sha256={self.sha256}'}"
 
 
-def own_wheel() -> OwnWheel:
+def own(text: str | None) -> Own:
+    """The cuenv of ``--cuenv``; the wheel of the one that is running when nothing is named.
+
+    Raises:
+        UsageError: a URL without a hash, or one with a password, or no wheel of cuenv.
+        InputError: the wheel is not there, or is another one than its hash says.
+        OutsideError: no wheel can be made of the running one.
+    """
+    if text is None:
+        return own_wheel()
+    if "://" in text:
+        return _of_url(text)
+    held = _HASH.fullmatch(text)
+    path = Path(held["place"] if held else text)
+    if not _WHEEL_NAME.fullmatch(path.name):
+        raise UsageError(f"--cuenv {text!r} is no wheel of cuenv, such as cuenv-0.1.0-py3-none-any.whl", hint=_HINT)
+    if not is_file(path):
+        raise InputError(f"--cuenv: {shown(path)} is not there", hint=_HINT)
+    data = read_bytes(path, limit=LARGEST)
+    digest = hashlib.sha256(data).hexdigest()
+    if held and held["hash"] != digest:
+        raise InputError(f"--cuenv: {shown(path)} has the SHA-256 {digest}, and not {held['hash']}", hint=_HINT)
+    return Own(name=path.name, data=data, sha256=digest)
+
+
+def _of_url(text: str) -> Own:
+    if strip_credentials(text) != text:
+        raise UsageError(
+            f"--cuenv {redact(text)}: what is written would hold a password or a token; let pip find it in .netrc",
+            hint=_HINT,
+        )
+    held = _HASH.fullmatch(text)
+    if not (_COMMIT.fullmatch(text) or (held and _URL.fullmatch(held["place"]))):
+        raise UsageError(
+            f"--cuenv {text!r} is not held: a URL ends with #sha256= and 64 hex digits, that of a repository with "
+            "@ and the 40 hex digits of a commit",
+            hint=_HINT,
+        )
+    return Own(url=text)
+
+
+def own_wheel() -> Own:
     """Pack the installed cuenv as a wheel: no build tool, no network, the same bytes each time.
 
     Raises:
@@ -59,7 +126,7 @@ def own_wheel() -> OwnWheel:
             about.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(about, data)
     data = whole.getvalue()
-    return OwnWheel(NAME, data, hashlib.sha256(data).hexdigest())
+    return Own(name=NAME, data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
 def _code() -> Iterator[tuple[str, bytes]]:
