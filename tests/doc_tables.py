@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cuenv.knowledge.io.guidance import load_guidance
 from cuenv.knowledge.io.load import load
+from cuenv.resolver.rules import RULES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _MADE = re.compile(r"(<!-- made by tests/doc_tables\.py: (\w+) -->\n\n)((?:\|.*\n)*)")
@@ -23,7 +24,13 @@ def codes() -> list[str]:
     return ["| code | severity | meaning |", "| --- | --- | --- |", *table]
 
 
-TABLES: Mapping[str, Callable[[], list[str]]] = {"codes": codes}
+def rules() -> list[str]:
+    """Every rule with its code and the first line of its documentation."""
+    table = [f"| `{rule.name}` | {rule.code} | {str(rule.judge.__doc__).splitlines()[0]} |" for rule in RULES]
+    return ["| rule | code | holds when |", "| --- | --- | --- |", *table]
+
+
+TABLES: Mapping[str, Callable[[], list[str]]] = {"codes": codes, "rules": rules}
 
 
 def made(text: str) -> str:

@@ -36,7 +36,7 @@ def wished_libraries(
     offload: str,
     kb: Knowledge,
 ) -> Verdict:
-    """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
+    """A requested release of each library (such as DeepSpeed) works with this torch, CUDA, GPUs and compiler."""
     from cuenv.resolver.requirements import demands  # noqa: PLC0415 - 5 ms, and most runs ask for no library
     from cuenv.resolver.rules.extensions import judged  # noqa: PLC0415 - as above
 

@@ -38,7 +38,7 @@ def _no_code(build: TorchBuild) -> Verdict | None:
     without="no GPU to serve",
 )
 def device_code(code: DeviceCode, capability: Capability, level: Version | None, kb: Knowledge) -> Verdict:
-    """The build holds code for every GPU: machine code, or PTX that the machine's driver can compile."""
+    """The build has code for every GPU: machine code, or PTX that the machine's driver can compile."""
     grounds: tuple[Ground, ...] = (fact_ground("gpus", f"{HOST} has a {capability} GPU"),)
     service = serve(code, capability)
     if isinstance(service, Native):

@@ -35,7 +35,7 @@ def _needs_no_gpu(cpu: bool) -> Verdict | None:
 
 @rule("gpu", code="CU409", order=30, title="there is a GPU of known capability", unless=_needs_no_gpu)
 def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
-    """There is an NVIDIA GPU, and its capability is known."""
+    """The host has an NVIDIA GPU, and its compute capability is known."""
     if presence == "level":
         because = "no GPU is named, only the CUDA level of a driver"
         return Verdict(rule="gpu", outcome="unknown", because=because)
@@ -60,7 +60,7 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     without="no GPU to drive",
 )
 def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowledge) -> Verdict:
-    """Each machine's driver branch drives each of its GPUs: not too young a GPU, not too old."""
+    """The driver branch of each machine supports its GPUs: RTX 50 needs 570, Pascal and Volta end with 580."""
     row = kb.generation(capability)
     if row is None:
         because = f"no row says which drivers drive {GPU}"
@@ -138,7 +138,7 @@ def _no_floor(cuda: Version | None, kb: Knowledge) -> Verdict | None:
     unless=_no_floor,
 )
 def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict:
-    """Each machine's driver is at or above the floor of the CUDA major (hard floor of the minor before 11)."""
+    """The driver of each machine is at least the minimum driver of the CUDA major version (before 11: of the minor)."""
     found = floor_of(cuda, kb)
     assert found  # noqa: S101 - `_no_floor` has answered
     lowest, row = found
@@ -173,7 +173,7 @@ def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict
     about=("cuda", "driver"),
 )
 def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
-    """The toolkit is within the CUDA level of the driver, or rests on minor-version compatibility."""
+    """The toolkit is not newer than the driver's CUDA version, or relies on minor-version compatibility (no PTX)."""
     if cuda is None or level is None:
         return Verdict(rule="driver-level", outcome="pass", because="nothing to compare")
     grounds = (fact_ground("driver.cuda", f"the driver speaks CUDA {level}"),)

@@ -61,7 +61,7 @@ def judged(
     dev: bool,
     offload: str,
 ) -> Verdict:
-    """For each library: a release that the wish admits suits this torch, CUDA, these GPUs and this compiler."""
+    """A requested release of each library (such as DeepSpeed) works with this torch, CUDA, GPUs and compiler."""
     case = _Asked(capabilities, dev, offload, kb)
     if build.cuda is None or cuda is None:
         because = "beside a CPU build no library needs CUDA"

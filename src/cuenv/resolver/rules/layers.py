@@ -71,7 +71,7 @@ def cudnn(
     capabilities: tuple[Capability, ...],
     kb: Knowledge,
 ) -> Verdict:
-    """CuDNN serves every GPU, if need be below the release that dropped the oldest one.
+    """A release of cuDNN supports every GPU; it may have to be older than the one that dropped the oldest GPU.
 
     It is the cuDNN that the build admits: a newer toolkit in the environment does not make it newer.
     """
@@ -88,7 +88,7 @@ def nccl(
     alone: bool,
     kb: Knowledge,
 ) -> Verdict:
-    """NCCL serves every GPU; the only GPU of a machine that was looked at does without."""
+    """A release of NCCL supports every GPU; a machine with a single GPU that was inspected does not need NCCL."""
     found = _layer("nccl", asked_nccl, nccl, built_cuda=built_cuda, devices=capabilities, kb=kb)
     if found.outcome != "reject" or not alone:
         return found
@@ -212,7 +212,7 @@ def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdic
     unless=_no_need,
 )
 def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
-    """The C library of each machine is at or above what the build, its toolkit and its layers need."""
+    """The C library of each machine is new enough for the build, its toolkit and its CUDA libraries."""
     lowest, row, what = glibc_need
     ground = row_ground(row, f"{what} needs glibc {lowest}")
     if libc is None:

@@ -19,7 +19,7 @@ from cuenv.resolver.verdict import Ground, Remedy, Verdict, row_ground
     locked=False,
 )
 def roles(stack: str, cuda: Version | None, label: LabelFit | None, dev: bool, kb: Knowledge) -> Verdict:
-    """Every asked role is filled from the one CUDA channel of the stack, by packages with hashes."""
+    """Packages with hashes from the stack's one CUDA channel fill every requested role."""
     if cuda is None:
         return Verdict(rule="roles", outcome="pass", because="a CPU build has no CUDA roles")
     if stack == "pytorch":

@@ -56,7 +56,7 @@ def _nothing_asked(request: Request) -> Verdict | None:
     locked=False,
 )
 def wish(build: TorchBuild, cuda: Version | None, label: LabelFit | None, python: str, request: Request) -> Verdict:
-    """The versions and the stack are those that the options or the profile ask for."""
+    """The versions and the stack are those that the options or the profile request."""
     asked = request
     if asked.stack and asked.stack != build.stack:
         return _refused(f"--stack {asked.stack}", f"this build is of the stack {build.stack}")
