@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -236,6 +239,17 @@ def test_the_fix_of_a_conda_environment_cures(
 # wheels
 
 
+@cache
+def venv_with_pip() -> Path:
+    """A venv made once, to be copied: pip takes seconds to come into one. Its scripts are not used, ``-m pip`` is."""
+    if importlib.util.find_spec("ensurepip") is None:
+        pytest.skip("this Python brings no pip")
+    folder = Path(tempfile.mkdtemp(prefix="cuenv-venv-"))
+    atexit.register(shutil.rmtree, folder)
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "env")], check=True)
+    return folder / "env"
+
+
 class Venv(Place):
     """A venv with wheels, and more of them to install from."""
 
@@ -245,10 +259,10 @@ class Venv(Place):
         self.wheels.mkdir()
         self.tools = folder / "tools"
         self.environ = surroundings(folder, self.tools, self.wheels)
-        words = [sys.executable, "-m", "venv", *([] if pip else ["--without-pip"]), str(self.env)]
-        if pip and importlib.util.find_spec("ensurepip") is None:
-            pytest.skip("this Python brings no pip")
-        subprocess.run(words, check=True)
+        if pip:
+            shutil.copytree(venv_with_pip(), self.env, symlinks=True)
+        else:
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.env)], check=True)
 
     def add(self, name: str, number: str, files: Mapping[str, str | bytes], *requires: str) -> None:
         self.shell(
