@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import cuenv
+from cases import collect
 from cuenv.core.errors import UsageError
 from cuenv.demo.io.sample import write_sample
 from cuenv.host.facts import HostFacts
@@ -106,7 +107,7 @@ HOST = cuenv.read_host("rtx4090-535")
 anyhow: Any = cuenv  # as from a notebook, where nobody checks types
 
 
-@pytest.mark.parametrize(
+@collect(
     ("call", "said"),
     [
         (lambda: anyhow.wishes(pytorch=2.5), "wishes: pytorch takes a text such as '2.5', got the number 2.5"),

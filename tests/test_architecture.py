@@ -15,9 +15,8 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 import cuenv
+from cases import collect
 
 SOURCE = Path(cuenv.__file__).parent
 ORDER = (
@@ -183,7 +182,7 @@ def test_probes_import_nothing_of_cuenv_and_run_on_an_old_python() -> None:
         assert named <= {*sys.stdlib_module_names, "_told", "torch"}, path.name
 
 
-@pytest.mark.parametrize(
+@collect(
     ("place", "text", "said"),
     [
         ("host/facts.py", "import cuenv.resolver.rules", "cuenv.host.facts imports cuenv.resolver.rules, which stands"),
@@ -216,7 +215,7 @@ def test_probes_import_nothing_of_cuenv_and_run_on_an_old_python() -> None:
         ("host/io/probe.py", "import os, subprocess", ""),
     ],
 )
-@pytest.mark.parametrize("where", ["at the top", "in a function", "for types"])
+@collect("where", ["at the top", "in a function", "for types"])
 def test_a_fault_is_found(tmp_path: Path, place: str, text: str, said: str, where: str) -> None:
     found = faults(plant(tmp_path, {place: hide(text, where)}))
     assert (said in "; ".join(found)) if said else found == []

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cases import collect
 from commands import in_shell
 from cuenv.cli.main import COMMANDS
 from cuenv.demo.io.sample import write_sample
@@ -80,7 +81,7 @@ def test_a_page_does_what_it_says(tmp_path: Path, shell: dict[str, str], page: s
     assert status == 0, f"{page}: the last exit code is {status}: show it with 'echo $?'"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@collect("page", PAGES)
 def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
     found = commands(PAGES[page])
     found += [text for text in re.findall(r"`(cuenv [^`]+)`", PAGES[page]) if "[" not in text]
@@ -130,7 +131,7 @@ def test_a_command_that_is_none_is_found(text: str) -> None:
             parsed(words, text)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@collect("page", PAGES)
 def test_every_link_leads_somewhere(page: str) -> None:
     for target, anchor in LINK.findall(PAGES[page]):
         if "://" in target:
@@ -172,7 +173,7 @@ def test_what_a_page_shows_is_compared() -> None:
     assert kinds.count("run") > 3 * kinds.count("read")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@collect("page", PAGES)
 def test_the_machine_that_a_page_was_made_on_is_said_where_it_is_read(page: str) -> None:
     """A comment is seen by nobody who reads the rendered page."""
     text = PAGES[page]

@@ -7,8 +7,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-import pytest
-
+from cases import collect
 from commands import inside as run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,7 +23,7 @@ def test_the_page_shows_every_export() -> None:
     assert {shlex.split(line)[2] for line in COMMANDS} == {"dockerfile", "github-action", "shell"}
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@collect("line", COMMANDS)
 def test_a_command_of_the_page_runs(line: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "locks" / "universal-dev", tmp_path, dirs_exist_ok=True)
     done = run(*shlex.split(line)[1:], folder=tmp_path)

@@ -8,15 +8,14 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 import forking
+from cases import collect
 from commands import HOST, forks, in_shell, run
 
 LOG = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "text"),
     [
         (("resolve", *HOST), ""),

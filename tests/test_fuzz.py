@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 import cuenv
+from cases import collect
 from cuenv.binary.code import read_file
 from cuenv.binary.elf import BinaryError
 from cuenv.binary.loader import parse_ld_cache
@@ -251,7 +252,7 @@ def fed(name: str, data: bytes, number: int | None = None) -> bool:
     return said is None
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@collect("name", TARGETS)
 def test_any_bytes_are_read_or_refused(name: str) -> None:
     shares = sum(target.share for target in TARGETS.values())
     given = os.environ.get("CUENV_FUZZ")
@@ -261,7 +262,7 @@ def test_any_bytes_are_read_or_refused(name: str) -> None:
     assert taken < count or name in {"log", "shell lint", "Dockerfile lint", "environment lint", "ds_config"}
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@collect("name", TARGETS)
 def test_the_good_inputs_are_good(name: str) -> None:
     for data in TARGETS[name].seeds():
         if name != "ld.so.cache":
@@ -302,7 +303,7 @@ SMALL = 300 * 1024
 """Bytes of each bomb in the fast suite."""
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@collect("bomb", BOMBS)
 def test_the_beginnings_of_bombs_are_refused(bomb: str) -> None:
     data = BOMBS[bomb]()[:SMALL]
     for name in ("host JSON", "environment.yml", "conda-lock.yml", "ds_config", "Dockerfile"):

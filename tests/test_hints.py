@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cuenv
+from cases import collect
 from commands import HOST, inside
 from cuenv.cli.main import COMMANDS
 from cuenv.core import errors
@@ -122,7 +123,7 @@ def test_an_error_without_hint_is_found(text: str, count: int) -> None:
     assert len(list(without_hint(ast.parse(text)))) == count
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "hint"),
     [
         (("bundle",), "cuenv lock"),

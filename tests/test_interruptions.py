@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, write
 from commands import HOST, Begun, run
 from cuenv.core.errors import ExitCode, OutsideError
@@ -117,7 +118,7 @@ def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, n
     interrupted(project, 7, number, 1, forked)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("number", "code"),
     [
         (signal.SIGINT, ExitCode.INTERRUPTED),
@@ -125,9 +126,7 @@ def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, n
         (signal.SIGHUP, ExitCode.TERMINATED),
     ],
 )
-@pytest.mark.parametrize(
-    "command", [("diagnose", "-"), ("lock", "/dev/stdin"), ("install", "env.yml", "--prefix", "env")]
-)
+@collect("command", [("diagnose", "-"), ("lock", "/dev/stdin"), ("install", "env.yml", "--prefix", "env")])
 def test_every_command_ends_alike_when_it_is_stopped(
     tmp_path: Path, command: tuple[str, ...], number: signal.Signals, code: int
 ) -> None:

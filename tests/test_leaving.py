@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, serve, write
 
 CUENV = [sys.executable, "-m", "cuenv"]
@@ -148,8 +149,8 @@ def test_a_full_disk_on_standard_output_is_4() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-@pytest.mark.parametrize("words", [("kb",), ("kb", "--json"), ("--version",), ("explain", "--help")], ids=" ".join)
+@collect("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@collect("words", [("kb",), ("kb", "--json"), ("--version",), ("explain", "--help")], ids=" ".join)
 def test_closed_streams(streams: str, words: tuple[str, ...]) -> None:
     """What has a product fails when nobody can get it; nothing else is needed."""
     done = subprocess.run(

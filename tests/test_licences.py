@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
+
 SCRIPT = Path(__file__).parents[1] / ".ci" / "licences.py"
 
 pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="not in a source distribution")
@@ -27,7 +29,7 @@ def test_everything_that_cuenv_requires_may_be_used() -> None:
     assert done.stdout.splitlines()[-1].endswith(", 0 not allowed")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("lines", "code"),
     [
         (["License-Expression: MIT"], 0),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, write
 from commands import HOST, inside, run
 from faulty_server import Answer, Faulty, faulty
@@ -131,7 +132,7 @@ def test_no_secret_comes_out_of_any_command(folder: Path, server: Faulty) -> Non
     assert leaks(folder) == {}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "text"),
     [
         (".condarc", f"channel_alias: http://me:{CANARY}@x/[\n: ["),

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import cuenv
+from cases import collect
 
 SOURCE = Path(cuenv.__file__).parent
 PROBES = SOURCE / "data" / "probes"
@@ -57,7 +56,7 @@ def _call(node: ast.Call, *, spawns: bool) -> Iterator[str]:
         yield "a temporary folder in a place of its own"
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         "import yaml\nyaml.load(text)",

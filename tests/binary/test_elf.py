@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.binary.elf import BinaryError, read_elf, symbols
 from elf_files import EXTRA, Part, elf, header, linked
 from elf_oracle import agreed
@@ -127,7 +128,7 @@ def test_names_that_are_no_text_are_kept() -> None:
     assert found.needed == ("lib\udcff\x1b[31m.so",)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("data", "reason", "fault"),
     [
         (b"", "not an ELF file", "foreign"),

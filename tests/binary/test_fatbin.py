@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.binary.code import FileCode, read_code, summary
 from cuenv.binary.elf import BinaryError, read_elf
 from cuenv.binary.fatbin import HEADER, MAGIC
@@ -164,7 +165,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+@collect("content", HOSTILE.values())
 def test_what_cannot_be_is_refused(content: bytes) -> None:
     with pytest.raises(BinaryError, match="damaged"):
         code(Part(".nv_fatbin", cubins(75) + content + bytes(64)))

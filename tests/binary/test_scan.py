@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
+from cases import collect
 from commands import inside as run
 from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import FileData, files_below, open_binary, scan
@@ -359,7 +360,7 @@ TEXT = b"""//
 """
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "content", "said"),
     [
         ("k.cubin", cubin(90), "1 object; 9.0 in it"),

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import HOST, inside
 from cuenv.binary.scan import scan_paths
 from cuenv.cli import output
@@ -97,12 +98,12 @@ def test_where_there_is_no_terminal_nothing_is_wrapped() -> None:
     assert output.laid_out(line, io.StringIO()) == line
 
 
-@pytest.mark.parametrize(
+@collect(
     "words",
     [("lint", "environment.yml"), ("check", "conda-lock.yml"), ("diagnose", "train.log"), ("scan", "x.so")],
     ids=" ".join,
 )
-@pytest.mark.parametrize("how", [{"typed": "always"}, {"FORCE_COLOR": "1"}, {"typed": "never", "FORCE_COLOR": "1"}])
+@collect("how", [{"typed": "always"}, {"FORCE_COLOR": "1"}, {"typed": "never", "FORCE_COLOR": "1"}])
 def test_colour_on_a_pipe_is_as_it_was_asked_for(tmp_path: Path, words: tuple[str, ...], how: dict[str, str]) -> None:
     (tmp_path / "environment.yml").write_text("dependencies: [pytorch, cudatoolkit-dev=11.8]\n")
     (tmp_path / "train.log").write_text("torch.cuda.OutOfMemoryError: CUDA out of memory.\n")
@@ -114,10 +115,8 @@ def test_colour_on_a_pipe_is_as_it_was_asked_for(tmp_path: Path, words: tuple[st
     assert _CODES.sub("", done.stdout + done.stderr) == plain.stdout + plain.stderr
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize(
-    "words", [("why", "pytorch", *HOST), ("kb", "driver", "535.1"), ("explain", "driver"), ("resolve", *HOST)]
-)
+@collect("width", [60, 80, 120])
+@collect("words", [("why", "pytorch", *HOST), ("kb", "driver", "535.1"), ("explain", "driver"), ("resolve", *HOST)])
 def test_what_is_printed_fits_a_real_terminal(tmp_path: Path, words: tuple[str, ...], width: int) -> None:
     assert max(map(len, on_a_terminal(tmp_path, words, width))) <= width
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cases import collect
 from commands import in_shell
 from commands import inside as run
 from commands import run as process
@@ -39,7 +40,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
     return found[1::3] if shell == "zsh" else [line.partition(",")[2].partition("\t")[0] for line in found]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "some"),
     [
         (("",), ["demo", "resolve", "why-not", "completion"]),
@@ -71,7 +72,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
     ],
     ids=str,
 )
-@pytest.mark.parametrize("shell", SHELLS)
+@collect("shell", SHELLS)
 def test_what_is_offered(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], some: list[str], shell: str) -> None:
     assert set(offered(monkeypatch, *words, shell=shell)) >= set(some)
 

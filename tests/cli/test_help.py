@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cases import collect
 from commands import HOST
 from commands import inside as run
 from cuenv.cli import main
@@ -43,7 +44,7 @@ def test_every_module_with_a_command_is_listed() -> None:
     assert modules == {name.replace("-", "_") for name in COMMANDS}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@collect("name", COMMANDS)
 def test_a_command_has_help(name: str) -> None:
     found = command(name)
     assert found.name == name
@@ -55,7 +56,7 @@ def test_a_command_has_help(name: str) -> None:
     assert not COMMANDS[name].endswith(".")
 
 
-@pytest.mark.parametrize(("name", "option"), options(), ids=lambda item: str(getattr(item, "name", item)))
+@collect(("name", "option"), options(), ids=lambda item: str(getattr(item, "name", item)))
 def test_an_option_has_help(name: str, option: click.Option) -> None:
     assert option.help, f"{name} {option.opts[0]}"
     assert option.help.endswith("."), f"{name} {option.opts[0]}: {option.help}"
@@ -91,7 +92,7 @@ def test_an_option_that_means_something_else_says_so(place: tuple[str, str], wor
     assert words in texts[0]
 
 
-@pytest.mark.parametrize("name", [name for name, found in every() if not isinstance(found, click.Group)])
+@collect("name", [name for name, found in every() if not isinstance(found, click.Group)])
 def test_every_command_has_examples_that_are_read_as_they_stand(name: str) -> None:
     found = next(item for other, item in every() if other == name)
     lines = (found.help or "").partition("Examples:\n")[2].partition("\n\n")[0].strip().splitlines()
@@ -103,7 +104,7 @@ def test_every_command_has_examples_that_are_read_as_they_stand(name: str) -> No
 VAGUE = re.compile(r"^(Further tables|Say less|Say more)\.$|resolve, lock and bundle take both")
 
 
-@pytest.mark.parametrize(("name", "option"), options(), ids=lambda item: str(getattr(item, "name", item)))
+@collect(("name", "option"), options(), ids=lambda item: str(getattr(item, "name", item)))
 def test_the_help_of_an_option_says_something(name: str, option: click.Option) -> None:
     assert not VAGUE.search(option.help or ""), f"{name} {option.opts[0]}"
 
@@ -116,7 +117,7 @@ def test_the_options_of_a_long_command_stand_in_groups(tmp_path: Path) -> None:
     assert re.findall(r"^  (--[a-z-]+)", host, re.MULTILINE) == ["--host", "--gpu", "--driver", "--glibc", "--platform"]
 
 
-@pytest.mark.parametrize("name", [name for name, _ in every()])
+@collect("name", [name for name, _ in every()])
 def test_help_of_a_command_is_its_help(tmp_path: Path, name: str) -> None:
     done = run("help", *name.split(), folder=tmp_path)
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")
@@ -149,7 +150,7 @@ BEFORE = [
 ]
 
 
-@pytest.mark.parametrize("words", BEFORE, ids=" ".join)
+@collect("words", BEFORE, ids=" ".join)
 def test_options_of_all_commands_stand_before_the_command_too(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "environment.yml").write_text("dependencies: [pytorch, cudatoolkit-dev=11.8]\n")
     (tmp_path / "cuenv.toml").write_text("glibc = '2.31'\n")
@@ -179,7 +180,7 @@ def test_a_name_of_another_tool_is_the_command(tmp_path: Path, typed: str, meant
     assert run(typed, "--help", folder=tmp_path).stdout == run(meant, "--help", folder=tmp_path).stdout
 
 
-@pytest.mark.parametrize("typed", POINTERS)
+@collect("typed", POINTERS)
 def test_a_name_of_another_tool_leads_to_a_command_that_there_is(tmp_path: Path, typed: str) -> None:
     done = run(typed, "x", folder=tmp_path)
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
@@ -194,7 +195,7 @@ def test_a_name_of_another_tool_leads_to_a_command_that_there_is(tmp_path: Path,
     assert typed not in COMMANDS
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "said"),
     [
         (("resolve", "--channel", "nvidia"), "--stack"),
@@ -234,9 +235,7 @@ def test_several_gpus_stand_in_one_option_with_commas(tmp_path: Path) -> None:
     assert wrong.returncode == ExitCode.USAGE
 
 
-@pytest.mark.parametrize(
-    "words", [("--help",), ("-h",), *((*name.split(), "--help") for name, _ in every())], ids=" ".join
-)
+@collect("words", [("--help",), ("-h",), *((*name.split(), "--help") for name, _ in every())], ids=" ".join)
 def test_help_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run(*words, folder=tmp_path)
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from commands import HOST
 from cuenv.core.errors import InputError, OutsideError
 from cuenv.core.io.files import make_folder, opened, read_text, write_atomically
@@ -107,7 +108,7 @@ def cuenv(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize(
+@collect(
     "words",
     [
         ("check", *HOST),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import ExitCode, InputError, KnowledgeError
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.versions import Capability
@@ -61,7 +62,7 @@ def test_what_is_right_has_no_fault() -> None:
     assert wrong(read_host, {"name": "box", "gpus": []}) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("change", "path", "got"),
     [
         ({"name": 3}, "name", "3"),

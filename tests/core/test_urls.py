@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.urls import credentials, host, printable, redact, strip_credentials
 
 WORDS = st.text(string.ascii_letters + string.digits, min_size=6, max_size=12)
@@ -16,7 +17,7 @@ PATHS = st.lists(st.sampled_from(["conda-forge", "nvidia", "label", "cuda-11.8.0
 HOSTS = st.sampled_from(["conda.anaconda.org", "mirror.example.com:8080", "[::1]:99", "127.0.0.1"])
 
 
-@pytest.mark.parametrize(
+@collect(
     ("url", "clean"),
     [
         ("https://conda.anaconda.org/conda-forge", "https://conda.anaconda.org/conda-forge"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from cases import collect
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.versions import (
     Capability,
@@ -72,9 +73,7 @@ def test_a_target_reads_back(item: Target) -> None:
     assert Target.parse(str(item)) == item
 
 
-@pytest.mark.parametrize(
-    "text", ["", "8", "86", "8.", ".6", "8.6.1", "0.8", "08.6", "8.10", "8,6", " 8.6", "8.6\n", "x"]
-)
+@collect("text", ["", "8", "86", "8.", ".6", "8.6.1", "0.8", "08.6", "8.10", "8,6", " 8.6", "8.6\n", "x"])
 def test_another_form_is_no_capability(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text))):
         Capability.parse(text)
@@ -154,7 +153,7 @@ def test_a_tegra_chip_and_its_desktop_major_do_not_share_code(tegra: Capability,
         assert not Target(other).sass_runs_on(tegra)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("target", "device", "expected"),
     [
         ("8.6", "8.9", True),
@@ -208,7 +207,7 @@ TORCH = {
 """On which devices code runs, by the table that torch 2.11 to 2.13 uses itself, over the capabilities there are."""
 
 
-@pytest.mark.parametrize("own", TORCH)
+@collect("own", TORCH)
 def test_the_table_of_torch(own: str) -> None:
     devices = [*TORCH, "8.8", "10.7"]
     assert {device for device in devices if runs(own, device)} == set(TORCH[own].split())
@@ -327,7 +326,7 @@ def test_the_text_of_a_driver_is_kept(text: str) -> None:
     assert check_driver(text) == text
 
 
-@pytest.mark.parametrize("text", ["", "v535", "535.129.03-0ubuntu", "12", "5.35", "535.129.03\n", "535..1", "99999"])
+@collect("text", ["", "v535", "535.129.03-0ubuntu", "12", "5.35", "535.129.03\n", "535..1", "99999"])
 def test_no_driver(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text))):
         check_driver(text)
@@ -340,7 +339,7 @@ def test_drivers_order_by_number_and_not_by_text(parts: list[tuple[int, int, int
     assert driver_key("525.60.13") < driver_key("525.105.17")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("driver", "lowest", "expected"),
     [
         ("525.60.13", "525.60.13", True),
@@ -400,7 +399,7 @@ def test_a_wish_has_at_most_200_characters() -> None:
         parse_wish(f"2.{'5' * 199}", what="x")
 
 
-@pytest.mark.parametrize("text", ["", " ", "x", "2.5x", "=>2.5", "2.5 || 2.6", "latest", "\x1b[31m2.5", "9" * 5000])
+@collect("text", ["", " ", "x", "2.5x", "=>2.5", "2.5 || 2.6", "latest", "\x1b[31m2.5", "9" * 5000])
 def test_no_wish(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_wish(text, what="--pytorch")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from commands import inside as run
 from commands import run as process
 from cuenv.cli.main import COMMANDS
@@ -96,8 +97,8 @@ def test_what_it_names_are_commands(tmp_path: Path) -> None:
         assert words in COMMANDS
 
 
-@pytest.mark.parametrize("called", ["bin/cuenv", "./bin/cuenv", "ABSOLUTE/bin/cuenv", "a b's/bin/cuenv"])
-@pytest.mark.parametrize("environment", [True, False])
+@collect("called", ["bin/cuenv", "./bin/cuenv", "ABSOLUTE/bin/cuenv", "a b's/bin/cuenv"])
+@collect("environment", [True, False])
 def test_the_commands_that_are_printed_work_where_cuenv_is_not_on_path(
     tmp_path: Path, called: str, *, environment: bool
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from commands import HOST
 from commands import inside as run
 from commands import run as process
@@ -93,7 +94,7 @@ def test_a_clean_and_a_harmless_log_are_fine(tmp_path: Path) -> None:
     assert done.stdout.startswith("harmless")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "text", "code", "says"),
     [
         (("diagnose", "nothing.log"), "", 3, "no such file"),

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.core.versions import Capability, version
@@ -163,7 +164,7 @@ def test_what_no_image_does_is_said_with_what_there_is() -> None:
         assert words in found.because
 
 
-@pytest.mark.parametrize("way", WAYS)
+@collect("way", WAYS)
 def test_what_is_written_is_read_and_linted_without_a_finding(way: str, tmp_path: Path) -> None:
     text = made(way)
     path = tmp_path / "Dockerfile"
@@ -179,7 +180,7 @@ def test_what_is_written_is_read_and_linted_without_a_finding(way: str, tmp_path
     assert "LD_LIBRARY_PATH=" not in text
 
 
-@pytest.mark.parametrize("way", WAYS)
+@collect("way", WAYS)
 def test_every_run_is_a_script_that_bash_takes(way: str) -> None:
     text = made(way)
     for item in instructions(text, "RUN"):
@@ -188,7 +189,7 @@ def test_every_run_is_a_script_that_bash_takes(way: str) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("way", WAYS)
+@collect("way", WAYS)
 def test_the_check_is_a_step_of_the_build_for_the_host_of_the_lock(way: str) -> None:
     text = made(way)
     checks = [
@@ -225,7 +226,7 @@ def test_a_url_or_a_commit_brings_cuenv_and_no_wheel_is_written(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("named", "code", "says"),
     [
         ("https://example.org/c.whl", 2, "is not held"),
@@ -410,9 +411,7 @@ def test_paths_with_spaces_and_locks_below_the_folder(tmp_path: Path) -> None:
     assert "!my locks/train/conda-lock.yml" in (tmp_path / ".dockerignore").read_text()
 
 
-@pytest.mark.parametrize(
-    "name", ["a'b", 'a"b', "a\nb", "a$b", "a*b", "a[b", "a`b", "a\\b", "!a", "#a", "/a", "../a", " a"]
-)
+@collect("name", ["a'b", 'a"b', "a\nb", "a$b", "a*b", "a[b", "a`b", "a\\b", "!a", "#a", "/a", "../a", " a"])
 def test_a_path_that_copy_would_read_otherwise_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="cannot copy"):
         context_path(f"{name}/conda-lock.yml")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability, version
@@ -51,7 +52,7 @@ def path_of(choice: Choice) -> str | None:
     return choice.toolkit.path if choice.toolkit else None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("cuda", "gpus", "release", "path"),
     [
         ("12.4", (), None, "/usr/local/cuda-12.4"),

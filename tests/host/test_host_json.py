@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability, version
 from cuenv.host.describe import evidence_lines, lines
@@ -175,11 +176,10 @@ def whole_host() -> dict[str, Any]:
     return {"schema": "cuenv/host/1", **one, "members": [one]}
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
-@pytest.mark.parametrize(
+@collect("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+@collect(
     ("text", "said"),
     [(FORGED, "U+000A"), ("A\x1b[2J", "U+001B"), ("A\u202eB", "U+202E"), ("x" * 5000, "at most 4096 characters")],
-    ids=["line", "escape", "bidi", "long"],
 )
 def test_no_text_of_a_host_can_look_like_a_line_of_ours(place: tuple[str | int, ...], text: str, said: str) -> None:
     data = whole_host()
@@ -271,7 +271,7 @@ def test_all_faults_are_named_at_once_with_their_paths() -> None:
     assert "libc.version: expected a string, got nothing" in faults
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "says"),
     [
         ("", "it is empty"),

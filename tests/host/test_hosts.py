@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cases import collect
 from cuenv.core.errors import InputError, OutsideError, UsageError
 from cuenv.host.describe import lines
 from cuenv.host.facts import HostFacts
@@ -35,7 +36,7 @@ def test_the_hosts_of_the_readme_are_there() -> None:
     assert set(NAMES) >= {*named.split(), "rtx4090-560-nvcc101", "gh200-570", "t4-535-container", "v100-rtx5090-575"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@collect("name", NAMES)
 def test_a_shipped_host_is_canonical_and_agrees_with_the_tables(name: str) -> None:
     facts = read_host(name, no_input)
     assert facts.label == name

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from channel_builder import pkg, write
 from cuenv.core.errors import HashError, InputError, OutsideError
 from cuenv.demo.io.sample import archive
@@ -77,7 +78,7 @@ def good() -> bytes:
     return bz2.decompress(archive(pkg("a", depends=("b >=1",), constrains=("c <2",), files=files)))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@collect("name", HOSTILE)
 def test_a_hostile_package_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "in" / "a-1.0-0.tar.bz2"
     path.parent.mkdir()
@@ -173,7 +174,7 @@ def test_a_good_bundle_is_unpacked_and_cleared_away(tmp_path: Path) -> None:
     assert not scratch.exists()
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "another top", "a hidden file", "a name twice", "a sparse file"])
+@collect("name", [*HOSTILE, "another top", "a hidden file", "a name twice", "a sparse file"])
 def test_a_hostile_bundle_is_refused(name: str, tmp_path: Path) -> None:
     more = {
         "another top": named("other/file"),

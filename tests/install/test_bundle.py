@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.install import bundle as repodata
 from cuenv.install.bundle import (
@@ -38,7 +39,7 @@ def solution(*packages: LockedPackage, pip: tuple[PipLocked, ...] = (), platform
     return Solution(platform=platform, packages=packages, virtual_packages=(), solver="", pip=pip)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channel", "folder"),
     [
         (FORGE, "conda-forge"),
@@ -129,7 +130,7 @@ def test_sums_come_back(sums: dict[str, str]) -> None:
         assert parse_sums(sums_text(found), "SHA256SUMS") == found
 
 
-@pytest.mark.parametrize(
+@collect(
     "line",
     [
         "",

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import run
 from cuenv.install.placing import Contents, Member, command_of, wrong_in, wrong_together
 from cuenv.lockfile.formats import explicit_txt
@@ -142,8 +143,8 @@ ALONE: dict[str, tuple[Evil, str]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ALONE)
+@collect("form", FORMS)
+@collect("name", ALONE)
 def test_a_package_that_leads_out_is_refused_by_name(name: str, form: str, tmp_path: Path) -> None:
     package, said = ALONE[name]
     code, told, _ = attempt(tmp_path, [replace(package, form=form)])
@@ -330,7 +331,7 @@ def test_a_link_leads_where_the_kernel_says(links: dict[str, str]) -> None:
             assert f"{real or root}/".startswith(f"{root}/"), (place, real)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("place", "target", "out"),
     [
         ("lib/a.so", "a.so.1", False),

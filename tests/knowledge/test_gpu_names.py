@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.versions import Capability
 from cuenv.knowledge.gpu_names import by_pci, find_gpu, near_gpus
 from cuenv.knowledge.rows import GpuModel
@@ -20,7 +21,7 @@ def gpus() -> tuple[GpuModel, ...]:
     return shipped_base().gpus
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "name"),
     [
         # as the driver prints them
@@ -110,7 +111,7 @@ def test_a_name_is_found(text: str, name: str) -> None:
     assert found.name == name
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "capability"),
     [
         ("Quadro RTX 4000", "7.5"),
@@ -150,7 +151,7 @@ def test_names_that_mislead_come_out_right(name: str, capability: str) -> None:
     assert found.capability == Capability.parse(capability)
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         *("RTX 4000", "4000", "RTX 5000", "RTX 6000", "6000", "RTX 2000", "Titan", "Quadro 6000", "GTX 4090", "A1"),
@@ -209,7 +210,7 @@ def test_an_unknown_pci_id_finds_nothing(text: str) -> None:
     assert by_pci(text, gpus()) is None
 
 
-@pytest.mark.parametrize("model", gpus(), ids=lambda model: model.name)
+@collect("model", gpus(), ids=lambda model: model.name)
 def test_every_product_is_found_by_each_of_its_names(model: GpuModel) -> None:
     for name in (model.name, *model.aka):
         for text in (name, f"NVIDIA {name}", name.upper(), name.lower()):
@@ -219,7 +220,7 @@ def test_every_product_is_found_by_each_of_its_names(model: GpuModel) -> None:
         assert sized.capability == model.capability
 
 
-@pytest.mark.parametrize("model", [model for model in gpus() if model.pci], ids=lambda model: model.name)
+@collect("model", [model for model in gpus() if model.pci], ids=lambda model: model.name)
 def test_every_pci_id_leads_to_its_capability(model: GpuModel) -> None:
     for device in model.pci:
         found = by_pci(device, gpus())

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from cuenv.core.versions import Capability, Jit, driver_key, minor, serve, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -377,7 +378,7 @@ def test_no_name_is_two_components() -> None:
         assert [other.name for other in base().components if fnmatchcase(sample, other.name)] == [row.name]
 
 
-@pytest.mark.parametrize(
+@collect(
     "name",
     [
         *("cuda-python", "cuda-bindings", "cuda-core", "cuda-pathfinder", "cupy", "libcurl", "libcups", "curl"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from cases import collect
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Layer, Requirement, Source
@@ -147,7 +148,7 @@ def cuda_build(channel: str, record: Record) -> bool:
     return "cuda" in record["build"] or record["build"].startswith("gpu")
 
 
-@pytest.mark.parametrize("index", range(len(shipped_base().twins)))
+@collect("index", range(len(shipped_base().twins)))
 def test_twins_are_told_apart_by_their_globs(index: int) -> None:
     twin = base().twins[index]
     mine = [record for record in everywhere(twin.channel) if record["name"] == twin.package]

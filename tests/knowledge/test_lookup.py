@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
 from cuenv.core.versions import Capability, Target, driver_key
 from cuenv.knowledge.tables import TABLES, rows_of
@@ -68,7 +69,7 @@ def test_a_gpu_by_any_of_its_names(name: str, capability: str) -> None:
     assert f"capability {capability}" in text(gpu(name, base()))
 
 
-@pytest.mark.parametrize("capability", [row.capability for row in base().generations], ids=str)
+@collect("capability", [row.capability for row in base().generations], ids=str)
 def test_the_builds_of_a_capability_hold_code_for_it(capability: Capability) -> None:
     for entry in gpu(str(capability), base()).entries:
         if entry.table == "torch":
@@ -112,7 +113,7 @@ def test_a_driver_has_its_level_its_floors_and_its_gpus() -> None:
     assert any("12.0" in entry.says and "570" in entry.says for entry in page.entries if entry.table == "generations")
 
 
-@pytest.mark.parametrize("release", DRIVERS)
+@collect("release", DRIVERS)
 def test_the_floors_of_a_driver_are_compared_by_number(release: str) -> None:
     says = [entry.says for entry in driver(release, base()).entries if entry.table == "floors"]
     for floor, line in zip(base().floors, says, strict=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from cuenv.diagnosis.causes import JOINS
 from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
 from cuenv.knowledge.guidance import ANY, LAYERS, compiled
@@ -34,7 +35,7 @@ def test_there_are_many_and_each_has_a_log() -> None:
     assert {row.layer for row in rows().values()} == set(LAYERS)
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@collect("case", CASES)
 def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) -> None:
     found = read(case.read_bytes())
     assert [cause.symptom.id for cause in found.causes] == [case.parent.name]
@@ -45,7 +46,7 @@ def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) 
         assert not re.search(r"\{[a-z]+\}", text), text
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
+@collect("wrap", WRAPS)
 def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str) -> None:
     for case in CASES:
         lines = WRAPS[wrap](case.read_bytes().splitlines())

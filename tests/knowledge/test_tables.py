@@ -14,6 +14,7 @@ import table_columns
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import ExitCode, KnowledgeError
 from cuenv.core.io.files import DATA
 from cuenv.core.versions import Capability, version
@@ -63,7 +64,7 @@ def laid_or_refused(overlay: dict[str, Any]) -> tuple[Knowledge | None, str]:
         return None, error.message
 
 
-@pytest.mark.parametrize("name", TABLES)
+@collect("name", TABLES)
 def test_each_file_is_its_canonical_text(name: str) -> None:
     assert (DATA / f"{name}.json").read_text(encoding="utf-8") == dump(base(), name)
 
@@ -89,31 +90,27 @@ def test_the_edition_is_needed() -> None:
         parse(tables)
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), [(name, column.key) for name, table in TABLES.items() for column in table.schema.columns]
-)
-@pytest.mark.parametrize("junk", [None, 3.5, {"a": 1}, [[]], "\x1b[2J", [True, None]])
+@collect(("name", "key"), [(name, column.key) for name, table in TABLES.items() for column in table.schema.columns])
+@collect("junk", [None, 3.5, {"a": 1}, [[]], "\x1b[2J", [True, None]])
 def test_a_cell_of_another_type_is_named_with_its_path(name: str, key: str, junk: object) -> None:
     row = first(name)
     row[key] = junk
     refuse(table(name, row), f"overlay: {name}[0].{key}")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@collect("name", TABLES)
 def test_a_row_with_an_unknown_key_is_refused_with_the_keys_there_are(name: str) -> None:
     refuse(table(name, {**first(name), "verison": "1"}), f"{name}[0]: unknown key 'verison'; there are ")
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), [(name, key) for name, table in TABLES.items() for key in sorted(table.schema.needed)]
-)
+@collect(("name", "key"), [(name, key) for name, table in TABLES.items() for key in sorted(table.schema.needed)])
 def test_a_row_without_a_needed_cell_is_refused(name: str, key: str) -> None:
     row = first(name)
     del row[key]
     refuse(table(name, row), f"{name}[0].{key}: expected a value, got nothing")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "cells", "says"),
     [
         ("torch", {"cuda": "12.7"}, "torch[0].cuda: no row of cudas has 12.7"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
@@ -144,7 +145,7 @@ def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path)
     assert "CU305" not in {item.finding.code for item in result.lints}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "code", "mended"),
     [
         (env("numpy", head=f"channels:\n  - nodefaults{FORGE}"), "CU301", env("numpy", head=f"channels:{FORGE}")),
@@ -216,7 +217,7 @@ def test_windows_line_ends_and_a_byte_order_mark_survive(tmp_path: Path) -> None
     assert (tmp_path / "environment.yml").read_bytes() == result.mended.encode()
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         "",

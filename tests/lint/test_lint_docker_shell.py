@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
@@ -31,7 +32,7 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
     return sorted({item.finding.code for item in linted(tmp_path, text, *gpus, name=name).lints})
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "expected"),
     [
         (DEVEL, []),
@@ -113,7 +114,7 @@ def test_what_commands_install_is_judged_as_an_environment_file(tmp_path: Path) 
 SLIM = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "expected"),
     [
         (DEVEL + "RUN conda install -y -c conda-forge cudatoolkit-dev=11.7\n", ["CU307"]),
@@ -162,7 +163,7 @@ def test_another_escape_character_is_understood() -> None:
     assert [item.name for item in parse(text, "x")] == ["FROM", "RUN", "COPY"]
 
 
-@pytest.mark.parametrize(
+@collect(
     "run",
     [
         "RUN echo a\\\\\n",  # an escaped back slash continues nothing
@@ -198,7 +199,7 @@ def test_instructions_cover_a_file_in_order(text: str) -> None:
         assert [item.start for item in found] == sorted({item.start for item in found})
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "expected"),
     [
         ("export PATH=$HOME/bin:$PATH\n", []),

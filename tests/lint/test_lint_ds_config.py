@@ -6,10 +6,10 @@ import contextlib
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
@@ -42,7 +42,7 @@ def zero(stage: int | str, inside: str = "") -> str:
     return f'{{{MICRO}, "zero_optimization": {{"stage": {stage}{gather}{", " if inside else ""}{inside}}}}}'
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "expected"),
     [
         (f"{{{MICRO}}}", []),
@@ -165,7 +165,7 @@ BROKEN = ["", "[", "{", '{"a"', '{"a": 1', '{"a": }', '{"a": 1} x', '{"a": "b\n"
 MORE_BROKEN = ['{"a": /* }', '{"a": True}', '{"a": 1x}', "{a: 1}", '{"a": "x"y}', "5"]
 
 
-@pytest.mark.parametrize("text", [*BROKEN, *MORE_BROKEN])
+@collect("text", [*BROKEN, *MORE_BROKEN])
 def test_what_is_no_json_even_so_is_one_finding(tmp_path: Path, text: str) -> None:
     result = linted(tmp_path, text)
     assert [item.finding.code for item in result.lints] == ["CU300"]

@@ -17,6 +17,7 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import explicit_txt
@@ -471,7 +472,7 @@ BAD: list[tuple[str | Edit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "part"), BAD, ids=[part for _, part in BAD])
+@collect(("text", "part"), BAD)
 def test_bad_locks_are_refused_with_their_place(text: str | Edit, part: str) -> None:
     with pytest.raises(InputError) as caught:
         parse(text if isinstance(text, str) else text(), "l.yml")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rattler.explicit_environment import ExplicitEnvironmentSpec
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.lockfile.formats.explicit_txt import parse, render
 from cuenv.solve.model import LockedPackage, Solution
@@ -125,7 +126,7 @@ def test_a_circle_is_opened_and_the_rest_stays_in_order() -> None:
     assert order(render(solution(package("a", "a")), head=())) == ["a"]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "part"),
     [
         ("", "no line says @EXPLICIT"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import PLATFORM, pkg, write
 from commands import HOST
 from commands import inside as run
@@ -56,7 +57,7 @@ def test_what_the_recipe_means() -> None:
     assert found.channels == ()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "becomes"),
     [
         ("deepspeed", "deepspeed"),  # of no range every resolver takes the newest

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, serve, write
 from commands import HOST
 from commands import inside as run
@@ -161,7 +162,7 @@ def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple
     assert '"cuenv_driver": "535.129.03"' in text
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "code", "says"),
     [
         (("--pytorch", "2.5"), 2, "--pytorch chooses an environment"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import Finding, report
 from cuenv.core.versions import Capability, driver_key, version
@@ -269,7 +270,7 @@ def test_what_a_lock_holds_is_what_is_judged() -> None:
     assert candidate_of(solution(package("numpy")), base()) is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("build", "expected"),
     [
         ("cuda129_mkl_py312_h66e1b8a_302", "12.9"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from channel_builder import PLATFORM, edit, pkg, serve, write
 from commands import HOST
 from commands import inside as run
@@ -80,7 +81,7 @@ def test_a_record_that_says_what_the_row_says_is_fine() -> None:
     assert findings(record()) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("cells", "says"),
     [
         ({"cudnn": "libcudnn >=9.11,<10"}, "cudnn: the row says libcudnn >=9.11,<10, the records ask for libcudnn >="),

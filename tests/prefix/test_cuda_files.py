@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import PLATFORM
 from cuenv.core.findings import Finding
 from cuenv.core.versions import version
@@ -232,8 +233,8 @@ def test_libraries_that_are_all_gone_are_one_finding_with_the_list(tmp_path: Pat
     assert (finding.fix or "").endswith("nvidia-cuda-runtime-cu12==12.8.90 nvidia-cudnn-cu12==9.10.2.21")
 
 
-@pytest.mark.parametrize("via", ["CUDA_HOME", "CUDA_PATH", "PATH"])
-@pytest.mark.parametrize(
+@collect("via", ["CUDA_HOME", "CUDA_PATH", "PATH"])
+@collect(
     ("more", "severity", "fix"),
     [
         (("deepspeed", "0.17.5"), "error", "install a CUDA 12.8 toolkit"),

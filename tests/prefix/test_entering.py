@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg
 from cuenv.core.errors import UsageError
 from cuenv.prefix.io.enter import entering
@@ -136,7 +137,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@collect("name", BAD)
 def test_bad_input_is_said(tmp_path: Path, name: str) -> None:
     (tmp_path / "a:b").mkdir()
     (tmp_path / "venv").mkdir()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability
@@ -353,7 +354,7 @@ def test_the_gpus_come_from_the_lock_unless_they_are_named(conda: Path, tmp_path
     assert "TORCH_CUDA_ARCH_LIST=9.0" in named.stdout
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "code", "said"),
     [
         (("--prefix", "missing"), ExitCode.INPUT, "is no folder"),

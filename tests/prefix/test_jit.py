@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside
 from cuenv.core.findings import Check, Finding
 from cuenv.core.io.files import private_folder
@@ -116,7 +117,7 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
     assert said(shop(), gpus=("7.0", "9.0", "12.0")) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("change", "code", "words", "fix"),
     [
         (
@@ -587,7 +588,7 @@ def test_the_release_of_nvcc_is_read_from_the_files_around_it(tmp_path: Path) ->
     assert told(tmp_path / "nothing") == "None"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "folders", "number"),
     [
         ("x86_64-conda-linux-gnu-c++", ["lib/gcc/x86_64-conda-linux-gnu/13.3.0"], "13.3.0"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from commands import run
 from cuenv.core.findings import Check
 from cuenv.prefix.check import run_checks
@@ -45,7 +46,7 @@ def test_a_torch_that_imports_says_which_it_is(tmp_path: Path) -> None:
     assert check.says.startswith("torch 2.7.1+standin CUDA 12.6, Python 3.")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("body", "expected", "said", "seen"),
     [
         ("raise ImportError('libcudart.so.12: cannot open')", "CU270", "ImportError: libcudart.so.12", "__init__.py"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.versions import version
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings, glibc
 from cuenv.host.request import Request, pool
@@ -77,7 +78,7 @@ def said(found: Candidate | None) -> str:
     return str(found) if found else "nothing"
 
 
-@pytest.mark.parametrize("wish", WISHES, ids=str)
+@collect("wish", WISHES, ids=str)
 def test_shipped_hosts_get_what_is_decided_for_each(wish: Request) -> None:
     every = [shipped(name) for name in HOSTS]
     assert [said(item) for item in choices(every, wish, base())] == [decided(facts, wish) for facts in every]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from channel_builder import pkg, write
 from channel_builder import request as asked
 from cuenv.core.versions import Capability, Target, version
@@ -44,19 +46,20 @@ def environment(name: str, **wishes: Any) -> EnvironmentSpec:
     return composed(settled(name, **wishes))
 
 
-@pytest.fixture
-def decision(request: pytest.FixtureRequest) -> Decision:
-    name, stack, dev = request.param
-    return settled(name, stack=stack, dev=dev)
-
-
 def spelled(each: tuple[str, str, bool]) -> str:
     name, stack, dev = each
     return f"{name}-{stack}-{'dev' if dev else 'no-dev'}"
 
 
-every = pytest.mark.parametrize("decision", POSSIBLE, indirect=True, ids=spelled)
-"""Every shipped host with both stacks, with and without compiler, where something fits."""
+def every(test: Callable[[Decision], None]) -> Callable[..., None]:
+    """Every shipped host with both stacks, with and without compiler, where something fits."""
+
+    @collect("each", POSSIBLE, ids=spelled)
+    def tried(each: tuple[str, str, bool]) -> None:
+        name, stack, dev = each
+        test(settled(name, stack=stack, dev=dev))
+
+    return tried
 
 
 def test_something_fits_everywhere_but_where_nothing_does() -> None:
@@ -167,8 +170,8 @@ def test_the_torch_pin_keeps_the_cpu_build_out(decision: Decision) -> None:
 TWINS = ("torchvision", "deepspeed", "xformers", "torchcodec", "tensorflow-base", "jaxlib", "faiss", "onnxruntime")
 
 
-@pytest.mark.parametrize("package", TWINS)
-@pytest.mark.parametrize("name", ["rtx4090-535", "v100-rtx5090-575", "gh200-570"])
+@collect("package", TWINS)
+@collect("name", ["rtx4090-535", "v100-rtx5090-575", "gh200-570"])
 def test_a_wished_package_with_a_cpu_twin_is_guarded(name: str, package: str) -> None:
     decision = settled(name, packages=(package, f"{package}-x"))
     spec = composed(decision)
@@ -436,7 +439,7 @@ def test_the_header_says_for_whom_and_how_to_lock() -> None:
     assert "cuenv lock environment.yml --gpu 8.0 --driver 470.129.06 --glibc 2.31" in head
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@collect("name", HOSTS)
 def test_composing_twice_gives_the_same_text(name: str) -> None:
     if settled(name).chosen:
         one, other = (environment_yml.render(environment(name)) for _ in range(2))

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from cases import collect
 from cuenv.config.io.profiles import read_profile
 from cuenv.config.io.profiles import shipped_names as profile_names
 from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_wish, serve, version
@@ -288,7 +289,7 @@ def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
     assert decided(facts, dev=wish.dev).chosen
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@collect("name", HOSTS)
 def test_deciding_twice_gives_the_same(name: str) -> None:
     one, other = decided(shipped(name)), decided(shipped(name))
     assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
@@ -299,7 +300,7 @@ def test_deciding_twice_gives_the_same(name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_the_order_of_the_candidates_does_not_matter(name: str) -> None:
     facts = shipped(name)
     pool_of_them = candidates(base(), facts.platform)
@@ -344,12 +345,12 @@ def followed(command: str) -> tuple[HostFacts, Request]:
     return host_facts(host, base()), wish
 
 
-@pytest.mark.parametrize(
+@collect(
     "wishes",
     [{}, {"dev": False}, {"pytorch": "2.5"}, {"stack": "pytorch"}, {"cuda": "13"}, {"prefer": "native"}],
     ids=lambda wishes: " ".join(f"{key}={value}" for key, value in wishes.items()) or "none",
 )
-@pytest.mark.parametrize("name", ["a800-470", "gh200-570", "rtx5090-560", "rtx3090-535"])
+@collect("name", ["a800-470", "gh200-570", "rtx5090-560", "rtx3090-535"])
 def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: dict[str, Any]) -> None:
     decision = settled(name, **wishes)
     for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
@@ -446,7 +447,7 @@ def test_no_driver_is_hinted_that_drops_another_gpu(facts: HostFacts) -> None:
     assert not any("driver" in hint.text for hint in hints(decision))
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = settled(name)
     for miss in decision.near_misses:
@@ -479,7 +480,7 @@ def test_a_wish_that_nothing_meets_says_what_would_fit_without_it() -> None:
 # the driver that a choice needs
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -> None:
     decision = settled(name)
     lowest = decision.minimum_driver
@@ -694,7 +695,7 @@ def test_native_moves_one_criterion_to_the_front() -> None:
     assert list(native[1:]) == [item for item in newest if item is not native[0]]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wish", "minor", "some", "whole"),
     [
         ("3.12", "3.12", True, True),

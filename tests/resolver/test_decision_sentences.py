@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from cuenv.core.versions import parse_arch_list, version
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import pool
@@ -88,7 +89,7 @@ def test_the_file_tells_of_each_host() -> None:
 
 
 @pytest.mark.skipif(WRITE, reason="the file is written anew")
-@pytest.mark.parametrize("name", HOSTS)
+@collect("name", HOSTS)
 def test_every_decision_is_as_it_was_read(name: str) -> None:
     assert told(name) == read()[name]
 

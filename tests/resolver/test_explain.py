@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.cli.options import wish_from
 from cuenv.cli.resolve import command
@@ -82,7 +83,7 @@ def _plain(value: object) -> str:
     return " ".join(map(str, code)) if code else str(value)
 
 
-everyone = pytest.mark.parametrize("name", HOSTS)
+everyone = collect("name", HOSTS)
 
 
 def facts_of(host: HostFacts) -> set[str]:
@@ -124,7 +125,7 @@ def test_what_is_not_known_is_said() -> None:
     assert "capability unknown" in gpu_text(blind)
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_the_options_of_a_host_make_a_host_that_decides_alike(name: str) -> None:
     facts = shipped(name)
     words = list(host_options(facts))
@@ -176,7 +177,7 @@ def test_the_choice_in_one_line(name: str) -> None:
         assert str(word) in line
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_how_each_gpu_is_served(name: str) -> None:
     decision = settled(name)
     found = services(decision)
@@ -199,7 +200,7 @@ def test_jit_is_said_to_be_jit() -> None:
     assert "9.0" in line
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_every_number_of_a_summary_is_known(name: str) -> None:
     decision = settled(name)
     allowed = facts_of(shipped(name)) | known()
@@ -210,7 +211,7 @@ def test_every_number_of_a_summary_is_known(name: str) -> None:
         assert not unknown, (line, unknown)
 
 
-@pytest.mark.parametrize("name", WITH_GPU)
+@collect("name", WITH_GPU)
 def test_a_summary_says_host_choice_and_lowest_driver(name: str) -> None:
     decision = settled(name)
     text = "\n".join(summary(decision))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.config.io.profiles import read_profile, shipped_names
 from cuenv.core.errors import InputError
 from cuenv.core.versions import version
@@ -129,7 +130,7 @@ def test_a_wish_meets_the_rows_on_its_releases_and_covered_says_whether_that_is_
 # bitsandbytes ships one library for each CUDA release
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wish", "item", "outcome"),
     [
         ("bitsandbytes==0.44.1", CUDA126, "reject"),
@@ -259,8 +260,8 @@ def test_flash_attention_wants_ampere(gpu: str) -> None:
     assert judged(CUDA129, "flash-attn").outcome == "warn"
 
 
-@pytest.mark.parametrize("gpu", ["3.7", "6.1", "7.0", "7.5"])
-@pytest.mark.parametrize("item", [CUDA118, CUDA129, candidate("2.5.1", "*cuda11.8*")])
+@collect("gpu", ["3.7", "6.1", "7.0", "7.5"])
+@collect("item", [CUDA118, CUDA129, candidate("2.5.1", "*cuda11.8*")])
 def test_what_a_library_serves_does_not_depend_on_who_packs_it(gpu: str, item: Candidate) -> None:
     """The conda package is made of the sources whose limits the rows on wheels name."""
     old = machine(gpu, driver="470.256.02")
@@ -305,7 +306,7 @@ def test_a_wheel_that_must_be_compiled_is_said() -> None:
     assert judged(CUDA129, "deepspeed").outcome == "pass"  # it is source alone, and compiles on first use
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wish", "outcome"),
     [
         ("xformers==0.0.28.post3", "pass"),
@@ -343,8 +344,8 @@ PINNED = sorted(
 )
 
 
-@pytest.mark.parametrize("package", PINNED)
-@pytest.mark.parametrize("driver", ["535.129.03", "590.48.01"])
+@collect("package", PINNED)
+@collect("driver", ["535.129.03", "590.48.01"])
 def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(package: str, driver: str) -> None:
     """Conda builds pin one minor of torch: without a solver the newest PyTorch that has one is chosen."""
     item = choice(decided(machine("8.0", driver=driver, libc="2.35"), packages=(package,)))
@@ -354,7 +355,7 @@ def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(pa
     assert item.build.version.release[:2] == (newest.major, newest.minor - 1)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wish", "gpu", "cuda", "platform", "outcome"),
     [
         ("bitsandbytes==0.45.5", "5.0", "12.8", "linux-64", "reject"),

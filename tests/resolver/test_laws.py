@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.host.request import Request
 from cuenv.lockfile.judge import judge_spec, wishes_of
@@ -81,7 +82,7 @@ def test_the_file_that_everybody_copies_is_refused_with_the_true_reasons() -> No
 # CU101: one CUDA channel
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channels", "dependencies"),
     [
         (("conda-forge", LABEL), ("conda-forge::cudnn", f"{LABEL}::cuda-toolkit=11.8.0")),
@@ -218,7 +219,7 @@ def test_a_release_that_never_was_is_an_error(text: str, channels: tuple[str, ..
     assert finding.fix
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "channels"),
     [
         ("cudatoolkit=11.8", ("conda-forge",)),
@@ -342,7 +343,7 @@ THEIRS = {
 }
 
 
-@pytest.mark.parametrize("name", THEIRS)
+@collect("name", THEIRS)
 def test_a_valid_file_of_a_stranger_is_not_refused(name: str) -> None:
     channels, dependencies = THEIRS[name]
     assert refused(spec(*dependencies, channels=channels)) == []

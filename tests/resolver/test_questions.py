@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import collect
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.resolver.ranking import PREFERENCE
 from cuenv.resolver.rules import RULES
@@ -20,8 +21,8 @@ def verdicts(answer: Answer, outcome: str) -> list[str]:
 # why
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
-@pytest.mark.parametrize("name", HOSTS)
+@collect("subject", SUBJECTS)
+@collect("name", HOSTS)
 def test_every_host_answers_every_why(name: str, subject: str) -> None:
     decision = settled(name)
     answer = why(decision, subject)
@@ -39,7 +40,7 @@ def test_every_host_answers_every_why(name: str, subject: str) -> None:
     assert verdicts(answer, "reject") == []
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTS if name not in NOTHING_FITS])
+@collect("name", [name for name in HOSTS if name not in NOTHING_FITS])
 def test_why_pytorch_is_every_rule_in_order(name: str) -> None:
     answer = why(settled(name), "pytorch")
     assert [verdict.rule for verdict, _ in answer.verdicts] == [rule.name for rule in RULES]

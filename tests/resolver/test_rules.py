@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from cases import collect
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
@@ -66,7 +67,7 @@ def test_a_cpu_build_is_taken_when_it_is_asked_for_and_only_then(item: Candidate
     assert found.grounds[0].kind == "wish"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("key", "asked", "outcome"),
     [
         ("stack", "conda-forge", "pass"),
@@ -209,7 +210,7 @@ def test_objections_in_both_directions_have_no_common_remedy() -> None:
 # the driver's floor
 
 
-@pytest.mark.parametrize(
+@collect(
     ("item", "driver", "outcome", "floor"),
     [
         (CUDA118, "450.80.02", "pass", "450.80.02"),
@@ -273,7 +274,7 @@ def test_a_cuda_without_a_floor_is_unknown() -> None:
     says(found, "14.0")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "driver", "outcome"),
     [
         ("10.3", "575.57.08", "reject"),
@@ -341,7 +342,7 @@ def test_without_a_level_there_is_nothing_to_compare() -> None:
 # device code
 
 
-@pytest.mark.parametrize(
+@collect(
     ("item", "gpu", "outcome"),
     [
         (CUDA129, "8.9", "pass"),

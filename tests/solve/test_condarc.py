@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.solve.io.sources import DEFAULTS, Condarc, condarc_files, parse_mirrors, read_condarc, sources_from
 
@@ -111,7 +112,7 @@ def test_ssl_verify(tmp_path: Path, value: str, verify: bool, certificates: str 
     assert (sources.verify, sources.certificates) == (verify, certificates)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "words"),
     [
         ("channel_alias: [", "no valid YAML: line 2"),

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote, scalar
@@ -127,7 +128,7 @@ def test_two_pins_on_one_name_both_stay() -> None:
     assert len(warnings) == 2
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "warning"),
     [
         ("dependencies: [a]\ncategory: dev\n", None),
@@ -169,7 +170,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "parts"),
     [
         ("", ["e.yml: the file is empty"]),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given as by
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.core.urls import index_url
 from cuenv.lockfile.formats import requirements_txt
@@ -58,7 +59,7 @@ def test_python_packages_and_those_of_the_table_are_provided() -> None:
     assert next(item for item in found if item.name == "torch").shown == "2.5.1 from conda-forge"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("glibc", "target"),
     [
         (None, "2_17"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from channel_builder import PLATFORM, VIRTUAL, edit, pkg, request, write
 from cuenv.core.errors import ChannelError, InputError, OutsideError
 from cuenv.host.facts import VirtualPackage
@@ -202,7 +203,7 @@ def test_a_pin_that_is_none_is_bad_input(tmp_path: Path) -> None:
         solve(request(Pin(name="a", version="1' or 2", build="3")), sources)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("content", "words"),
     [
         (b"", "is no valid repodata"),
@@ -301,7 +302,7 @@ LOCKED = LockedPackage(
 )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("spec", "answer"),
     [
         ("pytorch", True),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import UsageError
 from cuenv.solve.io.sources import DEFAULTS, Mirror, Sources, parse_mirror, parse_mirrors
 
@@ -37,7 +38,7 @@ def test_a_relative_folder_becomes_absolute(tmp_path: Path, monkeypatch: pytest.
     assert parse_mirror("conda-forge=~/channels").target == "/home/somebody/channels"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "words"),
     [
         ("", "is not FROM=TO"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord
 from rattler.package import BuildString
 
+from cases import collect
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.match_spec import parse_spec, split_name
 from thorough import examples
@@ -187,7 +188,7 @@ def without_channel(pin: Pin) -> Pin:
     return Pin(name=pin.name, version=pin.version, build=pin.build)
 
 
-@pytest.mark.parametrize(("text", "expected"), ACCEPTED.items())
+@collect(("text", "expected"), ACCEPTED.items())
 def test_a_spelling_has_one_meaning(text: str, expected: tuple[str, str, str]) -> None:
     channel, version, build = expected
     pin = parse_spec(text)
@@ -195,7 +196,7 @@ def test_a_spelling_has_one_meaning(text: str, expected: tuple[str, str, str]) -
     assert parse_spec(pin.yaml_text()) == pin
 
 
-@pytest.mark.parametrize("text", ACCEPTED)
+@collect("text", ACCEPTED)
 def test_rattler_reads_the_same(text: str) -> None:
     pin = parse_spec(text)
     lenient = MatchSpec(text)
@@ -211,7 +212,7 @@ def test_rattler_reads_the_same(text: str) -> None:
     assert any(wanted)
 
 
-@pytest.mark.parametrize(("text", "part"), REFUSED.items())
+@collect(("text", "part"), REFUSED.items())
 def test_other_forms_are_refused_with_the_reason(text: str, part: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_spec(text)

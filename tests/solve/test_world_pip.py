@@ -14,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 import cuenv
+from cases import collect
 from channel_builder import Server, self_signed
 from cuenv.core.errors import ChannelError, InputError, OutsideError
 from cuenv.solve.io.pip import index_variables, pypi_names, resolve, shown_indexes
@@ -344,7 +345,7 @@ def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
         index_variables({"HOME": str(tmp_path), "UV_CONFIG_FILE": str(settings)})
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "words"),
     [
         ("index = 5", "index: expected a list, got 5"),
