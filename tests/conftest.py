@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import Phase, settings
@@ -31,6 +32,8 @@ settings.load_profile("cuenv")
 # Expectations rest on the tables of one day: a new row in src/cuenv/data breaks only the tests that it contradicts.
 tables.FOLDER = FROZEN
 
+_FIXTURES_WITH_FILES = {"tmp_path", "tmp_path_factory", "records"}
+_MODULES_WITH_PROCESSES = {"subprocess", "socket", "commands", "deliveries", "faulty_server", "prefixes", "serving"}
 _sessions: list[pytest.Session] = []
 
 
@@ -53,12 +56,23 @@ def _leave() -> None:
         os._exit(int(_sessions[0].exitstatus))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """For mutation testing: what is quick and notices most comes first, laws with their many examples last."""
+    """Mark what touches the machine as ``io``; for mutation testing, put first what is quick and notices most."""
+    for item in items:
+        if _touches_the_machine(item):
+            item.add_marker("io")
     if config.getoption("hypothesis_profile", None) == "mutate":
         items.sort(
             key=lambda item: ("sentences" not in item.path.name, item.get_closest_marker("hypothesis") is not None)
         )
+
+
+def _touches_the_machine(item: pytest.Item) -> bool:
+    """Whether a test has a folder or the channel records, or its module can start a process or a server."""
+    module = vars(getattr(item, "module", object)).values()
+    names = {value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "") for value in module}
+    return bool(_FIXTURES_WITH_FILES & set(getattr(item, "fixturenames", ())) or _MODULES_WITH_PROCESSES & names)
 
 
 @pytest.fixture(scope="session")
