@@ -163,7 +163,7 @@ def test_an_error_speaks_of_the_argument(call: Callable[[], object], said: str) 
 def test_where_nothing_fits_it_is_said() -> None:
     answer = cuenv.resolve(cuenv.make_host("8.9", driver="390.1"))
     assert not answer.fits
-    with pytest.raises(UsageError, match="no candidate fits") as caught:
+    with pytest.raises(UsageError, match="nothing fits") as caught:
         cuenv.render(answer.spec)
     assert "answer.fits" in caught.value.message
     code = caught.value.hint or ""
