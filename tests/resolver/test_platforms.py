@@ -16,16 +16,15 @@ from commands import inside as run
 from cuenv.core.errors import ChannelError
 from cuenv.core.urls import channel_url
 from cuenv.demo.io.sample import Package, write_channel
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import HostFacts, Resources
 from cuenv.host.request import Request
 from cuenv.install.make_bundle import platform_here
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.files import LOCK_NAME, read_lock, recorded_host
 from cuenv.lockfile.host_check import candidate_of
-from cuenv.resolver.platforms import resolve_together
-from cuenv.resolver.resolve import Resolution
-from cuenv.resolver.what_if import key
+from cuenv.resolver.candidates import environment_key
+from cuenv.resolver.resolve import Resolution, resolve
 from cuenv.solve.io import solver
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
@@ -65,7 +64,18 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def together(prove: Sources | None = None, tables: Knowledge | None = None, **wishes: str) -> Resolution:
     wish = Request(**{name: wishing(text) for name, text in wishes.items()})  # type: ignore[arg-type] # wishes alone
     host = options("9.0", driver="535.129.03", libc="2.28")
-    return resolve_together(host, PLATFORMS, wish, tables or base(), prove=prove)
+    return resolve(host, wish, tables or base(), platforms=PLATFORMS, prove=prove)
+
+
+def test_a_profile_that_asks_for_memory_is_told_of_one_platform_and_of_two() -> None:
+    """The request is read for several platforms as for one: CU418 was lost with two."""
+    small = replace(
+        options("9.0", driver="535.129.03", libc="2.28"), detected=True, resources=Resources(memory_mib=1024)
+    )
+    wish = Request(host_memory_gb=64)
+    for platforms in ((), PLATFORMS[:1], PLATFORMS):
+        found = resolve(small, wish, base(), platforms=platforms).findings
+        assert [item.code for item in found].count("CU418") == 1, platforms
 
 
 def without_arm(*releases: str, pythons: tuple[str, ...] = ()) -> Knowledge:
@@ -85,10 +95,10 @@ def test_the_choice_is_the_best_that_fits_on_both() -> None:
     assert chosen
     assert str(chosen.candidate.build.version) == "2.13.0"
     fits = [fitting(options("9.0", driver="535.129.03", libc="2.28", platform=name)) for name in PLATFORMS]
-    common = {key(item) for item in fits[0]} & {key(item) for item in fits[1]}
+    common = {environment_key(item) for item in fits[0]} & {environment_key(item) for item in fits[1]}
     first = decided(options("9.0", driver="535.129.03", libc="2.28")).fitting
-    best = next(item for item in first if key(item.candidate) in common)
-    assert key(chosen.candidate) == key(best.candidate)
+    best = next(item for item in first if environment_key(item.candidate) in common)
+    assert environment_key(chosen.candidate) == environment_key(best.candidate)
     fewer = together(tables=without_arm("2.13.0", "2.12.1", "2.12.0", "2.11.0")).decision
     assert fewer.chosen
     assert str(fewer.chosen.candidate.build.version) == "2.10.0"
@@ -291,7 +301,9 @@ def test_both_platforms_close_on_the_real_records(records: Path, tmp_path: Path)
     kept = read_lock(tmp_path / LOCK_NAME)
     chosen = [candidate_of(item, base()) for item in kept.solutions]
     assert len(chosen) == len(PLATFORMS)
-    assert {key(item)[1:] for item in chosen if item} == {key(item)[1:] for item in chosen[:1] if item}
+    assert {environment_key(item)[1:] for item in chosen if item} == {
+        environment_key(item)[1:] for item in chosen[:1] if item
+    }
     for solution in kept.solutions:
         compiler = solution.package(f"gxx_{solution.platform}")
         assert compiler

@@ -14,8 +14,9 @@ from cuenv.core.errors import UsageError
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions
+from cuenv.resolver.candidates import environment_key
 from cuenv.resolver.resolve import resolve
-from cuenv.resolver.what_if import Asked, ChangeOptions, DecisionChange, Group, changed, difference, key, what_if
+from cuenv.resolver.what_if import Asked, ChangeOptions, DecisionChange, Group, changed, difference, what_if
 from given import CAPABILITIES, DRIVERS, base, machine, options, shipped
 from thorough import examples
 
@@ -26,7 +27,7 @@ def asked(*hosts: str, driver: str | None = None, add: tuple[str, ...] = (), rem
 
 
 def fitting(facts: HostFacts) -> set[tuple[object, ...]]:
-    return {key(item.candidate) for item in resolve(facts, Request(), base()).decision.fitting}
+    return {environment_key(item.candidate) for item in resolve(facts, Request(), base()).decision.fitting}
 
 
 def total(groups: tuple[Group, ...]) -> int:
@@ -62,8 +63,8 @@ def test_it_equals_the_difference_of_two_full_resolves(
     found = what_if(host, ChangeOptions(driver=then, add=tuple(more), remove=tuple(gone)), Request(), base())
     had = fitting(options(*gpus, driver=now))
     has = fitting(options(*[item for item in gpus if item not in gone], *more, driver=then or now))
-    assert {key(item.candidate) for item in found.before.decision.fitting} == had
-    assert {key(item.candidate) for item in found.after.decision.fitting} == has
+    assert {environment_key(item.candidate) for item in found.before.decision.fitting} == had
+    assert {environment_key(item.candidate) for item in found.after.decision.fitting} == has
     assert total(found.answer.appear) == len(has - had)
     assert total(found.answer.vanish) == len(had - has)
 

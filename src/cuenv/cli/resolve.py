@@ -68,13 +68,8 @@ def command(**values: Any) -> int:
     sources = channel_sources(values) if values["prove"] else None
     show = progress(quiet=values["quiet"]) if sources else None
     name, platforms = values["name"] or wish.name, several_platforms(values)
-    if platforms:
-        from cuenv.resolver.platforms import resolve_together  # noqa: PLC0415 - only for several
-
-        answer = resolve_together(facts, platforms, wish, knowledge, name=name, prove=sources, progress=show)
-    else:
-        near = None if sources else at_hand(values, facts.platform)
-        answer = resolve(facts, wish, knowledge, name=name, prove=sources, at_hand=near, progress=show)
+    near = None if sources or platforms else at_hand(values, facts.platform)
+    answer = resolve(facts, wish, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show)
     progress_done(show)
     say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     if answer.spec is not None and answer.fits:

@@ -87,20 +87,14 @@ def resolve_first(path: Path, values: dict[str, Any], knowledge: Knowledge, requ
 def _resolution(values: dict[str, Any], knowledge: Knowledge) -> Resolution:
     from cuenv.cli.resolve import talk  # noqa: PLC0415 - as above
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
     wish = wish_from(values)
     facts = host_facts(host_from(values), knowledge, wish)
     sources = channel_sources(values)
     show = progress(quiet=values["quiet"])
     name, platforms = values["name"] or wish.name, several_platforms(values)
-    if platforms:
-        from cuenv.resolver.platforms import resolve_together  # noqa: PLC0415 - only for several
-
-        answer = resolve_together(facts, platforms, wish, knowledge, name=name, prove=sources, progress=show)
-    else:
-        from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
-
-        answer = resolve(facts, wish, knowledge, name=name, prove=sources, progress=show)
+    answer = resolve(facts, wish, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
     progress_done(show)
     say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     return answer

@@ -42,6 +42,12 @@ class Candidate:
         return f"pytorch {self.build.version} {self.build.build} with {cuda}, python {self.python} ({self.build.stack})"
 
 
+def environment_key(candidate: Candidate) -> tuple[object, ...]:
+    """What makes two candidates the same environment on any platform."""
+    build, label = candidate.build, candidate.label
+    return (build.stack, build.version, build.build, candidate.cuda, candidate.python, label.label if label else None)
+
+
 def candidates(knowledge: Knowledge, platform: str, python: Wish | None = None) -> tuple[Candidate, ...]:
     """Enumerate all candidates of a platform, each with the Python that suits it best.
 

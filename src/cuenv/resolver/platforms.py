@@ -10,18 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from cuenv.core.findings import Finding, report
-from cuenv.host.facts import HostFacts
-from cuenv.host.request import Request
-from cuenv.knowledge.base import Knowledge
-from cuenv.resolver.candidates import Candidate
+from cuenv.core.findings import Finding
+from cuenv.resolver.candidates import Candidate, environment_key
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.health import machine_findings
-from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.ranking import Assessment
-from cuenv.resolver.resolve import Progress, Resolution, composed, decidable
 from cuenv.resolver.rules import Context
-from cuenv.resolver.what_if import key
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution
@@ -30,40 +23,33 @@ Row = tuple[Assessment, ...]
 """One environment on every platform, in the order of the platforms."""
 
 
-def resolve_together(
-    facts: HostFacts,
+def decide_together(
+    case: Context,
     platforms: tuple[str, ...],
-    wish: Request,
-    knowledge: Knowledge,
-    *,
-    name: str = "cuenv",
-    prove: Sources | None = None,
-    progress: Progress | None = None,
-) -> Resolution:
-    """Choose one environment for a host on several platforms.
+    composed: Callable[[Decision], EnvironmentSpec],
+    prove: Sources | None,
+    progress: Callable[[str], None] | None,
+) -> tuple[Decision, EnvironmentSpec | None, Solution | None, tuple[Finding, ...]]:
+    """Choose for several platforms: the decision of the first, with the candidates that fit on all.
 
     Args:
-        facts: the host; only its platform differs.
-        platforms: at least two; the decision that is returned is that of the first, cut to what fits on all.
-        wish: what is asked for.
-        knowledge: the tables.
-        name: of the environment.
+        case: the host, of which only the platform differs, with what is asked for.
+        platforms: at least two.
+        composed: the environment of a decision.
         prove: where to read channels, to take the best candidate that closes on every platform.
         progress: called with what is being tried.
 
-    Raises:
-        UsageError: a wished package is no spec.
+    Returns:
+        The decision, the environment, the solver's answer, and a finding where nothing fits on all platforms.
     """
-    facts = decidable(facts)
-    hosts = [replace(facts, platform=platform) for platform in platforms]
-    decisions = [
-        decide(Context(facts=host, wish=wish, knowledge=knowledge, proving=prove is not None)) for host in hosts
-    ]
+    hosts = [replace(case.facts, platform=platform) for platform in platforms]
+    decisions = [decide(replace(case, facts=host)) for host in hosts]
     rows, skipped = _common(decisions)
-    fits, solution = bool(rows), None
+    nothing = () if rows else (_nothing(decisions, platforms),)
+    solution = None
 
     def spec_of(item: Assessment) -> EnvironmentSpec:
-        return _for_all(composed(replace(decisions[0], fitting=(item,)), name), platforms)
+        return _for_all(composed(replace(decisions[0], fitting=(item,))), platforms)
 
     if prove is not None:
         rows, more, solution = _proven(rows, decisions, spec_of, prove, progress)
@@ -75,14 +61,7 @@ def resolve_together(
         skipped=tuple(skipped),
         proven=prove is not None,
     )
-    chosen = decision.chosen
-    spec = spec_of(chosen) if chosen else None
-    found = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge))
-    if spec:
-        found += spec_findings(spec, knowledge)
-    elif not fits:
-        found.append(_nothing(decisions, platforms))
-    return Resolution(decision=decision, spec=spec, findings=report("", found).findings, solution=solution)
+    return decision, spec_of(decision.chosen) if decision.chosen else None, solution, nothing
 
 
 def _common(decisions: list[Decision]) -> tuple[list[Row], list[tuple[Candidate, str]]]:
@@ -92,9 +71,9 @@ def _common(decisions: list[Decision]) -> tuple[list[Row], list[tuple[Candidate,
     skipped: list[tuple[Candidate, str]] = []
     for item in decisions[0].fitting:
         found = [
-            (variant, *(other[key(variant.candidate)] for other in others))
+            (variant, *(other[environment_key(variant.candidate)] for other in others))
             for variant in decisions[0].variants(item)
-            if all(key(variant.candidate) in other for other in others)
+            if all(environment_key(variant.candidate) in other for other in others)
         ]
         rows += found
         if not found and not rows:
@@ -111,7 +90,7 @@ def _everywhere(decisions: list[Decision]) -> Iterator[Assessment]:
 
 
 def _by_key(decision: Decision) -> dict[tuple[object, ...], Assessment]:
-    return {key(item.candidate): item for fit in decision.fitting for item in decision.variants(fit)}
+    return {environment_key(item.candidate): item for fit in decision.fitting for item in decision.variants(fit)}
 
 
 def _why_not(candidate: Candidate, others: list[Decision]) -> str:
@@ -131,7 +110,7 @@ def _why_not(candidate: Candidate, others: list[Decision]) -> str:
 
 
 def _but_python(candidate: Candidate) -> tuple[object, ...]:
-    return key(replace(candidate, python=""))
+    return environment_key(replace(candidate, python=""))
 
 
 def _proven(
@@ -139,7 +118,7 @@ def _proven(
     decisions: list[Decision],
     spec_of: Callable[[Assessment], EnvironmentSpec],
     sources: Sources,
-    progress: Progress | None,
+    progress: Callable[[str], None] | None,
 ) -> tuple[list[Row], list[tuple[Candidate, str]], Solution | None]:
     """The rows from the first on that closes on every platform, and why each before it does not."""
     from cuenv.resolver.prove import closed  # noqa: PLC0415 - the solver is heavy

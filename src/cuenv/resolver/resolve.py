@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,17 +59,20 @@ def resolve(
     knowledge: Knowledge,
     *,
     name: str = "cuenv",
+    platforms: tuple[str, ...] = (),
     prove: Sources | None = None,
     at_hand: AtHand | None = None,
     progress: Progress | None = None,
 ) -> Resolution:
-    """Choose an environment for a host.
+    """Choose an environment for a host, on its platform or on several.
 
     Args:
         facts: the host.
         wish: what is asked for.
         knowledge: the tables.
         name: of the environment.
+        platforms: the platforms that the environment is for, where that is not the one of the host; of several, the
+            decision is that of the first, with the candidates that fit on all.
         prove: where to read channels, to take the best candidate that closes on them; ``None`` asks no solver.
         at_hand: channel records that lie here already: the choice is proven on them where they tell enough.
         progress: called with what is being tried.
@@ -78,6 +81,16 @@ def resolve(
         UsageError: a wished package is no spec, or nothing can have that name.
     """
     facts = decidable(facts)
+    if len(platforms) > 1:
+        from cuenv.resolver.platforms import decide_together  # noqa: PLC0415 - only for several
+
+        case = Context(facts=facts, wish=wish, knowledge=knowledge, proving=prove is not None)
+        decision, spec, solution, more = decide_together(
+            case, platforms, lambda item: composed(item, name), prove, progress
+        )
+        return replace(_resolution(decision, spec, facts, more), solution=solution)
+    if platforms:
+        facts = replace(facts, platform=platforms[0])
     if prove is None and at_hand is not None:
         found = _proven_here(facts, wish, knowledge, name, at_hand)
         if found is not None:
@@ -88,15 +101,18 @@ def resolve(
         from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
 
         decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
-    return replace(_resolution(decision, facts, wish, knowledge, name), solution=solution)
+    spec = composed(decision, name) if decision.chosen else None
+    return replace(_resolution(decision, spec, facts), solution=solution)
 
 
-def _resolution(decision: Decision, facts: HostFacts, wish: Request, knowledge: Knowledge, name: str) -> Resolution:
-    chosen = decision.chosen
-    spec = composed(decision, name) if chosen else None
-    findings = list(machine_findings(facts, chosen.candidate if chosen else None, knowledge, wish))
+def _resolution(
+    decision: Decision, spec: EnvironmentSpec | None, facts: HostFacts, more: Iterable[Finding] = ()
+) -> Resolution:
+    """A decision with its environment, and what is odd about the host or against the laws."""
+    case, chosen = decision.case, decision.chosen
+    findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.wish), *more]
     if spec is not None:
-        findings += spec_findings(spec, knowledge)
+        findings += spec_findings(spec, case.knowledge)
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
 
 
@@ -115,7 +131,7 @@ def _proven_here(
         return None
     if solution is None or any("offline" in why for _, why in decision.skipped):
         return None
-    whole = _resolution(decision, facts, wish, knowledge, name)
+    whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts)
     return replace(whole, solution=solution, records=at_hand.day)
 
 

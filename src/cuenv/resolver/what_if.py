@@ -14,7 +14,7 @@ from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
-from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.candidates import Candidate, environment_key
 from cuenv.resolver.compose import DECIDED
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.decision_json import decision_plain
@@ -138,7 +138,7 @@ def _is(gpu: Gpu, wanted: Gpu, knowledge: Knowledge) -> bool:
 
 def difference(before: Decision, after: Decision) -> WhatIf:
     """What lies between two decisions: the candidates that only one of them has, counted by stack, torch and CUDA."""
-    had, has = ({key(item.candidate): item.candidate for item in one.fitting} for one in (before, after))
+    had, has = ({environment_key(item.candidate): item.candidate for item in one.fitting} for one in (before, after))
     return WhatIf(
         before=before,
         after=after,
@@ -170,12 +170,6 @@ def _slot(pin: Pin) -> str:
 
 def _told(pin: Pin | None) -> str | None:
     return Pin(name=pin.name, version=pin.version).yaml_text() if pin and pin.version else None
-
-
-def key(candidate: Candidate) -> tuple[object, ...]:
-    """What makes two candidates the same environment on any platform."""
-    build, label = candidate.build, candidate.label
-    return (build.stack, build.version, build.build, candidate.cuda, candidate.python, label.label if label else None)
 
 
 def _groups(candidates: Iterable[Candidate]) -> tuple[Group, ...]:
