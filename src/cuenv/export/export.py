@@ -30,6 +30,7 @@ from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts, this_machine
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import LOCK_NAME, environment_files, lock_there, read_environment, read_lock, recorded_host
+from cuenv.lockfile.formats import requirements_txt
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.solution_policy import edited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
@@ -180,7 +181,7 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
         raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     kind = "conda-lock" if lock.metadata or lock.channels or len(lock.solutions) > 1 else "explicit"
     folder = asked.folder or path.parent
-    beside = path.parent / f"requirements-{content.platforms[0]}.lock.txt"
+    beside = requirements_txt.FORMAT.path(path.parent, content.platforms[0])
     requirements = _inside(beside, folder) if kind == "explicit" and is_file(beside) else ""
     origin = f"{path.name}, content {content_digest(lock.solutions)[:16]}"
     about = {"kind": kind, "file": _inside(path, folder), "requirements": requirements, "origin": origin}

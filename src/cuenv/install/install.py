@@ -15,6 +15,7 @@ from cuenv.install.io.bundles import is_bundle, opened
 from cuenv.install.io.installer import write_state
 from cuenv.install.make_bundle import checked_place, chosen, platform_here, refusals
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
+from cuenv.lockfile.formats import PLATFORM, explicit_txt
 from cuenv.solve.io.cache import use
 from cuenv.solve.io.download import JOBS, Wanted, differs, fetch
 from cuenv.solve.io.sources import Sources, place_of
@@ -102,7 +103,7 @@ def install(request: InstallRequest, progress: Progress | None = None) -> Instal
 
 def _lock_in(folder: Path) -> Path:
     """The lock of a bundle: ``conda-lock.yml``, else its explicit file."""
-    explicit = sorted(folder.glob("conda-*.lock"))
+    explicit = sorted(folder.glob(explicit_txt.FORMAT.file.replace(PLATFORM, "*")))
     return explicit[0] if explicit and not is_file(folder / LOCK_NAME) else folder / LOCK_NAME
 
 

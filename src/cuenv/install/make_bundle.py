@@ -202,7 +202,8 @@ def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequen
         head = "For install.sh: places in this folder, in the order of installation"
         found[f"explicit-{solution.platform}.txt"] = explicit_txt.render(here, head=(head,))
         if not lock.channels:
-            found[f"conda-{solution.platform}.lock"] = explicit_txt.render(solution, head=("What this bundle holds",))
+            name = explicit_txt.FORMAT.path(Path(), solution.platform).name
+            found[name] = explicit_txt.render(solution, head=("What this bundle holds",))
         if solution.pip:
             named = (replace(item, direct=False) for item in solution.pip)
             found[f"requirements-{solution.platform}.txt"] = requirements_txt.render(named, head=())
