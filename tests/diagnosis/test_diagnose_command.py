@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import cuenv
 from cases import collect
 from commands import HOST
 from commands import inside as run
@@ -22,7 +23,7 @@ from cuenv.diagnosis.diagnose import look
 from cuenv.host.select import HostOptions
 from cuenv.resolver.rules import RULES
 from failure_logs import CASES, LOGS, rows, tables
-from given import base
+from given import base, candidate, machine, verdict
 
 DRIVER = LOGS / "driver-insufficient/a800-470.log"
 CUSPARSE = LOGS / "cusparse-header/fused-adam.log"
@@ -287,3 +288,16 @@ def test_the_commands_of_symptoms_are_commands(tmp_path: Path) -> None:
     for row in rows().values():
         assert re.fullmatch(r"[ -~]+", row.command), row.id
     assert len(CASES) > len(rows())
+
+
+@pytest.mark.parametrize("driver", ["470.57.02", "525", "525.60.13", "570", None])
+@pytest.mark.parametrize("level", ["11.4", "12.0", "12.9"])
+def test_a_driver_is_judged_as_resolve_judges_it(driver: str | None, level: str) -> None:
+    """Also one that names only its branch, and one of which only the CUDA version is known."""
+    log = "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version\ntorch==2.9.1+cu129\n"
+    facts = machine("8.0", driver=driver, level=level)
+    (cause,) = cuenv.diagnose(log, facts).causes
+    (said,) = cause.because
+    outcome = verdict("driver-floor", candidate("2.13.0", "cuda129*"), facts).outcome
+    assert ("names only the branch" in said) == (outcome == "unknown")
+    assert ("a build for CUDA 12.x needs" in said) == (outcome == "reject")

@@ -12,10 +12,10 @@ from packaging.version import Version
 
 from cuenv.core.versions import Capability, Native, arch_list, reaches, serve, version
 from cuenv.host.describe import gpu_text, host_options
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import Driver, HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.inventory import Prefix
-from cuenv.resolver.rules.driver import floor_of
+from cuenv.resolver.rules.driver import floor_of, runs_on
 from cuenv.solve.model import build_cuda
 
 
@@ -103,16 +103,9 @@ def capabilities(case: LogContext) -> tuple[Capability, ...]:
 def newest_for(case: LogContext, level: Version) -> Version | None:
     """The newest CUDA of a torch build whose major a driver of this level runs: within its level, or by its major."""
     cudas = {row.cuda for row in case.knowledge.torch if row.cuda}
-    driver = driver_of(case)
-    runs = [cuda for cuda in cudas if _runs(cuda, driver, level, case.knowledge)]
+    driver = Driver(version=driver_of(case), cuda=level)
+    runs = [cuda for cuda in cudas if runs_on(cuda, driver, case.knowledge).outcome != "reject"]
     return max(runs, default=None)
-
-
-def _runs(cuda: Version, driver: str | None, level: Version, knowledge: Knowledge) -> bool:
-    floor = floor_of(cuda, knowledge)
-    if driver and floor:
-        return reaches(driver, floor[0]) is not False
-    return cuda.major <= level.major if level.major >= 11 else cuda <= level
 
 
 def driver_floor(case: LogContext) -> Joined:
@@ -128,11 +121,13 @@ def driver_floor(case: LogContext) -> Joined:
             (row.cuda for row in case.knowledge.torch if row.cuda and row.cuda.major > runs.major), default=None
         )
     floor = floor_of(wanted, case.knowledge) if wanted else None
-    enough = reaches(driver, floor[0]) if driver and floor else False
-    if floor and enough is None and wanted:
+    if wanted is None or floor is None:
+        return Joined(because=(f"{name} CUDA {level}",))
+    outcome = runs_on(wanted, Driver(version=driver, cuda=level), case.knowledge).outcome
+    if outcome == "unknown":
         needs = f"and CUDA {wanted.major}.x needs {floor[0]} or later of it"
         return Joined(because=(f"{name} CUDA {level}; it names only the branch, {needs}",))
-    if wanted is None or floor is None or enough:
+    if outcome != "reject":
         return Joined(because=(f"{name} CUDA {level}",))
     because = (f"{name} CUDA {level}; a build for CUDA {wanted.major}.x needs driver {floor[0]} or later",)
     if runs is None:
