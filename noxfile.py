@@ -120,6 +120,13 @@ def audit(session: nox.Session) -> None:
 
 
 @nox.session
+def schemas(session: nox.Session) -> None:
+    """Write the JSON Schemas and docs/json.md from the types in `cuenv.core.documents`."""
+    session.install("-e", ".[test]")
+    session.run("python", "tests/json_schemas.py", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """The whole line on the sample channel, from a fresh install."""
     session.install(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import io
+import json
 import os
 import shlex
 import shutil
@@ -11,19 +12,52 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import jsonschema
 
 import forking
 
 HOST = ("--host", "rtx4090-535")
 """A recorded host that ships: the answer does not depend on this machine."""
 
+SCHEMAS = Path(__file__).resolve().parent.parent / "src/cuenv/data/schemas"
+"""The files that ship."""
+
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 _AT_THE_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "COVERAGE_")
 """What an interpreter, or what it is linked with, reads when it starts."""
+
+
+@cache
+def _validator(name: str) -> jsonschema.protocols.Validator:
+    """Of one document; closed: what a command prints today is declared, all of it."""
+    data = json.loads((SCHEMAS / f"{name.removeprefix('cuenv/').replace('/', '-')}.json").read_text(encoding="utf-8"))
+
+    def close(part: Any) -> None:
+        for item in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            close(item)
+        if isinstance(part, dict) and isinstance(part.get("properties"), dict):
+            part.setdefault("additionalProperties", False)
+
+    close(data)
+    return jsonschema.Draft202012Validator(data)
+
+
+def hold_to_schema(words: Sequence[object], stdout: str | None) -> None:
+    """Hold what a command printed with ``--json`` against the schema of its document."""
+    if not ("--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)):
+        return
+    if "--" in words or not (stdout or "").startswith("{"):
+        return  # of another program, nothing, or help
+    data = json.loads(stdout or "")
+    fault = jsonschema.exceptions.best_match(_validator(data["schema"]).iter_errors(data)) if "schema" in data else None
+    assert fault is None, f"{words}: {fault}"
 
 
 def run(
@@ -50,8 +84,8 @@ def run(
     home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1"}
     typed, variables = [str(word) for word in words], {**kept, **home, **environ}
     if not python and _of_the_start(variables) == forks_with():
-        return _forked(typed, folder, variables, stdout, text)
-    return subprocess.run(
+        return _held(_forked(typed, folder, variables, stdout, text))
+    done = subprocess.run(
         [sys.executable, *python, "-m", "cuenv", *typed],
         cwd=folder,
         env=variables,
@@ -62,6 +96,14 @@ def run(
         timeout=60,
         check=False,
     )
+    return _held(done, typed)
+
+
+def _held(
+    done: subprocess.CompletedProcess[str], typed: Sequence[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    hold_to_schema(done.args if typed is None else typed, done.stdout)
+    return done
 
 
 def in_shell() -> str:
@@ -192,4 +234,4 @@ def inside(*words: str | Path, folder: Path, text: str = "", **environ: str) -> 
         os.environ.clear()
         os.environ.update(before)
         os.chdir(here)
-    return subprocess.CompletedProcess(typed, code, out.getvalue(), err.getvalue())
+    return _held(subprocess.CompletedProcess(typed, code, out.getvalue(), err.getvalue()))

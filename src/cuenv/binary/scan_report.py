@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.binary.code import CodeObject, FileCode, Summary, by_section, summary
 from cuenv.binary.gpu_code import GpuCode, Scanned, ScannedFile, Skipped
 from cuenv.core.versions import Capability
 from cuenv.host.describe import host_line
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import CodeObjects, ObjectPlace, ScanDocument, ScannedBinary, ScannedGpu, SectionObjects
 
 _SHOWN = 5
 
@@ -132,7 +135,7 @@ def text(path: str) -> str:
     return path.encode("utf-8", "backslashreplace").decode()
 
 
-def file_plain(item: ScannedFile) -> dict[str, Any]:
+def file_plain(item: ScannedFile) -> ScannedBinary:
     """One file: what its loadable objects hold, the relocatable and further ones, and what each GPU gets."""
     code = item.code
     return {
@@ -146,7 +149,7 @@ def file_plain(item: ScannedFile) -> dict[str, Any]:
     }
 
 
-def objects_plain(objects: tuple[CodeObject, ...]) -> dict[str, Any]:
+def objects_plain(objects: tuple[CodeObject, ...]) -> CodeObjects:
     """What objects hold together; ``everywhere`` and ``partial`` speak of machine code."""
     held = summary(objects)
     return {
@@ -163,11 +166,11 @@ def objects_plain(objects: tuple[CodeObject, ...]) -> dict[str, Any]:
     }
 
 
-def _elsewhere(objects: tuple[CodeObject, ...]) -> list[dict[str, Any]]:
+def _elsewhere(objects: tuple[CodeObject, ...]) -> list[SectionObjects]:
     return [{"section": section, **objects_plain(found)} for section, found in by_section(objects).items()]
 
 
-def gpu_plain(gpu: GpuCode, objects: tuple[CodeObject, ...]) -> dict[str, Any]:
+def gpu_plain(gpu: GpuCode, objects: tuple[CodeObject, ...]) -> ScannedGpu:
     """What one GPU gets; objects are named by their index and their offset in the file."""
     return {
         "capability": str(gpu.capability),
@@ -183,11 +186,11 @@ def gpu_plain(gpu: GpuCode, objects: tuple[CodeObject, ...]) -> dict[str, Any]:
     }
 
 
-def _where(index: int, objects: tuple[CodeObject, ...]) -> dict[str, Any]:
+def _where(index: int, objects: tuple[CodeObject, ...]) -> ObjectPlace:
     return {"object": index, "section": objects[index].section, "offset": objects[index].offset}
 
 
-def plain(scanned: Scanned) -> dict[str, Any]:
+def plain(scanned: Scanned) -> ScanDocument:
     """A whole scan: the host, the files, what was skipped and why, and how many files were not of interest."""
     return {
         "schema": "cuenv/scan/1",

@@ -16,6 +16,7 @@ from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
+    from cuenv.core.documents import ReportDocument
     from cuenv.install.make_bundle import Bundled
 
 
@@ -88,12 +89,12 @@ def _lines(answer: Bundled) -> list[str]:
     return [*lines, f"  cuenv install {place} --prefix PREFIX", f"  {script}"]
 
 
-def _plain(answer: Bundled) -> dict[str, Any]:
-    return report_json(
-        answer.report,
-        bundled=bool(answer.solutions),
-        written=str(answer.out) if answer.solutions else None,
-        packages={item.platform: len(item.packages) for item in answer.solutions},
-        pip={item.platform: len(item.pip) for item in answer.solutions},
-        size=answer.size,
-    )
+def _plain(answer: Bundled) -> ReportDocument:
+    return {
+        **report_json(answer.report),
+        "bundled": bool(answer.solutions),
+        "written": str(answer.out) if answer.solutions else None,
+        "packages": {item.platform: len(item.packages) for item in answer.solutions},
+        "pip": {item.platform: len(item.pip) for item in answer.solutions},
+        "size": answer.size,
+    }

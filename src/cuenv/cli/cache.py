@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from cuenv.core.documents import CacheDocument, CacheKind
     from cuenv.solve.io.cache import Stored
 
 
@@ -112,11 +113,11 @@ def _lines(found: Iterable[Stored]) -> list[str]:
     return [f"{kind:<8}  {size:>8}  {what}" for kind, size, what in rows]
 
 
-def _plain(folder: Path, found: Iterable[Stored]) -> dict[str, Any]:
-    rows = [{"kind": item.kind, "files": item.files, "bytes": item.size} for item in found]
+def _plain(folder: Path, found: Iterable[Stored]) -> CacheDocument:
+    rows: list[CacheKind] = [{"kind": item.kind, "files": item.files, "bytes": item.size} for item in found]
     return {
         "schema": "cuenv/cache/1",
         "folder": str(folder),
         "kinds": rows,
-        "bytes": sum(row["bytes"] for row in rows if isinstance(row["bytes"], int)),
+        "bytes": sum(row["bytes"] for row in rows),
     }

@@ -58,6 +58,12 @@ def _short(text: str) -> str | None:
     return (line if len(line) <= 60 else f"{line[:57]}...") or None
 
 
+def _schemas(_: click.Context) -> Names:
+    from cuenv.config.io.completion_names import schemas  # noqa: PLC0415 - as above
+
+    return dict.fromkeys(schemas(), "")
+
+
 def _gpus(context: click.Context) -> Names:
     from cuenv.config.io.completion_names import gpus  # noqa: PLC0415 - only when a shell asks
 
@@ -155,6 +161,7 @@ KINDS: Mapping[str, Callable[[click.Context], Names]] = {
     "kb-subject": _topic_subjects,
     "why": _subjects,
     "why-not": _questions,
+    "schema": _schemas,
     "file": _files,
 }
 """What there is to complete, each read only when a shell asks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.config.io.configuration import Configuration
 from cuenv.config.settings import Setting, merge, unknown_variables
 from cuenv.solve.io.sources import VERIFY, Condarc, condarc_files, read_condarc
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import SettingFields
 
 
 @click.command("config", cls=Grouped)
@@ -41,7 +44,9 @@ def command(**values: Any) -> None:
         )
     warnings = unknown_variables(os.environ)
     if values["as_json"]:
-        rows = [{"name": item.name, "value": item.shown(), "origin": item.origin} for item in settings]
+        rows: list[SettingFields] = [
+            {"name": item.name, "value": _json_value(item.shown()), "origin": item.origin} for item in settings
+        ]
         profiles = sorted(found.profiles)
         file = found.path or None
         warned = [*found.warnings, *warnings]
@@ -56,6 +61,10 @@ def command(**values: Any) -> None:
         wide = [max(len(row[column]) for row in texts) for column in range(2)]
         lines = [f"{name:<{wide[0]}}  {text:<{min(wide[1], 48)}}  {origin}" for name, text, origin in texts]
         emit_lines(lines)
+
+
+def _json_value(value: str | bool | tuple[str, ...] | None) -> str | bool | list[str] | None:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _text(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from cuenv.cli.output import emit_findings, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import CheckResult
 from cuenv.core.render import finding_json, report_lines
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import HostDiagnosisDocument
 
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 
@@ -81,10 +84,17 @@ def _look(prefix: Path | None, values: dict[str, Any]) -> int:
     found = look(host_from(values), knowledge_from(values), prefix)
     fails = bool(found.report.errors)
 
-    def document() -> dict[str, Any]:
-        findings = [{**finding_json(item), "shows_as": found.shows[item.code]} for item in found.report.findings]
-        data = {"schema": "cuenv/diagnosis/1", "verdict": "fails" if fails else "fine", "ok": not fails}
-        return {**data, "host": host_line(found.facts), "findings": findings, "fine": list(found.fine)}
+    def document() -> HostDiagnosisDocument:
+        return {
+            "schema": "cuenv/diagnosis/1",
+            "verdict": "fails" if fails else "fine",
+            "ok": not fails,
+            "host": host_line(found.facts),
+            "findings": [
+                {**finding_json(item), "shows_as": list(found.shows[item.code])} for item in found.report.findings
+            ],
+            "fine": list(found.fine),
+        }
 
     def lines() -> list[str]:
         lines = report_lines(found.report, verbose=values["verbose"])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +19,9 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import HookDocument
 
 
 @click.command("hook", cls=Grouped)
@@ -60,14 +62,30 @@ def command(prefix: Path | None, name: str | None, **values: Any) -> int:
         say([f"removed {file}" for file in removed] or ["removed nothing: there is no hook"], quiet=quiet)
         say([f"warning {file} is not cuenv's: it stays" for file in kept], quiet=values["as_json"])
         if values["as_json"]:
-            emit_json(_plain(path, removed=removed, kept=kept))
+            removal: HookDocument = {
+                "schema": "cuenv/hook/1",
+                "prefix": str(path),
+                "removed": [str(file) for file in removed],
+                "kept": [str(file) for file in kept],
+            }
+            emit_json(removal)
         return ExitCode.NEGATIVE if kept else ExitCode.OK
     made = make_hook(path, host_from(values), knowledge_from(values), lock=values["lock"])
     written = () if values["show"] else install_hook(made)
     if values["as_json"]:
-        texts = {ending: asdict(both) for ending, both in made.scripts.items()}
-        told = {"sets": made.hook.sets, "notes": made.notes, **texts["sh"], "fish": texts["fish"]}
-        emit_json(_plain(path, written=written, **told))
+        sh, fish = made.scripts["sh"], made.scripts["fish"]
+        emit_json(
+            {
+                "schema": "cuenv/hook/1",
+                "prefix": str(path),
+                "written": [str(file) for file in written],
+                "sets": list(made.hook.sets),
+                "notes": list(made.notes),
+                "activate": sh.activate,
+                "deactivate": sh.deactivate,
+                "fish": {"activate": fish.activate, "deactivate": fish.deactivate},
+            }
+        )
         return ExitCode.OK
     say([f"note    {note}" for note in made.notes], quiet=quiet)
     if values["show"]:
@@ -90,8 +108,3 @@ def _environment(prefix: Path | None, name: str | None) -> Path:
     if found is None:
         raise UsageError("no environment is named, and none is active", hint="cuenv hook --prefix DIR")
     return found
-
-
-def _plain(path: Path, **more: Any) -> dict[str, Any]:
-    shown = {key: [str(item) for item in value] if isinstance(value, tuple) else value for key, value in more.items()}
-    return {"schema": "cuenv/hook/1", "prefix": str(path), **shown}

@@ -17,6 +17,7 @@ from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
+    from cuenv.core.documents import ReportDocument
     from cuenv.install.install import Installed
 
 
@@ -90,14 +91,14 @@ def _lines(answer: Installed) -> list[str]:
     return [*lines, f"use       {answer.commands[0]}", *(f"   or     {item}" for item in answer.commands[1:])]
 
 
-def _plain(answer: Installed) -> dict[str, Any]:
-    return report_json(
-        answer.report,
-        installed=answer.solution is not None,
-        changed=answer.changed,
-        prefix=str(answer.prefix),
-        platform=answer.solution.platform if answer.solution else None,
-        packages=len(answer.solution.packages) if answer.solution else 0,
-        pip=len(answer.solution.pip) if answer.solution else 0,
-        commands=list(answer.commands) if answer.solution else [],
-    )
+def _plain(answer: Installed) -> ReportDocument:
+    return {
+        **report_json(answer.report),
+        "installed": answer.solution is not None,
+        "changed": answer.changed,
+        "prefix": str(answer.prefix),
+        "platform": answer.solution.platform if answer.solution else None,
+        "packages": len(answer.solution.packages) if answer.solution else 0,
+        "pip": len(answer.solution.pip) if answer.solution else 0,
+        "commands": list(answer.commands) if answer.solution else [],
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import UsageError
 from cuenv.knowledge.base import Knowledge
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import RowFields
 
 _EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
@@ -103,7 +106,7 @@ def _source(identifier: str, knowledge: Knowledge) -> str:
 def _emit_page_json(page: Any, knowledge: Knowledge) -> None:
     from cuenv.resolver.decision_json import source_plain  # noqa: PLC0415 - only for JSON
 
-    entries = [
+    entries: list[RowFields] = [
         {
             "table": entry.table,
             "says": entry.says,

@@ -33,6 +33,7 @@ from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 from cuenv.solve.model import ENGINES
 
 if TYPE_CHECKING:  # not needed for --help
+    from cuenv.core.documents import ReportDocument
     from cuenv.lockfile.engines import Engine
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -145,20 +146,20 @@ def _deliver(answer: Repaired, path: Path, values: dict[str, Any]) -> None:
     say([f"wrote   {output}, and left {path} as it is; next: {lock}"], quiet=quiet)
 
 
-def _plain_repair(answer: Repaired, output: Path | None) -> dict[str, Any]:
+def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
     written = answer.spec is not None and answer.needed and output is not None
-    return report_json(
-        answer.report,
-        repaired=answer.spec is not None,
-        written=[str(output)] if written else [],
-        changes=[
+    return {
+        **report_json(answer.report),
+        "repaired": answer.spec is not None,
+        "written": [str(output)] if written else [],
+        "changes": [
             {"entry": item.entry, "fate": item.fate, "became": item.became or None, "why": item.why or None}
             for item in answer.changes
         ],
-        pins=[pin.yaml_text() for pin in answer.pins],
-        layers=[layer_json(layer) for layer in answer.layers],
-        skipped=[{"candidate": what, "why": why} for what, why in answer.skipped],
-    )
+        "pins": [pin.yaml_text() for pin in answer.pins],
+        "layers": [layer_json(layer) for layer in answer.layers],
+        "skipped": [{"candidate": what, "why": why} for what, why in answer.skipped],
+    }
 
 
 _TREE = 20
@@ -409,16 +410,16 @@ def _instead(
     return [f"hint: what can be kept of each entry, and what cannot: {shlex.join(words)}"]
 
 
-def _plain(answer: Locked) -> dict[str, Any]:
+def _plain(answer: Locked) -> ReportDocument:
     unsatisfiable = answer.unsatisfiable
-    return report_json(
-        answer.report,
-        locked=answer.lock is not None,
-        written=[str(file) for file in answer.written],
-        packages={item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
-        pip={item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
-        host_of_file=answer.named or None,
-        unsatisfiable=None
+    return {
+        **report_json(answer.report),
+        "locked": answer.lock is not None,
+        "written": [str(file) for file in answer.written],
+        "packages": {item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
+        "pip": {item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
+        "host_of_file": answer.named or None,
+        "unsatisfiable": None
         if unsatisfiable is None
         else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},
-    )
+    }

@@ -42,6 +42,7 @@ COMMANDS = {
     "profile": "list, show, begin and validate profiles",
     "cache": "show the cache, or empty it",
     "config": "show each setting and its source",
+    "schema": "print the JSON Schema of what --json prints",
     "completion": "make Tab complete commands, options and GPUs in your shell",
 }
 """The commands, each with its line of help; a test holds every line to its command."""
@@ -52,7 +53,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Check": ("lint", "check", "scan"),
     "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
     "Deliver": ("install", "run", "shell-hook", "hook", "export", "bundle"),
-    "Set up": ("config", "cache", "completion"),
+    "Set up": ("config", "cache", "completion", "schema"),
 }
 """The commands in the order of use; a test holds every command to one section."""
 
@@ -176,8 +177,13 @@ def _show_next_step(*, as_json: bool) -> None:
 
     step = next_step(Path(), os.environ)
     if as_json:
-        rows = [{"command": command, "does": what} for command, what in step.commands]
-        emit_json({"schema": "cuenv/next/1", "found": list(step.found), "next": rows})
+        emit_json(
+            {
+                "schema": "cuenv/next/1",
+                "found": list(step.found),
+                "next": [{"command": command, "does": what} for command, what in step.commands],
+            }
+        )
         return
     before = before_commands(os.environ)
     commands = [*([(before, "once in this shell: cuenv is not on PATH")] if before else []), *step.commands]

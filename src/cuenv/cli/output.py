@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from cuenv.core.errors import OutsideError
 from cuenv.core.findings import CheckResult
 from cuenv.core.render import RENDERERS, json_text
 from cuenv.core.urls import one_line
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import Document, ErrorDocument
 
 _COLOURS: Mapping[str, str] = {
     word: colour
@@ -151,7 +154,7 @@ def emit(text: str) -> None:
         raise OutsideError(f"cannot write to standard output: {reason}", hint=hint) from error
 
 
-def emit_json(data: Any) -> None:
+def emit_json(data: Document) -> None:
     """A product as JSON, on stdout."""
     emit(json_text(data))
 
@@ -159,7 +162,7 @@ def emit_json(data: Any) -> None:
 def emit_findings(
     results: Sequence[CheckResult],
     values: Mapping[str, Any],
-    document: Callable[[], Any],
+    document: Callable[[], Document],
     lines: Callable[[], Sequence[str]],
 ) -> None:
     """Print findings in the form that ``--format`` or ``--json`` asks for.
@@ -182,8 +185,8 @@ def emit_findings(
 
 def error_json(code: str, message: str, hint: str | None) -> str:
     """An error as JSON, schema ``cuenv/error/1``."""
-    error = {"code": code, "message": message, "hint": hint}
-    return json_text({"schema": "cuenv/error/1", "error": error})
+    data: ErrorDocument = {"schema": "cuenv/error/1", "error": {"code": code, "message": message, "hint": hint}}
+    return json_text(data)
 
 
 def progress(*, quiet: bool) -> Callable[[str], None] | None:

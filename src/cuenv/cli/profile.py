@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.urls import printable
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import ProfileFields
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -53,7 +56,7 @@ def _list(**values: Any) -> None:
 
     found = listed(configuration())
     if values["as_json"]:
-        rows = [
+        rows: list[ProfileFields] = [
             {"name": item.place.name, "origin": item.place.origin, "ok": not item.fault, "story": item.says}
             for item in found
         ]
@@ -153,7 +156,7 @@ def _validate(asked: tuple[str, ...], **values: Any) -> int:
         raise UsageError("which one? The project has no profiles of its own", hint="cuenv profile validate lab.yml")
     found = validated(asked, project, host, knowledge_from(values) if host.given else None)
     if values["as_json"]:
-        rows = [
+        rows: list[ProfileFields] = [
             {"name": item.asked, "origin": item.origin, "ok": not item.fault, "fault": item.fault, "fits": item.fits}
             for item in found
         ]

@@ -77,10 +77,13 @@ def command(**values: Any) -> int:
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
 
-        plain = {**decision_plain(answer.decision, answer.findings), "records": answer.records or None}
+        plain = decision_plain(answer.decision, answer.findings)
+        plain["records"] = answer.records or None
         again = _again(platforms, values)
-        plain["hints"] = [{**hint, "command": f"{hint['command']}{again}"} for hint in plain["hints"]]
-        plain |= {"platforms": list(platforms)} if platforms else {}
+        for hint in plain["hints"]:
+            hint["command"] += again
+        if platforms:
+            plain["platforms"] = list(platforms)
         emit_json(plain)
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuenv.core import __version__
 from cuenv.core.findings import CheckResult, Finding, LayerCoverage, Report
 from cuenv.core.urls import printable
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import FindingFields, LayerFields, ReportDocument
 
 
 def counted(count: int, noun: str) -> str:
@@ -81,7 +84,7 @@ def place_lines(results: Sequence[CheckResult]) -> list[str]:
     return [*lines, f"{files}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}{tail}"]
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
+def finding_json(finding: Finding) -> FindingFields:
     """A finding as plain data."""
     return {
         "code": finding.code,
@@ -93,25 +96,29 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def report_json(report: Report, **more: Any) -> dict[str, Any]:
+def report_json(report: Report) -> ReportDocument:
     """A report as JSON, schema ``cuenv/report/1``: errors and warnings are findings, what is only said is a note."""
-    told: dict[str, list[dict[str, Any]]] = {"findings": [], "notes": []}
-    for item in report.findings:
-        told["notes" if item.severity == "info" else "findings"].append(finding_json(item))
-    return {"schema": "cuenv/report/1", "title": report.title, "ok": not report.errors, **told, **more}
+    return {
+        "schema": "cuenv/report/1",
+        "title": report.title,
+        "ok": not report.errors,
+        "findings": [finding_json(item) for item in report.findings if item.severity != "info"],
+        "notes": [finding_json(item) for item in report.findings if item.severity == "info"],
+    }
 
 
-def layer_json(layer: LayerCoverage) -> dict[str, Any]:
+def layer_json(layer: LayerCoverage) -> LayerFields:
     """How a layer serves the GPUs of a host, as plain data."""
     served = {str(device): how for device, how in layer.served}
     return {"layer": layer.layer, "package": layer.package, "served": served, "because": layer.because}
 
 
-def check_json(results: Sequence[CheckResult], *, strict: bool) -> dict[str, Any]:
+def check_json(results: Sequence[CheckResult], *, strict: bool) -> ReportDocument:
     """One report as it is; of two the lock's, with the environment's inside."""
     plain = []
     for told in results:
-        more: dict[str, Any] = {"host": told.host}
+        more = report_json(told.report)
+        more["host"], more["ok"] = told.host, not told.negative(strict=strict)
         if told.file is not None:
             more["layers"] = [layer_json(layer) for layer in told.layers]
         if told.checks:
@@ -124,7 +131,7 @@ def check_json(results: Sequence[CheckResult], *, strict: bool) -> dict[str, Any
                 }
                 for check in told.checks
             ]
-        plain.append({**report_json(told.report, **more), "ok": not told.negative(strict=strict)})
+        plain.append(more)
     first, *others = plain
     for other in others:
         first["ok"] = first["ok"] and other["ok"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import UsageError
 from cuenv.knowledge.guidance import Erratum, Guidance, Symptom
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import CodeDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ def lines(page: CodePage) -> list[str]:
     return text
 
 
-def plain(page: CodePage) -> dict[str, Any]:
+def plain(page: CodePage) -> CodeDocument:
     """The page as plain data."""
     return {
         "schema": "cuenv/code/1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.versions import Capability
 from cuenv.host.facts import sentence
@@ -13,6 +13,9 @@ from cuenv.knowledge.guidance import Advice, Erratum, Guidance
 from cuenv.knowledge.rows import Feature, GpuModel, Row, Source
 from cuenv.resolver.decision_json import source_fields
 from cuenv.resolver.lookup import which_gpu
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import AdviceFields, ErratumFields, ExplainDocument, ExplainGpuDocument
 
 
 def line(topic: str, guidance: Guidance) -> str:
@@ -35,9 +38,9 @@ def errata_lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brie
     return found
 
 
-def errata_plain(rows: Iterable[Erratum], guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+def errata_plain(rows: Iterable[Erratum], guidance: Guidance, knowledge: Knowledge) -> ExplainDocument:
     """Statements as plain data, each with its sources in full."""
-    entries = [
+    entries: list[ErratumFields] = [
         {
             "id": row.id,
             "topic": row.topic,
@@ -111,9 +114,9 @@ def advice_lines(found: GpuPage, guidance: Guidance, knowledge: Knowledge, *, br
     return text
 
 
-def advice_plain(found: GpuPage, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+def advice_plain(found: GpuPage, guidance: Guidance, knowledge: Knowledge) -> ExplainGpuDocument:
     """The page as plain data, schema ``cuenv/explain/1``."""
-    entries = [
+    entries: list[AdviceFields] = [
         {
             "about": about,
             "says": says,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.findings import CheckResult, Finding, Report, Severity
 from cuenv.core.render import counted
@@ -14,6 +14,9 @@ from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Guidance
 from cuenv.resolver.decision_json import source_fields
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import CauseFields, LogDiagnosisDocument, SymptomFields
 
 SEND = "cuenv inspect --json > host.json"
 """The command whose output belongs to a log that nobody could explain."""
@@ -103,7 +106,7 @@ def results(found: Diagnosis, log: str) -> list[CheckResult]:
     return [CheckResult(report=report, host=host_line(found.facts) if found.facts else "", file=printable(log))]
 
 
-def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> LogDiagnosisDocument:
     """A diagnosis as plain data."""
     return {
         "schema": "cuenv/diagnosis/1",
@@ -119,7 +122,7 @@ def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> dict[st
     }
 
 
-def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> dict[str, Any]:
+def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> CauseFields:
     row = cause.symptom
     return {
         **_sighting(cause.sighting),
@@ -138,7 +141,7 @@ def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> dict[str, 
     }
 
 
-def _sighting(item: SymptomMatch) -> dict[str, Any]:
+def _sighting(item: SymptomMatch) -> SymptomFields:
     return {
         "symptom": item.symptom.id,
         "says": item.symptom.says,

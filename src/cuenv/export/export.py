@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from packaging.version import Version
@@ -36,7 +36,14 @@ from cuenv.resolver.solution_policy import edited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Lock, content_digest
 
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import ExportDocument, ExportFields
+
 _DIGEST = re.compile(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
+
+
+def _nothing() -> ExportFields:
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +59,10 @@ class Exported:
         refused: why there is nothing, and what would help.
     """
 
-    kind: str
+    kind: Literal["dockerfile", "github-action", "shell"]
     files: Mapping[str, str] = field(default_factory=dict)
     talk: tuple[str, ...] = ()
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: ExportFields = field(default_factory=_nothing)
     wheel: tuple[str, bytes] | None = None
     refused: Refused | None = None
 
@@ -64,7 +71,7 @@ class Exported:
         """The text of the first file; empty when there is none."""
         return next(iter(self.files.values()), "")
 
-    def plain(self, written: Iterable[Path] = ()) -> dict[str, Any]:
+    def plain(self, written: Iterable[Path] = ()) -> ExportDocument:
         """As plain data, schema ``cuenv/export/1``."""
         because = self.refused.because if self.refused else None
         return {
@@ -306,7 +313,7 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
     around = around or facts
     need = _toolkit_of_lock(lock, facts, knowledge, release) if lock else _of_torch(around, facts.capabilities, release)
     made = choose(around.toolkits, need, knowledge)
-    more = {
+    more: ExportFields = {
         "needed": made.needed,
         "toolkit": {"path": made.toolkit.path, "release": made.toolkit.release} if made.toolkit else None,
         "because": list(made.because),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
@@ -13,6 +13,9 @@ from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.rows import NUMBERS, Feature
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import FeatureFields
 
 THIS_MACHINE = "this machine"
 """The label of a probed host. It is true only where it was probed: a reader of a record gives its own label instead."""
@@ -340,7 +343,7 @@ def _parts(row: Feature) -> Iterator[str]:
         yield f"fp64 at 1/{row.fp64} of fp32"
 
 
-def features_plain(rows: Iterable[Feature], knowledge: Knowledge) -> dict[str, Any]:
+def features_plain(rows: Iterable[Feature], knowledge: Knowledge) -> dict[str, FeatureFields]:
     """Rows as plain data by the GPUs that they speak of, with the titles of their sources."""
     return {
         title(row): {

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import CheckResult, Finding, Report, allowed
@@ -18,6 +18,9 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
 from cuenv.lockfile.files import LOCK_NAME, locked_from
 from cuenv.lockfile.formats import formats, parse_lock
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import LintDocument, LintedFile
 
 LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is linted."""
@@ -81,9 +84,9 @@ class Linted:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def lint_json(results: Iterable[CheckResult]) -> dict[str, Any]:
+def lint_json(results: Iterable[CheckResult]) -> LintDocument:
     """What was found as plain data, schema ``cuenv/lint/1``."""
-    files = [
+    files: list[LintedFile] = [
         {
             "path": told.file,
             "kind": told.report.looked_at[0],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, How
 from cuenv.core.versions import Capability, Native, serve
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Gpu, HostFacts
@@ -46,7 +47,7 @@ class PackageChange:
 
     platform: str
     name: str
-    kind: str
+    kind: Literal["added", "removed", "changed"]
     core: bool
     old: LockedPackage | None
     new: LockedPackage | None
@@ -80,8 +81,8 @@ class Service:
 
     platform: str
     capability: Capability
-    old: str
-    new: str
+    old: How
+    new: How
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,7 @@ def _services(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[Se
             yield Service(platform=new.platform, capability=row.capability, old=ways[0], new=ways[1])
 
 
-def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -> str:
+def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -> How:
     """How a lock serves a capability: by torch's code, unless another layer cuts it."""
     candidate = candidate_of(solution, knowledge)
     if candidate is None or candidate.build.code is None:

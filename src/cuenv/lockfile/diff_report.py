@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.findings import CheckResult, Finding, Report
 from cuenv.core.render import cell
@@ -11,10 +11,13 @@ from cuenv.host.describe import host_line
 from cuenv.lockfile.diff import HostEffect, LockDiff, PackageChange
 from cuenv.solve.model import LockedPackage
 
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import BriefFinding, DiffDocument, PackageDifference, PackageFields
+
 _GROUPS = ((True, "CUDA core"), (False, "other packages"))
 
 
-def plain(diff: LockDiff, old: str, new: str) -> dict[str, Any]:
+def plain(diff: LockDiff, old: str, new: str) -> DiffDocument:
     """A difference as plain data, schema ``cuenv/diff/1``.
 
     Args:
@@ -55,7 +58,7 @@ def results(diff: LockDiff, new: str) -> list[CheckResult]:
     ]
 
 
-def _change(change: PackageChange) -> dict[str, Any]:
+def _change(change: PackageChange) -> PackageDifference:
     return {
         "platform": change.platform,
         "name": change.name,
@@ -67,7 +70,7 @@ def _change(change: PackageChange) -> dict[str, Any]:
     }
 
 
-def _package(package: LockedPackage | None) -> dict[str, str] | None:
+def _package(package: LockedPackage | None) -> PackageFields | None:
     if package is None:
         return None
     return {
@@ -78,7 +81,7 @@ def _package(package: LockedPackage | None) -> dict[str, str] | None:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> BriefFinding:
     return {"code": finding.code, "severity": finding.severity, "message": finding.message, "fix": finding.fix}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.findings import Finding
 from cuenv.core.versions import Native
@@ -15,10 +15,13 @@ from cuenv.resolver.explain import hints, services
 from cuenv.resolver.rules import Verdict
 from cuenv.resolver.why import Answer
 
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import ChosenFields, DecisionDocument, SourceFields, VerdictFields, WhyDocument
 
-def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> dict[str, Any]:
+
+def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> DecisionDocument:
     """A decision as plain data; ``chosen`` is null when nothing fits."""
-    return {
+    plain: DecisionDocument = {
         "schema": "cuenv/decision/1",
         "chosen": _chosen(decision),
         "host": decision.case.facts.label,
@@ -27,7 +30,6 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> dict
             for capability, how in services(decision)
         ],
         "minimum_driver": decision.minimum_driver,
-        **_by_machine(decision),
         "proven": decision.proven,
         "notes": [
             {"rule": verdict.rule, "outcome": verdict.outcome, "because": verdict.because}
@@ -45,16 +47,12 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> dict
             for item in findings
         ],
     }
+    if decision.case.facts.members:  # a single machine's is that of the decision
+        plain["minimum_drivers"] = [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]
+    return plain
 
 
-def _by_machine(decision: Decision) -> dict[str, Any]:
-    """The lowest driver of each machine of a pool; a single machine's is that of the decision."""
-    if not decision.case.facts.members:
-        return {}
-    return {"minimum_drivers": [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]}
-
-
-def _chosen(decision: Decision) -> dict[str, Any] | None:
+def _chosen(decision: Decision) -> ChosenFields | None:
     if decision.chosen is None:
         return None
     item = decision.chosen.candidate
@@ -70,13 +68,13 @@ def _chosen(decision: Decision) -> dict[str, Any] | None:
     }
 
 
-def answer_plain(answer: Answer, knowledge: Knowledge) -> dict[str, Any]:
+def answer_plain(answer: Answer, knowledge: Knowledge) -> WhyDocument:
     """An answer as plain data, each ground with its sources in full."""
     return {
         "schema": "cuenv/why/1",
         "question": answer.question,
         "answer": answer.says,
-        "verdicts": [{**_verdict(verdict, knowledge), "count": count} for verdict, count in answer.verdicts],
+        "verdicts": [_verdict(verdict, count, knowledge) for verdict, count in answer.verdicts],
         "losses": [
             {"criterion": loss.criterion, "chosen": loss.chosen, "other": loss.other, "example": loss.example}
             for loss in answer.losses
@@ -84,7 +82,7 @@ def answer_plain(answer: Answer, knowledge: Knowledge) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict, knowledge: Knowledge) -> dict[str, Any]:
+def _verdict(verdict: Verdict, count: int, knowledge: Knowledge) -> VerdictFields:
     return {
         "rule": verdict.rule,
         "outcome": verdict.outcome,
@@ -99,22 +97,23 @@ def _verdict(verdict: Verdict, knowledge: Knowledge) -> dict[str, Any]:
             for ground in verdict.grounds
         ],
         "remedy": verdict.remedy.text if verdict.remedy else None,
+        "count": count,
     }
 
 
-def source_plain(identifier: str, knowledge: Knowledge) -> dict[str, str]:
+def source_plain(identifier: str, knowledge: Knowledge) -> SourceFields:
     """A source in full; evidence of a host has only its name."""
     source = knowledge.sources.get(identifier)
     return {"id": identifier} if source is None else source_fields(source)
 
 
-def source_fields(source: Source) -> dict[str, str]:
+def source_fields(source: Source) -> SourceFields:
     """Title, publisher, where in it, and the day, as plain data."""
-    return {
+    fields: SourceFields = {
         "id": source.id,
         "title": source.title,
         "publisher": source.publisher,
         "locator": source.locator,
-        **({"url": source.url} if source.url else {}),
         "read_on": source.read_on,
     }
+    return {**fields, "url": source.url} if source.url else fields

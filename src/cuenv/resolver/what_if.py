@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import UsageError
 from cuenv.host.describe import host_line
@@ -21,6 +21,9 @@ from cuenv.resolver.decision_json import decision_plain
 from cuenv.resolver.explain import chosen_line, minimum_text, served_lines
 from cuenv.resolver.resolve import Resolution, resolve
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import CandidateGroup, WhatIfDocument
 
 _LAYERS = ("cudnn", "nccl")
 """Roles whose package has several names."""
@@ -251,7 +254,7 @@ def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
 _SHOWN = 8
 
 
-def plain(answer: WhatIf) -> dict[str, Any]:
+def plain(answer: WhatIf) -> WhatIfDocument:
     """The answer as plain data, with both decisions whole."""
     return {
         "schema": "cuenv/what-if/1",
@@ -263,7 +266,7 @@ def plain(answer: WhatIf) -> dict[str, Any]:
     }
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: Group) -> CandidateGroup:
     return {"stack": group.stack, "pytorch": group.pytorch, "cuda": group.cuda, "candidates": group.count}
 
 

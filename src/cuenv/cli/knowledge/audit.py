@@ -47,7 +47,7 @@ def command(channel: str, platform: str, **values: Any) -> int:
     emit_findings(
         [CheckResult(report=found)],
         values,
-        lambda: report_json(found, channel=channel, platform=platform),
+        lambda: {**report_json(found), "channel": channel, "platform": platform},
         lambda: [] if silent else report_lines(found, verbose=values["verbose"]),
     )
     return found.exit

@@ -41,8 +41,15 @@ def command(folder: Path, *, check: bool, **values: Any) -> int:
     if values["as_json"]:
         names = [str(path.relative_to(folder)) for path in changed]
         files = [str(path.relative_to(folder)) for path in found]
-        head = {"schema": "cuenv/formatted/1", "folder": str(folder)}
-        emit_json({**head, "files": files, "changed": names, "written": not check and bool(changed)})
+        emit_json(
+            {
+                "schema": "cuenv/formatted/1",
+                "folder": str(folder),
+                "files": files,
+                "changed": names,
+                "written": not check and bool(changed),
+            }
+        )
     elif changed and check:
         again = f"run: cuenv kb format {shlex.quote(str(folder))}"
         emit_lines([*(f"{path} is not in canonical form" for path in changed), again])

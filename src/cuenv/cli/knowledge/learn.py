@@ -13,6 +13,7 @@ from cuenv.cli.options import channel_options, channel_sources, knowledge_option
 from cuenv.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
+    from cuenv.core.documents import LearnedDocument
     from cuenv.maintain.maintain import Learned
 
 
@@ -112,7 +113,7 @@ def _some(what: str, items: list[str]) -> str:
     return f"{len(items)} {what} ({', '.join(items[:4])}{' ...' if len(items) > 4 else ''})" if items else ""
 
 
-def _plain(learned: Learned) -> dict[str, Any]:
+def _plain(learned: Learned) -> LearnedDocument:
     from cuenv.maintain.learn import texts_of  # noqa: PLC0415 - only for JSON
 
     return {"schema": "cuenv/learned/1", "day": learned.day, "tables": texts_of(learned.fresh)}

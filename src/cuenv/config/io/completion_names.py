@@ -80,6 +80,12 @@ def hosts() -> dict[str, str]:
         return {}
 
 
+def schemas() -> dict[str, str]:
+    """The JSON Schema of each document that ships, by its name without the version."""
+    paths = sorted((DATA / "schemas").glob("*.json"))
+    return {path.stem.removesuffix("-1"): path.read_text(encoding="utf-8") for path in paths}
+
+
 def _rows(table: str, extra: Path | None) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for folder in (DATA, extra):
