@@ -93,7 +93,7 @@ def test_all_files_hold_the_pip_part(tmp_path: Path, channel: Sources, server: S
     (solution,) = answer.lock.solutions
     assert [item.name for item in solution.pip] == ["accelerate", "deepspeed", "psutil"]
     files = content(tmp_path)
-    assert sorted(path.name for path in answer.written) == sorted(FILES)
+    assert {path.name for path in answer.written} >= set(FILES)
     lines = [line for line in files[REQUIREMENTS].splitlines() if not line.startswith("#")]
     assert lines == [f"{item.name}=={item.version} --hash=sha256:{item.sha256}" for item in solution.pip]
     exact = yaml.safe_load(files["conda-linux-64.lock.yml"])
