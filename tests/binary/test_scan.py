@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import validate
 
 from cases import collect
 from commands import inside as run
@@ -31,29 +30,6 @@ MIXED = elf(
 )
 OLD = elf(fatbin(cubins(50, 60)))
 PLAIN = elf(Part(".text", b"\x90"))
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["schema", "files"],
-    "properties": {
-        "schema": {"const": "cuenv/scan/1"},
-        "files": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["path", "sass", "ptx", "objects", "everywhere", "partial"],
-                "properties": {
-                    "path": {"type": "string"},
-                    "sass": {"type": "array", "items": {"type": "string"}},
-                    "ptx": {"type": "array", "items": {"type": "object", "required": ["arch", "isa"]}},
-                    "objects": {"type": "integer"},
-                    "everywhere": {"type": "array", "items": {"type": "string"}},
-                    "partial": {"type": "object", "additionalProperties": {"type": "integer"}},
-                },
-            },
-        },
-    },
-}
 
 
 @pytest.fixture
@@ -83,7 +59,6 @@ def as_json(*words: str | Path, folder: Path) -> tuple[int, dict[str, Any]]:
 
 def test_a_file_as_json(prefix: Path, tmp_path: Path) -> None:
     code, answer = as_json(prefix / "lib" / "libmixed.so", *GPUS, folder=tmp_path)
-    validate(answer, SCHEMA)
     assert code == ExitCode.NEGATIVE  # nothing for 12.0 with this driver
     (found,) = answer["files"]
     assert found["sass"] == ["8.0", "9.0", "9.0a"]

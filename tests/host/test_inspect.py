@@ -6,63 +6,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 from packaging.version import Version
 
+from commands import hold_to_schema
 from cuenv.cli.inspect import command
 from cuenv.core.errors import UsageError
 from cuenv.host.describe import lines
 from cuenv.host.facts import Driver, FoundToolkit, HostFacts
-
-TEXTS = {"type": "string"}
-MAYBE = {"type": ["string", "null"]}
-SCHEMA = {
-    "type": "object",
-    "required": [
-        "schema",
-        "driver",
-        "gpus",
-        "libc",
-        "platform",
-        "toolkits",
-        "compilers",
-        "torch",
-        "environment",
-        "gaps",
-    ],
-    "properties": {
-        "schema": {"const": "cuenv/host/1"},
-        "platform": {"enum": ["linux-64", "linux-aarch64"]},
-        "driver": {
-            "type": ["object", "null"],
-            "required": ["version", "cuda", "kernel_module", "module_kind"],
-        },
-        "gpus": {
-            "type": "array",
-            "items": {"type": "object", "required": ["index", "name", "capability", "memory_mib"]},
-        },
-        "toolkits": {"type": "array", "items": {"type": "object", "required": ["path", "release", "on_path", "via"]}},
-        "gaps": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"fact": TEXTS, "source": TEXTS, "reason": TEXTS},
-                "minProperties": 3,
-            },
-        },
-        "evidence": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"fact": TEXTS, "source": TEXTS, "text": TEXTS},
-                "minProperties": 3,
-            },
-        },
-        "environment": {"properties": {"container": MAYBE, "wsl": {"type": "boolean"}, "conda_prefix": MAYBE}},
-    },
-}
 
 
 def typed(*arguments: str, text: str | None = None) -> Result:
@@ -82,7 +34,7 @@ def test_it_answers_on_any_machine() -> None:
 def test_json_keeps_to_its_schema_and_is_read_back() -> None:
     result = typed("--json")
     assert result.exit_code == 0, result.output
-    jsonschema.validate(json.loads(result.stdout), SCHEMA)
+    hold_to_schema(["--json"], result.stdout)
     again = typed("--json", "--host", "-", text=result.stdout)
     facts, back = json.loads(result.stdout), json.loads(again.stdout)
     assert back.pop("label") == "standard input"

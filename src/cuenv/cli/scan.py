@@ -33,15 +33,14 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
       cuenv scan $CONDA_PREFIX --gpu V100 --gpu 'RTX 5090' --driver 575.57.08
       cuenv scan libcudnn_engines_precompiled.so.9 --deep --json
     """
-    from cuenv.binary import scan_report as scan_text  # noqa: PLC0415 - as above
-    from cuenv.binary import scan_report as scan_v1  # noqa: PLC0415 - as above
+    from cuenv.binary import scan_report  # noqa: PLC0415 - as above
     from cuenv.binary.scan import scan_paths  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"] or values["as_json"])
     scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)
     progress_done(show)
     if values["as_json"]:
-        emit_json(scan_v1.plain(scanned))
+        emit_json(scan_report.plain(scanned))
     elif not values["quiet"] or scanned.exit:
-        emit_lines(scan_text.lines(scanned, verbose=values["verbose"]))
+        emit_lines(scan_report.lines(scanned, verbose=values["verbose"]))
     return scanned.exit
