@@ -14,13 +14,10 @@ from cuenv.resolver.rules import RULES, Verdict
 
 _ABOUT: dict[str, tuple[str, ...]] = {
     "pytorch": tuple(rule.name for rule in RULES),
-    "cuda": ("wish", "driver-floor", "nvcc", "roles", "driver-level", "glibc"),
-    "python": ("wish",),
-    "stack": ("wish", "roles"),
-    "cudatoolkit-dev": ("roles", "nvcc"),
-    "cudnn": ("cudnn",),
-    "nccl": ("nccl",),
-    "driver": ("driver-gpu", "driver-floor", "driver-level"),
+    **{
+        subject: tuple(rule.name for rule in RULES if subject in rule.about)
+        for subject in ("cuda", "python", "stack", "cudatoolkit-dev", "cudnn", "nccl", "driver")
+    },
 }
 SUBJECTS = tuple(_ABOUT)
 KEYS = ("pytorch", "cuda", "python", "stack")
