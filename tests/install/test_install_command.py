@@ -435,7 +435,7 @@ def test_what_another_run_holds_is_waited_for(tmp_path: Path, lock: tuple[Path, 
         fcntl.flock(stream, fcntl.LOCK_EX)
         child = begun(tmp_path, lock)
         with pytest.raises(subprocess.TimeoutExpired):
-            child.wait(3)
+            child.wait(1.5)
         assert marker.exists()
     assert child.wait(30) == 0
     assert (tmp_path / "env/bin/tool").exists()
