@@ -181,7 +181,7 @@ def test_a_writer_that_is_killed_between_two_names_is_noticed_and_healed(project
         done = run(*command, *HOST, folder=project)
         assert done.returncode == ExitCode.NEGATIVE
         assert "CU108" in done.stdout
-        assert "conda-linux-64.lock is not what conda-lock.yml locks: " in done.stdout
+        assert "conda-linux-64.lock differs from conda-lock.yml: " in done.stdout
     assert run("lock", *words(project), folder=project).returncode == 0
     assert products(project) == old
     assert (

@@ -74,7 +74,7 @@ def test_a_pipe_in_the_place_of_a_loader_holds_nothing_up(tmp_path: Path) -> Non
     (tmp_path / "etc").mkdir()
     os.mkfifo(tmp_path / "etc/ld.so.cache")
     _, notes = loader_facts({}, "x86_64", interpreter="/loader", root=tmp_path)
-    assert notes == ("/loader: it is no regular file", "/etc/ld.so.cache: it is no regular file")
+    assert notes == ("/loader: it is not a regular file", "/etc/ld.so.cache: it is not a regular file")
     assert loader_facts({}, "x86_64", interpreter="/gone", root=tmp_path)[1][0] == "/gone: no such file"
 
 

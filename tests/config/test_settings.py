@@ -289,7 +289,7 @@ def test_what_is_no_file(folder: Path) -> None:
         read_configuration({})
     own.unlink()
     own.mkdir()
-    with pytest.raises(InputError, match=r"cannot read cuenv\.toml: it is no regular file"):
+    with pytest.raises(InputError, match=r"cannot read cuenv\.toml: it is not a regular file"):
         read_configuration({})
     own.rmdir()
     (folder / "pyproject.toml").mkdir()

@@ -35,7 +35,7 @@ def test_a_log_is_explained_on_a_host(tmp_path: Path) -> None:
     assert done.stdout.startswith("cause    the NVIDIA driver is too old for the CUDA major")
     assert "line 6: RuntimeError: CUDA error" in done.stdout
     assert "         cuenv resolve --host a800-470 --cuda 11.8 -o environment.yml\n" in done.stdout
-    assert "codes    CU401, CU274 would have told it before: cuenv why CU401" in done.stdout
+    assert "codes    CU401, CU274: cuenv why CU401 names" in done.stdout
 
 
 def test_the_command_that_it_gives_works(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_unknown_log_says_so_and_what_to_send(tmp_path: Path) -> None:
     log = "Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 'labels'\n"
     done = run("diagnose", "-", *HOST, folder=tmp_path, text=log)
     assert done.returncode == 1
-    assert done.stdout.startswith("unknown  3 lines: it fails, and cuenv does not know why")
+    assert done.stdout.startswith("unknown  3 lines: the log shows a failure that cuenv does not know")
     assert "line 3: KeyError: 'labels'" in done.stdout
     assert "cuenv inspect --json > host.json" in done.stdout
     assert run("inspect", "--json", folder=tmp_path).returncode == 0
@@ -101,12 +101,12 @@ def test_a_clean_and_a_harmless_log_are_fine(tmp_path: Path) -> None:
         (("diagnose", "nothing.log"), "", 3, "no such file"),
         (("diagnose", "."), "", 3, "it is a folder"),
         (("diagnose", "-"), "", 3, "standard input is empty"),
-        (("diagnose", "-", "--host", "-"), "x", 2, "both ask for standard input"),
+        (("diagnose", "-", "--host", "-"), "x", 2, "cannot both be standard input"),
         (("diagnose", "-", "--prefix", "nowhere"), "x", 3, "is no folder"),
-        (("diagnose", "-", "--gpu", "RTX 9999"), "x", 2, "no GPU of that name"),
+        (("diagnose", "-", "--gpu", "RTX 9999"), "x", 2, "unknown GPU name"),
         (("diagnose", "x\x1b[31m"), "", 3, "cannot read"),
-        (("why", "CU999"), "", 2, "no such code"),
-        (("why", "CU20"), "", 2, "no such code"),
+        (("why", "CU999"), "", 2, "unknown code"),
+        (("why", "CU20"), "", 2, "unknown code"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(
@@ -159,7 +159,7 @@ def on_a_terminal(folder: Path, *words: str, **environ: str) -> tuple[int, str]:
 def test_without_a_log_the_host_is_looked_at(tmp_path: Path) -> None:
     code, text = on_a_terminal(tmp_path, "--host", "rtx4090-535")
     assert code == 0
-    assert "fine    driver: 535.129.03, which speaks CUDA 12.2" in text
+    assert "fine    driver: 535.129.03, which supports CUDA 12.2" in text
     code, text = on_a_terminal(tmp_path, "--host", "no-gpu", "--json")
     found = json.loads(text)
     assert (code, found["verdict"], found["ok"]) == (1, "fails", False)
@@ -299,5 +299,5 @@ def test_a_driver_is_judged_as_resolve_judges_it(driver: str | None, level: str)
     (cause,) = cuenv.diagnose(log, facts).causes
     (said,) = cause.because
     outcome = verdict("driver-floor", candidate("2.13.0", "cuda129*"), facts).outcome
-    assert ("names only the branch" in said) == (outcome == "unknown")
+    assert ("the full driver version is not known" in said) == (outcome == "unknown")
     assert ("a build for CUDA 12.x needs" in said) == (outcome == "reject")

@@ -161,7 +161,7 @@ def test_no_gpu_at_all_is_a_plain_error(here: HostFacts, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["5350", "1000.1", "999.99.99"])
 def test_a_driver_that_never_was_is_refused(here: HostFacts, text: str) -> None:
-    with pytest.raises(UsageError, match="there is no such driver; the newest branch that the tables know is 6"):
+    with pytest.raises(UsageError, match="this driver does not exist; the newest known branch is 6"):
         host_facts(HostOptions(gpus=("8.9",), driver=text, environ={}), base())
 
 
@@ -175,7 +175,7 @@ def test_a_driver_of_a_branch_to_come_is_said_to_be_unknown(here: HostFacts) -> 
 
 @pytest.mark.parametrize("text", ["2.999", "2.61", "3.0", "1.9"])
 def test_a_glibc_that_never_was_is_refused(here: HostFacts, text: str) -> None:
-    with pytest.raises(UsageError, match="there is no such glibc"):
+    with pytest.raises(UsageError, match="this glibc version does not exist"):
         host_facts(HostOptions(gpus=("8.9",), glibc=text, environ={}), base())
 
 
@@ -318,7 +318,7 @@ def test_options_go_before_the_profile(here: HostFacts) -> None:
 
 
 def test_a_profile_with_a_gpu_that_nobody_knows(here: HostFacts) -> None:
-    with pytest.raises(UsageError, match=r"^profile lab: gpus: 'RTX 9999': no GPU of that name") as told:
+    with pytest.raises(UsageError, match=r"^profile lab: gpus: unknown GPU name 'RTX 9999'") as told:
         of(profile=replace(LAB, gpus=("RTX 9999",)))
     assert "--gpu" not in (told.value.hint or "")
 

@@ -279,7 +279,7 @@ def test_all_faults_are_named_at_once_with_their_paths() -> None:
         ("[]", "expected a mapping, got a list of 0"),
         ("[" * 100_000, "nested too deeply"),
         ('{"schema": "cuenv/host/1", "schema": "cuenv/host/1"}', "the key 'schema' stands twice"),
-        ('{"gpus": [NaN]}', "NaN is no JSON number"),
+        ('{"gpus": [NaN]}', "NaN is not a JSON number"),
         ('{"schema": "cuenv/host/2", "gpus": 7}', "schema: expected 'cuenv/host/1', got 'cuenv/host/2'"),
         ('{"schema": 1, "gpus": [], "platform": "linux-64"}', "schema: expected a string, got 1"),
         ("{}", "3 faults"),

@@ -182,10 +182,10 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_pool_is_shown_with_who_cuts() -> None:
     text = "\n".join(lines(pool([read_host("h800-525", no_input), read_host("a800-470", no_input)])))
-    assert text.startswith("pool of 2 hosts (linux-64)\n  driver      470.129.06 speaks CUDA 11.4: the highest CUDA")
-    assert "the lowest of the pool is that of a800-470" in text
-    assert "0-7   NVIDIA A800-SXM4-80GB  capability 8.0  81251 MiB each" in text
-    assert "code must serve 8.0 and 9.0" in text
+    assert text.startswith("pool of 2 hosts (linux-64)\n  driver      470.129.06 supports CUDA 11.4: the highest CUDA")
+    assert "the lowest driver of the pool is on a800-470" in text
+    assert "0-7   NVIDIA A800-SXM4-80GB  compute capability 8.0  81251 MiB each" in text
+    assert "packages need code for 8.0 and 9.0" in text
     assert "\na800-470 (linux-64)\n" in text
 
 
@@ -200,7 +200,7 @@ def test_gpus_are_shown_as_a_range_only_where_none_is_missing_between() -> None:
 
 def test_a_host_without_a_gpu_shows_its_gaps() -> None:
     text = "\n".join(lines(read_host("no-gpu", no_input)))
-    assert "none found: no CUDA program runs here" in text
+    assert "not found, so no CUDA program runs here" in text
     assert "not known   driver: nvml: libnvidia-ml.so.1 is on no library path" in text
 
 
@@ -208,4 +208,6 @@ def test_a_mismatch_is_shouted() -> None:
     plain = json.loads((SHIPPED / "rtx4090-535.json").read_text())
     plain["driver"]["kernel_module"] = "525.85.12"
     text = "\n".join(lines(read_host("-", lambda: json.dumps(plain))))
-    assert "kernel module 525.85.12 (proprietary), ANOTHER driver than the library: reboot or reload it" in text
+    assert (
+        "kernel module 525.85.12 (proprietary), DIFFERS from the driver library: reboot, or reload the module" in text
+    )

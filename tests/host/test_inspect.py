@@ -44,7 +44,10 @@ def test_json_keeps_to_its_schema_and_is_read_back() -> None:
 
 def test_a_recorded_host_is_shown_and_its_sources_with_v() -> None:
     result = typed("--host", "rtx4090-535", "-v")
-    line = "driver      535.129.03 speaks CUDA 12.2: the highest CUDA its driver API offers, not an installed toolkit"
+    line = (
+        "driver      535.129.03 supports CUDA 12.2: the highest CUDA version that the "
+        "driver supports, not an installed toolkit"
+    )
     assert line in result.stdout
     assert "driver.cuda: 12020 (nvml:nvmlSystemGetCudaDriverVersion)" in result.stdout
     pooled = typed("--host", "pool-v100", "--host", "pool-rtx5090", "--json")
@@ -56,7 +59,7 @@ def test_overrides_are_shown_and_not_recorded(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CONDA_OVERRIDE_CUDA_ARCH", "8.9")
     result = CliRunner().invoke(command, ["--record", str(tmp_path / "node")])
     assert result.exit_code == 0, result.output
-    assert "pretended   CONDA_OVERRIDE_CUDA: a driver that speaks CUDA 12.4" in result.stdout
+    assert "pretended   CONDA_OVERRIDE_CUDA: a driver that supports CUDA 12.4" in result.stdout
     assert f"recorded in {tmp_path / 'node'}: host.json" in result.stderr
     kept = (tmp_path / "node/host.json").read_text()
     assert "override:" not in kept
@@ -101,8 +104,8 @@ def test_a_toolkit_that_micromamba_takes_for_the_driver_is_named() -> None:
         toolkits=(FoundToolkit(path="/usr/local/cuda-13.0", release="13.0.1", on_path=False, via="directory"),),
     )
     said = "\n".join(lines(here))
-    assert "micromamba takes 13.0 for __cuda" in said
-    assert "CONDA_OVERRIDE_CUDA=12.2 tells both" in said
+    assert "micromamba reads __cuda=13.0" in said
+    assert "CONDA_OVERRIDE_CUDA=12.2 sets both" in said
     for path, release in (("/usr/local/cuda-12.2", "12.2.1"), ("/opt/cuda", "13.0"), ("/usr/local/cuda", None)):
         other = FoundToolkit(path=path, release=release, on_path=False, via="directory")
         assert "micromamba" not in "\n".join(lines(replace(here, toolkits=(other,))))

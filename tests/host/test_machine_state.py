@@ -115,7 +115,7 @@ def test_a_libcuda_of_another_driver_in_an_image() -> None:
 def test_forward_compatibility_on_geforce_is_an_error() -> None:
     finding = one(host(A100, RTX, around=forward("570.26")))
     assert (finding.code, finding.severity) == ("CU414", "error")
-    assert "does not work on NVIDIA GeForce RTX 4090" in finding.message
+    assert "does not support NVIDIA GeForce RTX 4090" in finding.message
     assert "570.26" in finding.message
     assert any("error 804" in item and "Forward Compatibility]" in item for item in finding.evidence)
 
@@ -188,9 +188,9 @@ def test_programs_get_the_newer_driver_where_it_works() -> None:
     ("name", "own", "compat", "severity", "says"),
     [
         ("NVIDIA A100-SXM4-80GB", "470.129.06", "580.65.06", "info", "works here"),
-        ("Tesla V100-SXM2-16GB", "535.129.03", "590.44.01", "error", "590.44.01 does not drive Tesla V100"),
-        ("NVIDIA B200", "535.129.03", "580.65.06", "error", "the kernel driver 535.129.03 does not drive"),
-        ("NVIDIA A100-SXM4-80GB", "545.23.08", "580.65.06", "warning", "not known to be a base"),
+        ("Tesla V100-SXM2-16GB", "535.129.03", "590.44.01", "error", "590.44.01 does not support Tesla V100"),
+        ("NVIDIA B200", "535.129.03", "580.65.06", "error", "the kernel driver 535.129.03 does not support"),
+        ("NVIDIA A100-SXM4-80GB", "545.23.08", "580.65.06", "warning", "it is unknown whether"),
         ("NVIDIA A100-SXM4-80GB", "530.30.02", "580.65.06", "warning", "branch 530"),
     ],
 )

@@ -151,7 +151,7 @@ def test_zero_devices_are_a_fact_and_no_gap(ask: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (4, "Insufficient Permissions (NVML error 4): this process may not ask"),
+        (4, "Insufficient Permissions (NVML error 4): device permissions or a cgroup forbid"),
         (9, "Driver Not Loaded (NVML error 9): the kernel module is not loaded"),
         (15, "GPU is lost (NVML error 15)"),
         (18, "RM has detected an NVML/RM version mismatch (NVML error 18): the library and the loaded kernel module"),
@@ -225,7 +225,7 @@ def test_name_and_memory_may_fail_alone(ask: Any) -> None:
     answer = ask(HEALTHY + "name_error 0 15\nmemory_error 0 3\n")
     assert [(gpu.name, str(gpu.capability), gpu.memory_mib) for gpu in answer.facts.gpus] == [("", "8.9", None)]
     assert "GPU is lost" in answer.gap("gpus[0].name")
-    assert "does not offer it" in answer.gap("gpus[0].memory_mib")
+    assert "does not support this query" in answer.gap("gpus[0].memory_mib")
     assert answer.agrees()
 
 
@@ -319,8 +319,8 @@ def test_modes_that_cannot_be_asked_are_gaps(ask: Any) -> None:
     assert [gpu.mig and gpu.mig.instances for gpu in answer.facts.gpus] == [None, (), ()]
     assert "GPU is lost" in answer.gap("gpus[0].ecc")
     assert "NVML error 4" in answer.gap("gpus[0].mig")
-    assert "unusable answer: 7, 0 are no modes" in answer.gap("gpus[1].ecc")
-    assert "9999 is no number of instances" in answer.gap("gpus[1].mig.most")
+    assert "unusable answer: invalid modes 7, 0" in answer.gap("gpus[1].ecc")
+    assert "invalid number of instances 9999" in answer.gap("gpus[1].mig.most")
     assert "NVML error 4" in answer.gap("gpus[2].mig.instances[0]")
 
 

@@ -44,7 +44,7 @@ def test_cuda_pretends_a_driver_and_forgets_the_real_one() -> None:
     assert not facts.detected
     said = facts.evidence_for("driver.cuda")
     assert said == Evidence(
-        "driver.cuda", "override:CONDA_OVERRIDE_CUDA", "a driver that speaks CUDA 12.8, in place of driver 535.129.03"
+        "driver.cuda", "override:CONDA_OVERRIDE_CUDA", "a driver that supports CUDA 12.8, in place of driver 535.129.03"
     )
     assert facts.evidence_for("driver.version") is None
     assert [gap.fact for gap in facts.gaps] == ["gpus[1].capability"]

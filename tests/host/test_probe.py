@@ -101,9 +101,7 @@ def test_an_idle_nvidia_device_is_named(tmp_path: Path) -> None:
     )
     facts = look(tmp_path, outside=outside(never))
     named = [gap.reason for gap in facts.gaps if gap.fact == "gpus"]
-    assert named == [
-        "GPU seen on the PCI bus (device '0x2684'), but no NVIDIA driver is loaded: it is bound to nouveau"
-    ]
+    assert named == ["GPU on the PCI bus (device '0x2684'), but no NVIDIA driver is loaded: it is bound to nouveau"]
     facts = look(plant(tmp_path, {"etc/nv_tegra_release": "# R36\n"}), outside=outside(never))
     assert any("Jetson" in gap.reason for gap in facts.gaps)
 
@@ -205,7 +203,7 @@ def test_an_nvidia_smi_that_fails_is_a_gap(tmp_path: Path, script: str, reason: 
     assert (facts.driver.version, facts.driver.cuda) == ("535.129.03", version("12.2"))
     assert source_of(facts, "driver.version") == "/proc/driver/nvidia/version"
     assert source_of(facts, "driver.cuda") == "knowledge base"
-    assert "told to leave" in next(gap.reason for gap in facts.gaps if gap.fact == "gpus")
+    assert "configured to ignore" in next(gap.reason for gap in facts.gaps if gap.fact == "gpus")
 
 
 def test_no_devices_by_nvidia_smi_is_a_fact(tmp_path: Path) -> None:
@@ -468,10 +466,10 @@ def test_an_idle_gpu_has_the_name_of_its_pci_id(tmp_path: Path) -> None:
     names, levels = {"0x2330": "H100"}, {"H100": Capability(9, 0)}
     facts = probe({}, root, device_to_name=names.get, name_to_capability=levels.get, outside=outside(never))
     (gap,) = [gap for gap in facts.gaps if gap.fact == "gpus"]
-    assert gap.reason == "GPU seen on the PCI bus: H100 (9.0), but no NVIDIA driver is loaded: it is bound to none"
+    assert gap.reason == "GPU on the PCI bus: H100 (9.0), but no NVIDIA driver is loaded: it is bound to none"
     plant(root, {f"{device}/driver": "-> ../../../../bus/pci/drivers/nvidia"})
     (gap,) = [gap for gap in look(root, outside=outside(never)).gaps if gap.fact == "gpus"]
-    assert gap.reason == "GPU seen on the PCI bus (device '0x2330'), but its driver cannot be reached from here"
+    assert gap.reason == "GPU on the PCI bus (device '0x2330'), but its driver is not reachable from here"
 
 
 def test_a_gpu_without_a_model_has_the_name_of_its_pci_id(tmp_path: Path) -> None:

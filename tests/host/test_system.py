@@ -135,7 +135,7 @@ def test_the_number_in_a_library_name(name: str, number: str | None) -> None:
 def test_levels_and_their_numbers() -> None:
     assert [str(level(number)) for number in (11040, 12020, 12090, 13000)] == ["11.4", "12.2", "12.9", "13.0"]
     for number in (0, -1, 999, 100_000):
-        with pytest.raises(ValueError, match="no CUDA release"):
+        with pytest.raises(ValueError, match="invalid CUDA release"):
             level(number)
 
 

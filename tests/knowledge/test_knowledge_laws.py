@@ -71,7 +71,7 @@ def test_the_support_of_a_branch_ends_after_it_came() -> None:
 
 @pytest.mark.parametrize("driver", ["540.3.0", "540.4.0"])
 def test_a_driver_of_jetson_linux_is_of_no_branch(driver: str) -> None:
-    """540.3.0 speaks CUDA 12.2 and 540.4.0 speaks 12.6: the number tells nothing."""
+    """540.3.0 supports CUDA 12.2 and 540.4.0 supports 12.6: the number tells nothing."""
     assert base().branch_of(driver) is None
     assert base().cuda_of(driver) is None
     assert base().cuda_of("545.23.06") == version("12.3")
@@ -260,7 +260,7 @@ def test_the_release_of_ptx_stands_for_its_isa() -> None:
     """A driver compiles PTX up to the ISA of its own release, and 12.6 writes that of 12.5: a driver of 12.5 would do.
 
     The rules compare releases all the same. That decides nothing as long as each GPU that such PTX is compiled for asks
-    for a driver that speaks the later release anyway, or no row says from which on it is driven.
+    for a driver that supports the later release anyway, or no row says from which on it is driven.
     """
     shared = defaultdict(list)
     for row in base().cudas:

@@ -163,4 +163,4 @@ def test_a_profile_that_contradicts_itself(tmp_path: Path) -> None:
     (tmp_path / "odd.yml").write_text("name: odd\nstory: two wishes\npytorch: '2.7'\nwith: ['pytorch=2.4']\n")
     done = run("resolve", *HOST, "--profile", "odd.yml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "pytorch=2.4: pytorch is what cuenv chooses" in done.stderr
+    assert "pytorch=2.4: cuenv chooses the version of pytorch" in done.stderr

@@ -386,7 +386,7 @@ def test_a_package_without_record_is_refused(tmp_path: Path) -> None:
     given, sources = answer(tmp_path, version="9", url=f"{FORGE}/linux-64/app-9-c_0.conda")
     _, (finding,) = compared(STOCK, SPEC, given, sources)
     assert (finding.code, finding.severity) == ("CU113", "error")
-    assert "no channel has a record of app 9 c_0" in finding.message
+    assert "the channels do not contain app 9 c_0" in finding.message
 
 
 def test_channels_that_only_conda_reaches_are_said(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def test_defaults_are_told_by_their_parts(tmp_path: Path) -> None:
     [
         (("conda-forge",), "https://user:pw@mirror.example/cf", UsageError, "ends with /conda-forge, and this one is"),
         (("conda-forge", "https://own.example/conda-forge"), "", UsageError, "tell two channels apart"),
-        (("../../etc",), "", UsageError, "is no channel that conda could be told of"),
+        (("../../etc",), "", UsageError, "is not a channel that conda can use"),
         (("conda-forge",), "/nonexistent/folder", ChannelError, "/nonexistent/folder is no folder"),
     ],
 )

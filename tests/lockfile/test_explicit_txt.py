@@ -129,12 +129,12 @@ def test_a_circle_is_opened_and_the_rest_stays_in_order() -> None:
 @collect(
     ("text", "part"),
     [
-        ("", "no line says @EXPLICIT"),
-        ("\x00\x01", "no line says @EXPLICIT"),
-        ("python=3.12\n", "no line says @EXPLICIT"),
-        ("@explicit\n", "no line says @EXPLICIT"),
-        ("@EXPLICIT\n", "no line names a package"),
-        ("# platform: linux-64\n@EXPLICIT\n", "no line names a package"),
+        ("", "the line @EXPLICIT is missing"),
+        ("\x00\x01", "the line @EXPLICIT is missing"),
+        ("python=3.12\n", "the line @EXPLICIT is missing"),
+        ("@explicit\n", "the line @EXPLICIT is missing"),
+        ("@EXPLICIT\n", "the file lists no package"),
+        ("# platform: linux-64\n@EXPLICIT\n", "the file lists no package"),
         ("@EXPLICIT\npython=3.12\n", "line 2: expected the URL of a package"),
         ("@EXPLICIT\n\x1b[31m\n", "line 2: expected the URL of a package"),
         (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.whl\n", "line 2: expected the URL of a package"),

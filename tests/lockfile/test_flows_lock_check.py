@@ -761,5 +761,5 @@ def test_why_this_machine_shows_no_gpu_is_told_and_decides_nothing(
     checked = looked(folder, options())
     assert checked.report.errors == ()
     told = {item.code: item for item in checked.report.findings if item.severity == "info"}
-    assert "judged for" in told["CU409"].message
+    assert "checked for" in told["CU409"].message
     assert "this container was given no GPU" in told["CU417"].message

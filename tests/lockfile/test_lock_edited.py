@@ -157,7 +157,7 @@ def test_a_file_beside_the_lock_that_was_edited_is_seen(
     for words in (("check",), ("lock", "--check")):
         done = run(*words, *HOST, folder=tmp_path)
         assert done.returncode == 1, done.stdout
-        assert f"CU108 {name} is not what conda-lock.yml locks: " in done.stdout
+        assert f"CU108 {name} differs from conda-lock.yml: " in done.stdout
         assert "\x1b" not in done.stdout
     if name == NAMES[0] and "\x1b" not in change(text):
         alone = run("check", name, *HOST, folder=tmp_path)

@@ -166,7 +166,7 @@ def test_another_torch_is_refused_with_both_parents(tmp_path: Path, channel: Sou
     assert content(tmp_path) == {}
     (finding,) = [item for item in answer.report.findings if item.code == "CU510"]
     assert "vllm" in finding.message
-    assert "demands torch==2.9.0" in finding.message
+    assert "requires torch==2.9.0" in finding.message
     assert "conda's pytorch is 2.5.1 from conda-forge" in finding.message
     assert finding.fix == "in the pip part, write vllm==0.7.0"
 
@@ -339,7 +339,7 @@ def test_it_is_said_that_a_setup_ran(tmp_path: Path, channel: Sources, server: S
     environment(tmp_path, "deepspeed")
     done = typed(tmp_path, channel, server.url)
     assert done.returncode == 0, done.stderr
-    assert "CU511 pip: deepspeed 0.14.4 comes as source alone: its setup ran" in done.stderr
+    assert "CU511 pip: deepspeed 0.14.4 exists only as a source distribution: its setup code ran" in done.stderr
     assert "packages and 2 for pip for linux-64" in done.stderr
 
 

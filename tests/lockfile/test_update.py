@@ -83,7 +83,7 @@ def test_an_update_that_needs_the_core_is_refused_and_says_what_frees_it(tmp_pat
     assert answer.lock is None
     (found,) = answer.report.errors
     assert found.code == "CU112"
-    assert "in the way stand python 3.12.1 0 (it would become 3.13.0 0)" in found.message
+    assert "these packages would change: python 3.12.1 0 (it would become 3.13.0 0)" in found.message
     assert found.fix == f"cuenv lock {tmp_path / 'environment.yml'} --update leaf --update python"
     assert (tmp_path / LOCK_NAME).read_bytes() == before
 

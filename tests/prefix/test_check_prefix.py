@@ -101,7 +101,7 @@ def test_missing_changed_and_further_packages_have_one_command_each(env: Path) -
     assert findings["CU201"].fix == f"{put_back}nccl-2.27.5.1-0.tar.bz2"
     assert findings["CU202"].fix == f"{put_back}numpy-2.3.1-py312_0.tar.bz2"
     assert findings["CU203"].fix == f"conda remove -y --force -p {env} scipy"
-    assert "numpy is 2.3.1 py312_1, the lock says 2.3.1 py312_0" in findings["CU202"].message
+    assert "numpy is 2.3.1 py312_1, but the lock has 2.3.1 py312_0" in findings["CU202"].message
 
 
 def test_a_hash_decides_before_a_channel(env: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_hash_decides_before_a_channel(env: Path) -> None:
     assert "CU202" not in {code for code, _, _ in codes(checked(env, lock=True))}
     path.write_text(json.dumps(whole | {"sha256": "0" * 64}))
     (finding,) = [item for item in found(checked(env, lock=True)) if item.code == "CU202"]
-    assert "another sha256" in finding.message
+    assert "has the sha256" in finding.message
     path.write_text(json.dumps(whole | {"url": mirror, "sha256": None, "md5": None}))
     (finding,) = [item for item in found(checked(env, lock=True)) if item.code == "CU202"]
     assert "from https://mirror.example.com/conda-forge" in finding.message
@@ -185,10 +185,10 @@ def test_files_that_a_wheel_brought_and_that_are_gone(tmp_path: Path, gone: tupl
         (site / name).unlink()
     (finding,) = found(checked(env))
     assert (finding.code, finding.severity, finding.subject) == ("CU215", severity, "humble")
-    assert f"{len(gone)} of 5 files of humble 1.0 are gone: {gone[0]}" in finding.message
+    assert f"{len(gone)} of 5 files of humble 1.0 were removed: {gone[0]}" in finding.message
     assert "--force-reinstall --no-deps file://" in (finding.fix or "")
     shutil.rmtree(site / "humble")
-    assert "all 5 files of humble 1.0 are gone" in found(checked(env))[0].message
+    assert "all 5 files of humble 1.0 were removed" in found(checked(env))[0].message
 
 
 def test_files_that_a_conda_package_brought_and_that_are_gone(env: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_torch_outside_goes_first(env: Path, tmp_path: Path) -> None:
     put(site, {"torch/version.py": "__version__ = '2.3.0+cpu'\ncuda = None\n"})
     (finding,) = found(checked(env, environ=QUIET | {"HOME": str(home)}))
     assert (finding.code, finding.severity, finding.subject) == ("CU208", "error", "torch")
-    assert f"torch 2.3.0+cpu of {site} (user site) before the environment's 2.7.1" in finding.message
+    assert f"torch 2.3.0+cpu of {site} (user site) instead of the environment's 2.7.1" in finding.message
     assert finding.fix == f"conda env config vars set -p {env} PYTHONNOUSERSITE=1"
     assert codes(checked(env, environ=QUIET | {"HOME": str(home), "PYTHONNOUSERSITE": "1"})) == []
     (finding,) = found(checked(env, environ=QUIET | {"PYTHONPATH": f"relative:{site}"}))
@@ -348,7 +348,7 @@ def test_a_lock_at_hand_that_is_another_environments_is_not_compared(env: Path, 
     assert own.checks[0].says == "9 conda packages; against the lock"
     other, _ = installed(tmp_path / "other", [package("lonely", "1.0")])
     told = check_prefix(other, RTX, base(), lock=lock, named=False)
-    assert "0 of its 9 packages are here as locked" in told.checks[0].says
+    assert "0 of its 9 packages are installed as locked" in told.checks[0].says
     assert codes(told) == []
     named = check_prefix(other, RTX, base(), lock=lock)
     assert [code for code, _, _ in codes(named)].count("CU201") == 9
@@ -366,7 +366,7 @@ def test_an_environment_of_another_platform_is_an_error_with_a_way_out(env: Path
     options = HostOptions(gpus=RTX.gpus, driver=RTX.driver, glibc="2.35", platform="linux-aarch64", environ=QUIET)
     told = check_prefix(env, options, base(), lock=env.parent / "conda-lock.yml")
     (finding,) = [item for item in told.report.findings if item.code == "CU106"]
-    assert "holds packages for linux-64" in finding.message
+    assert "has packages for linux-64" in finding.message
     both = "cuenv lock --platform linux-64 --platform linux-aarch64"
     assert finding.fix == f"{both} && cuenv install {env.parent}/conda-lock.yml --prefix {env} --replace"
     (alone,) = [item for item in check_prefix(env, options, base()).report.findings if item.code == "CU106"]

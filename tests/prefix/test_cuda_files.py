@@ -125,7 +125,7 @@ def test_what_torch_needs_and_is_not_there(tmp_path: Path, package_name: str, co
     env, _ = installed(tmp_path, without(package_name))
     (finding,) = [item for item in found(checked(env), "runtime") if item.severity == "error"]
     assert (finding.code, finding.subject) == (code, soname)
-    assert finding.message == f"torch 2.7.1 (CUDA 12.8) needs {soname}, and the environment has none"
+    assert finding.message == f"torch 2.7.1 (CUDA 12.8) needs {soname}, but the environment does not have it"
 
 
 def test_another_major_is_named(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_another_major_is_named(tmp_path: Path) -> None:
     env, _ = installed(tmp_path, [*without("libcudnn"), old])
     (finding,) = found(checked(env), "runtime")
     assert finding.code == "CU213"
-    assert "needs libcudnn.so.9, and the environment has libcudnn.so.8 (conda 8.9.7.29)" in finding.message
+    assert "needs libcudnn.so.9, but the environment has libcudnn.so.8 (conda 8.9.7.29)" in finding.message
 
 
 def test_a_runtime_that_is_older_than_torchs(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_torch_from_pip_with_what_it_pins(tmp_path: Path) -> None:
     }
     told = checked(env)
     assert codes(told, "sources") == codes(told, "runtime") == []
-    assert line(told, "host").startswith("ok CUDA 12.8, by torch 2.9.1+cu128 (its files), on the given host")
+    assert line(told, "host").startswith("ok CUDA 12.8 (from torch 2.9.1+cu128 (its files)) on the given host")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_libraries_that_are_all_gone_are_one_finding_with_the_list(tmp_path: Pat
     told = checked(env)
     (finding,) = told.report.errors
     assert (finding.code, finding.subject) == ("CU211", "libcudart.so.12, libcudnn.so.9")
-    assert "needs 2 libraries of NVIDIA's that the environment does not have" in finding.message
+    assert "needs 2 NVIDIA libraries that the environment does not have" in finding.message
     assert (finding.fix or "").endswith("nvidia-cuda-runtime-cu12==12.8.90 nvidia-cudnn-cu12==9.10.2.21")
 
 
@@ -257,7 +257,7 @@ def test_an_nvcc_of_another_major_wherever_a_build_would_find_it(
     findings = found(check_prefix(env, replace(RTX, environ={**QUIET, **told}), base()), "jit")
     (finding,) = [item for item in findings if item.code == "CU212"]
     assert (finding.severity, (finding.fix or "")[: len(fix)]) == (severity, fix)
-    assert finding.message.startswith("nvcc is of CUDA 11.8, torch of 12.8")
+    assert finding.message.startswith("nvcc is of CUDA 11.8, but torch was built with 12.8")
     assert f"{via} leads builds to {toolkit}/bin/nvcc" in finding.message
     assert {item.code for item in findings} & {"CU252", "CU254", "CU256", "CU257", "CU258"} == set()
 
@@ -347,7 +347,7 @@ def test_a_copy_inside_torch_has_its_own_name(tmp_path: Path) -> None:
 def test_without_torch_there_is_nothing_to_compare(tmp_path: Path) -> None:
     told = checked(venv(tmp_path / "env", wheel_file(tmp_path, "humble", "1.0")))
     assert line(told, "runtime") == "skip no torch in the environment"
-    assert line(told, "sources").startswith("skip no CUDA component")
+    assert line(told, "sources").startswith("skip neither a CUDA component")
 
 
 # the host
@@ -370,6 +370,6 @@ def test_a_machine_without_gpu_is_not_judged_unless_it_is_named(
     monkeypatch.setattr(probe, "probe", lambda *_, **__: probe.surroundings())
     env, _ = installed(tmp_path, standard())
     told = check_prefix(env, HostOptions(environ=QUIET), base())
-    assert line(told, "host").startswith("skip this machine has no GPU that could be judged; name the host")
+    assert line(told, "host").startswith("skip this machine has no known GPU; name the host")
     named = check_prefix(env, HostOptions(hosts=("no-gpu",), environ=QUIET), base())
-    assert line(named, "host").startswith("skip no-gpu has no GPU")
+    assert line(named, "host").startswith("skip no-gpu has no known GPU")

@@ -49,7 +49,7 @@ def test_a_gpu_that_torch_holds_nothing_for(tmp_path: Path) -> None:
     line, (finding,) = told(env, "7.0", "8.9")
     assert line == "fail 1 libraries of torch 2.9.1+cu128; for 7.0, 8.9"
     assert (finding.code, finding.severity, finding.subject) == ("CU290", "error", "torch on 7.0")
-    assert finding.message == "torch 2.9.1+cu128: libtorch_cuda.so holds 7.5 8.0 9.0: nothing for the GPU of 7.0"
+    assert finding.message == "torch 2.9.1+cu128: libtorch_cuda.so has code for 7.5 8.0 9.0, but not for the GPU of 7.0"
     assert finding.fix == "cuenv resolve --gpu 7.0 -o environment.new.yml"
     assert short(env, "8.9", "9.0") == []
 
@@ -75,9 +75,9 @@ def test_an_architecture_in_some_objects_does_not_serve_the_others(tmp_path: Pat
         (
             "575.57.08",
             "warning",
-            "the first start compiles it, with a driver that speaks CUDA 12.0; this one speaks 12.9",
+            "which a driver that supports CUDA 12.0 compiles at the first start; this driver supports CUDA 12.9",
         ),
-        ("470.129.06", "error", "which needs a driver that speaks CUDA 12.0; this one speaks 11.4"),
+        ("470.129.06", "error", "which needs a driver that supports CUDA 12.0; this driver supports CUDA 11.4"),
         (None, "info", "the driver is not known"),
     ],
 )
@@ -148,7 +148,7 @@ def test_bitsandbytes_without_a_library_for_torchs_cuda(tmp_path: Path) -> None:
     wheels = (torch(tmp_path, cubins(80)), bnb(tmp_path, "0.46.1", cuda118=library(cubins(80)), cpu=b""))
     (finding,) = told(venv(tmp_path / "env", *wheels), "8.0")[1]
     assert (finding.code, finding.severity) == ("CU292", "error")
-    assert "has libraries for CUDA 11.8, and torch is made with 12.8" in finding.message
+    assert "has libraries for CUDA 11.8, but torch was built with CUDA 12.8" in finding.message
     assert finding.fix == f"uv pip install --python {tmp_path}/env/bin/python --upgrade bitsandbytes"
 
 
@@ -180,7 +180,7 @@ def test_the_activation_script_against_the_binary(tmp_path: Path) -> None:
     put(env, {script: 'export CF_TORCH_CUDA_ARCH_LIST="7.0;7.5;12.0+PTX"\n'})
     (finding,) = told(env, "8.0")[1]
     assert (finding.code, finding.severity) == ("CU293", "warning")
-    assert "says that torch holds 7.0, 12.0" in finding.message
+    assert "lists 7.0, 12.0" in finding.message
     put(env, {script: 'export CF_TORCH_CUDA_ARCH_LIST="all of them"\n'})
     assert short(env, "8.0") == []
 
@@ -194,10 +194,10 @@ def test_a_library_that_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_without_device_code_or_without_a_gpu(tmp_path: Path) -> None:
-    assert told(venv(tmp_path / "empty"), "8.0") == ("skip no library with device code for a GPU", [])
+    assert told(venv(tmp_path / "empty"), "8.0") == ("skip the environment contains no library with device code", [])
     env = venv(tmp_path / "env", torch(tmp_path, cubins(80)))
     line, findings = told(env)
-    assert line == "ok 1 libraries of torch 2.9.1+cu128; no GPU to judge for: name it with --gpu"
+    assert line == "ok 1 libraries of torch 2.9.1+cu128; the host has no known GPU: name it with --gpu"
     assert findings == []
 
 

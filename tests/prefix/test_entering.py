@@ -127,11 +127,11 @@ BAD = {
     "no command": (("run", "-p", "."), 2, "there is no command to run"),
     "no environment": (("run", "--", "ls"), 2, "no environment is named"),
     "two environments": (("shell-hook", "-p", ".", "-n", "x"), 2, "exclude each other"),
-    "no such program": (("run", "-p", "venv", "nosuch"), 2, "there is no program nosuch in "),
-    "no program but a folder": (("run", "-p", "venv", "./venv/none"), 2, "there is no program ./venv/none"),
-    "a name that conda does not know": (("run", "-n", "nosuch", "ls"), 2, "conda knows no environment of that name"),
+    "no such program": (("run", "-p", "venv", "nosuch"), 2, "program nosuch was not found in "),
+    "no program but a folder": (("run", "-p", "venv", "./venv/none"), 2, "program ./venv/none was not found"),
+    "a name that conda does not know": (("run", "-n", "nosuch", "ls"), 2, "conda has no environment with this name"),
     "a folder that is not there": (("shell-hook", "-p", "nowhere"), 3, "is no folder"),
-    "a folder that is none": (("shell-hook", "-p", "."), 3, "it holds neither conda-meta nor pyvenv.cfg"),
+    "a folder that is none": (("shell-hook", "-p", "."), 3, "conda-meta and pyvenv.cfg are missing"),
     "a path with a colon": (("shell-hook", "-p", "a:b"), 3, "cannot stand in PATH"),
     "another shell": (("shell-hook", "-p", "venv", "--shell", "csh"), 2, "csh"),
 }
@@ -171,7 +171,7 @@ def test_a_new_environment_is_where_conda_makes_it(tmp_path: Path) -> None:
     (root / "envs/known/conda-meta").mkdir(parents=True)
     assert new_environment("known", {**environ, "CONDA_ENVS_DIRS": f"{tmp_path}/first"}) == root / "envs/known"
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="no folder for environments can be written"):
+    with pytest.raises(UsageError, match="the directories for environments are not writable"):
         new_environment("x", {"CONDA_ENVS_DIRS": f"{tmp_path}/file/envs"})
 
 

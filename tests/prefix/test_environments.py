@@ -119,7 +119,7 @@ LOCK = Path("conda-lock.yml")
 def test_nothing_is_named(here: Path, home: Path, tmp_path: Path) -> None:
     active = env(tmp_path / "active")
     variables = environ(home, CONDA_PREFIX=active)
-    with pytest.raises(InputError, match="is not there, and no environment is active"):
+    with pytest.raises(InputError, match="does not exist, and no environment is active"):
         asked(None, environ(home))
     assert asked(None, variables) == CheckRequest(prefix=active)
     LOCK.write_text("")

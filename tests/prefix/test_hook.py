@@ -308,7 +308,7 @@ def test_scripts_of_others_stay(conda: Path, tmp_path: Path) -> None:
     on.write_text("export MINE=1\n")
     refused = run("hook", "--prefix", conda, *GPUS, folder=tmp_path)
     assert refused.returncode == ExitCode.INPUT
-    assert "is not cuenv's" in refused.stderr
+    assert "was not written by cuenv" in refused.stderr
     assert not off.exists()
     kept = run("hook", "--prefix", conda, "--remove", "--json", folder=tmp_path)
     assert kept.returncode == ExitCode.NEGATIVE
@@ -358,7 +358,7 @@ def test_the_gpus_come_from_the_lock_unless_they_are_named(conda: Path, tmp_path
     ("words", "code", "said"),
     [
         (("--prefix", "missing"), ExitCode.INPUT, "is no folder"),
-        (("--prefix", "."), ExitCode.INPUT, "is no environment"),
+        (("--prefix", "."), ExitCode.INPUT, "is not an environment"),
         (("--prefix", "bare"), ExitCode.INPUT, "neither nvcc nor CUDA headers"),
         (("--prefix", "a:b"), ExitCode.INPUT, "a path with a colon"),
         (("--prefix", "venv"), ExitCode.INPUT, 'eval "$(cuenv hook --prefix'),

@@ -825,7 +825,7 @@ def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(env: Path, tmp_path
     program(env / "bin/nvcc", ask + "kill -SEGV $$")
     assert "killed by signal 11" in checked(env, tmp_path).findings[0].message
     program(env / "bin/nvcc", ask)
-    assert "it wrote no probe.o" in checked(env, tmp_path).findings[0].message
+    assert "it did not write probe.o" in checked(env, tmp_path).findings[0].message
     program(env / "bin/nvcc", "while :; do :; done")
     with private_folder("test") as folder:
         source = folder / "x.cu"
@@ -839,7 +839,7 @@ def test_an_nvcc_that_answers_nonsense_is_one_that_does_not_run(env: Path, tmp_p
     program(env / "bin/nvcc", "echo release 99999.1")
     found = checked(env, tmp_path)
     assert "CU251" in codes(found)
-    assert found.says.startswith("no compiler to try")
+    assert found.says.startswith("not tried, because no compiler runs")
 
 
 def test_pipes_that_nobody_writes_to_hold_nothing_up(env: Path, tmp_path: Path) -> None:

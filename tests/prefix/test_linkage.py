@@ -120,7 +120,7 @@ def test_a_missing_library_is_named_with_who_needs_it_and_what_brings_it(env: En
     (env.site / "nvidia_nccl_cu12-2.dist-info/METADATA").write_text("")
     found = env.only()
     assert (found.code, found.severity, found.subject) == ("CU230", "error", "libcusparse.so.12")
-    assert "torch/_C.so needs it, so `import torch` fails" in found.message
+    assert "(torch/_C.so needs it), so `import torch` fails" in found.message
     pip = f"uv pip install --python {env.path}/bin/python"  # the environment has no pip of its own
     assert found.fix == f"{pip} --force-reinstall --no-deps --upgrade nvidia-cusparse-cu12"
     assert any("RUNPATH of _C.so" in line and "/nvidia/cusparse/lib" in line for line in found.evidence)
@@ -133,7 +133,7 @@ def test_a_library_that_lies_where_nothing_looks_is_found_beside_what_is_looked_
     compile_library(env.site / "torch/_C.so", needs=[cusparse], runpath="$ORIGIN/lib")
     found = env.only()
     assert (found.code, found.subject) == ("CU230", "libcusparse.so.12")
-    assert "nvidia/cusparse/lib/libcusparse.so.12 lies where nothing looks" in found.message
+    assert "nvidia/cusparse/lib/libcusparse.so.12 exists, but the loader does not look there" in found.message
     for before, after in ((None, f"{cusparse.parent}"), ("/a:/b", f"{cusparse.parent}:/a:/b")):
         environ = {"LD_LIBRARY_PATH": before} if before else {}
         words = ["sh", "-uc", f'{found.fix}; echo "$LD_LIBRARY_PATH"']
@@ -169,7 +169,7 @@ def test_a_library_of_another_cuda_is_told_from_one_that_is_missing(env: Env) ->
     old.unlink()
     found = env.only()
     assert (found.code, found.subject) == ("CU230", "libcudart.so.11.0")
-    assert "here is libcudart.so.12: it was built for another one" in found.message
+    assert "the environment has libcudart.so.12, which is another major version" in found.message
     assert (found.fix or "").endswith("flash-attn")
 
 
@@ -274,7 +274,7 @@ def test_an_extension_built_for_another_torch_is_named(env: Env) -> None:
     extension = compile_library(env.site / "flash_attn_2_cuda.so", calls(C10, OLD_C10), needs=[c10])
     found = env.only()
     assert (found.code, found.severity, found.subject) == ("CU236", "error", "flash_attn_2_cuda.so")
-    assert "was built for another torch: c10::Error::what is not in the torch that is here" in found.message
+    assert "was built for another torch: c10::Error::what is not defined by the installed torch" in found.message
     assert found.evidence == (f"undefined symbol: {OLD_C10}",)
     assert found.fix is None  # nothing says which distribution brought it
     assert f"undefined symbol: {OLD_C10}" in env.opens(env.site / "torch/_C.so", extension)

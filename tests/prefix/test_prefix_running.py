@@ -54,8 +54,8 @@ def test_a_torch_that_imports_says_which_it_is(tmp_path: Path) -> None:
         ("os.kill(os.getpid(), signal.SIGSEGV)", "CU271", "killed by SIGSEGV", "Segmentation fault"),
         ("os.abort()", "CU271", "killed by SIGABRT", "Aborted"),
         ("sys.stderr.write('last words\\n'); sys.exit(3)", "CU273", "exit status 3", "last words"),
-        ("os._exit(0)", "CU273", "told nothing that can be read", ""),
-        (f"os.write(1, b'{MARK}[[[\\n'); os._exit(0)", "CU273", "told nothing that can be read", ""),
+        ("os._exit(0)", "CU273", "exited without a readable answer", ""),
+        (f"os.write(1, b'{MARK}[[[\\n'); os._exit(0)", "CU273", "exited without a readable answer", ""),
         ("while True: os.write(1, b'x' * 65536)", "CU273", "wrote more than 1048576 bytes", ""),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_host_with_gpus_that_torch_does_not_see(tmp_path: Path) -> None:
     check = probe(prefix, "cuda", gpus=2)
     assert code(check) == "error CU274"
     assert check.findings[0].message == (
-        "torch sees none of the 2 GPUs of this host: Found no NVIDIA driver on your system."
+        "torch detects no GPU of the 2 GPUs of this host: Found no NVIDIA driver on your system."
     )
     assert probe(prefix, "cuda").status == "skip"
     hidden = probe(prefix, "cuda", gpus=2, environ={"CUDA_VISIBLE_DEVICES": ""})
@@ -257,7 +257,7 @@ def test_without_torch_the_rest_is_left_out(tmp_path: Path) -> None:
     assert [check.name for check in checks] == [f"run:{item.name}" for item in PROBES]
     assert {check.status for check in checks} == {"skip"}
     assert checks[0].says == "torch is not installed"
-    assert checks[1].says == "there is no torch"
+    assert checks[1].says == "torch is not installed"
 
 
 def test_a_driver_that_kills_is_asked_once(tmp_path: Path) -> None:

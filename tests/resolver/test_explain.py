@@ -119,10 +119,10 @@ def test_equal_gpus_are_counted() -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    assert "driver not known" in host_line(machine("8.9"))
+    assert "unknown driver" in host_line(machine("8.9"))
     assert "speaks CUDA 12.4" in host_line(machine("8.9", level="12.4"))
     blind = replace(machine(), gpus=(Gpu(index=0, name="X", capability=None),))
-    assert "capability unknown" in gpu_text(blind)
+    assert "compute capability unknown" in gpu_text(blind)
 
 
 @collect("name", WITH_GPU)

@@ -106,11 +106,11 @@ def test_a_wish_is_met_or_named(key: str, asked: str, outcome: str) -> None:
 
 
 def test_without_a_gpu_the_reasons_of_the_probe_are_the_grounds() -> None:
-    bare = replace(machine(), gaps=(Gap("driver", "nvml", "libnvidia-ml.so.1 is on no library path"),))
+    bare = replace(machine(), gaps=(Gap("driver", "nvml", "libnvidia-ml.so.1 was not found on the library paths"),))
     found = verdict("gpu", CUDA129, bare)
     assert found.outcome == "reject"
     says(found, "box")
-    assert "libnvidia-ml.so.1 is on no library path" in {ground.says for ground in found.grounds}
+    assert "libnvidia-ml.so.1 was not found on the library paths" in {ground.says for ground in found.grounds}
     assert verdict("gpu", CPU, bare, cpu=True).outcome == "pass"
 
 

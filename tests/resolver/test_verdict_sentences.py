@@ -65,7 +65,7 @@ BARE_LAYERS = built(CUDA126, cudnn=Requirement(package="libcudnn", first=version
 BARE = replace(
     machine(),
     gaps=(
-        Gap("driver", "nvml", "libnvidia-ml.so.1 is on no library path"),
+        Gap("driver", "nvml", "libnvidia-ml.so.1 was not found on the library paths"),
         Gap("kernel", "uname", "not asked"),
         Gap("gpus", "pci", "no NVIDIA device on the bus"),
     ),

@@ -163,5 +163,5 @@ def test_a_driver_that_is_set_is_the_one_of_today(tmp_path: Path) -> None:
     ]
     assert told.stdout.startswith("before  the given host: driver 525.60.13")
     other = run("what-if", "--gpu", "V100", "--driver", "580", folder=tmp_path, **environ)
-    assert other.stdout.startswith("before  the given host: driver not known, V100")
+    assert other.stdout.startswith("before  the given host: unknown driver, V100")
     assert run("what-if", folder=tmp_path, **environ).returncode == 2  # nothing changes

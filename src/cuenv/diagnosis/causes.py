@@ -166,7 +166,7 @@ def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
     """A machine without GPU is hardly the one that the log is from."""
     if facts is None or facts.gpus or not command.startswith("cuenv resolve"):
         return ()
-    return (f"{facts.label} shows no GPU: name the machine of the log with --gpu and --driver, or --host",)
+    return (f"{facts.label} has no GPU: name the machine of the log with --gpu and --driver, or --host",)
 
 
 def decoded(told: Mapping[str, str]) -> dict[str, str]:

@@ -40,8 +40,8 @@ def code_page(text: str, guidance: Guidance) -> CodePage:
     row = next((row for row in guidance.codes if row.code == wanted), None)
     if row is None:
         near = [item.code for item in guidance.codes if item.code[:3] == wanted[:3]]
-        known = f"; of its kind there are {near[0]} to {near[-1]}" if near else ""
-        raise UsageError(f"why {wanted}: no such code{known}", hint=f"cuenv why {near[0] if near else 'CU401'}")
+        known = f"; codes of this kind are {near[0]} to {near[-1]}" if near else ""
+        raise UsageError(f"why {wanted}: unknown code{known}", hint=f"cuenv why {near[0] if near else 'CU401'}")
     return CodePage(
         code=row.code,
         severities=row.severities,
@@ -57,14 +57,14 @@ def lines(page: CodePage) -> list[str]:
     """The page as lines."""
     text = [f"{page.code} ({', '.join(page.severities)}): {page.means}", f"found by  {', '.join(page.by)}"]
     if page.rule:
-        text.append(f"rule      {page.rule}, which also decides what 'cuenv resolve' chooses")
+        text.append(f"rule      {page.rule}; 'cuenv resolve' applies it, too")
     if page.symptoms:
-        text.append("shows as, where nobody looked before (cuenv diagnose LOG tells them apart):")
+        text.append("typical errors (cuenv diagnose LOG finds the right one):")
         text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
     else:
-        text.append("shows as  no error of the catalogue")
+        text.append("typical errors: none in the catalogue")
     if page.errata:
-        text.append("recipes that lead to it:")
+        text.append("recipes that cause it:")
         text += [f"  {f'cuenv explain {item.id}':28} {item.says}" for item in page.errata]
     return text
 

@@ -77,7 +77,7 @@ def diagnose_log(
         InputError: the log cannot be read or is empty, or the folder is no environment.
     """
     if log == STDIN and STDIN in options.hosts:
-        raise UsageError("the log and --host both ask for standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
+        raise UsageError("the log and --host cannot both be standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
     guidance = load_guidance(knowledge)
     environment = find_prefix(prefix) if prefix else None
     facts = host_facts(options, knowledge)
@@ -140,7 +140,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     found += () if "CU232" in codes else _shadows(facts)
     shows = {item.code: tuple(row.id for row in guidance.symptoms if item.code in row.codes) for item in found}
     looked = [str(path) for path in (what.lock, what.prefix) if path] if what else []
-    title = f"{facts.label}: {' and '.join(looked) or 'no environment is active, and no lock lies here'}"
+    title = f"{facts.label}: {' and '.join(looked) or 'no environment is active, and this directory has no lock'}"
     fine += _fine(facts, found)
     return Looked(report=report(title, found), fine=tuple(fine), shows=shows, facts=facts, guidance=guidance)
 
@@ -164,13 +164,13 @@ def _at_hand(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
 def _gpus(facts: HostFacts) -> Iterator[Finding]:
     for machine in facts.machines:
         if machine.detected and (machine.driver is None or not machine.gpus):
-            missing = "no NVIDIA driver" if machine.driver is None else "no GPU that the driver shows"
+            missing = "no NVIDIA driver" if machine.driver is None else "no GPU"
             inside = f" inside {machine.environment.container}" if machine.environment.container else ""
             yield Finding(
                 code="CU409",
                 severity="error",
                 subject=machine.label,
-                message=f"{machine.label} has {missing}{inside}: nothing that needs CUDA runs here",
+                message=f"{machine.label} has {missing}{inside}, so CUDA programs cannot run here",
                 evidence=tuple(f"{gap.fact} from {gap.source}: {gap.reason}" for gap in machine.gaps),
                 fix="docker run --gpus all IMAGE" if inside else "cuenv inspect -v",
             )
@@ -197,11 +197,11 @@ def _fine(facts: HostFacts, found: Iterable[Finding]) -> Iterator[str]:
     for machine in facts.machines:
         driver = machine.driver
         if driver and driver.version and "CU411" not in codes:
-            level = f", which speaks CUDA {driver.cuda}" if driver.cuda else ""
+            level = f", which supports CUDA {driver.cuda}" if driver.cuda else ""
             yield f"driver: {driver.version}{level}"
         if machine.gpus:
             yield f"GPUs: {gpu_text(machine)}"
         if machine.libc:
             yield f"C library: {machine.libc.family} {machine.libc.version}"
     if not any(machine.environment.library_path for machine in facts.machines):
-        yield "LD_LIBRARY_PATH: no CUDA library on it"
+        yield "LD_LIBRARY_PATH: contains no CUDA library"

@@ -83,7 +83,7 @@ def driver_of(case: LogContext) -> str | None:
 
 
 def level_of(case: LogContext) -> Version | None:
-    """The CUDA release that the driver speaks: as the line tells it, else of the host."""
+    """The CUDA release that the driver supports: as the line tells it, else of the host."""
     if case.told.get("level"):
         return version_in(case.told["level"])
     if case.facts and case.facts.driver and case.facts.driver.cuda:
@@ -113,7 +113,7 @@ def driver_floor(case: LogContext) -> Joined:
     level, driver = level_of(case), driver_of(case)
     if level is None:
         return no_driver(case) if case.facts and case.facts.detected else Joined()
-    name = f"driver {driver} speaks" if driver else "the driver speaks"
+    name = f"driver {driver} supports" if driver else "the driver supports"
     _, wanted = torch_of(case)
     runs = newest_for(case, level)
     if wanted is None and runs is not None:
@@ -126,15 +126,19 @@ def driver_floor(case: LogContext) -> Joined:
     outcome = runs_on(wanted, Driver(version=driver, cuda=level), case.knowledge).outcome
     if outcome == "unknown":
         needs = f"and CUDA {wanted.major}.x needs {floor[0]} or later of it"
-        return Joined(because=(f"{name} CUDA {level}; it names only the branch, {needs}",))
+        return Joined(because=(f"{name} CUDA {level}; the full driver version is not known, {needs}",))
     if outcome != "reject":
         return Joined(because=(f"{name} CUDA {level}",))
     because = (f"{name} CUDA {level}; a build for CUDA {wanted.major}.x needs driver {floor[0]} or later",)
     if runs is None:
-        return Joined(because=because, remedy=f"install driver {floor[0]} or later; no build is known for this one")
+        return Joined(
+            because=because,
+            remedy=f"install driver {floor[0]} or later; the cuenv tables list no build for this driver",
+        )
     remedy = (
-        f"now: a build of torch for CUDA {runs}, which this driver runs; in the long run: driver {floor[0]} or later. "
-        "Exporting LD_LIBRARY_PATH does not cure it: the driver decides"
+        f"now: a build of torch for CUDA {runs}, which this driver supports; in the "
+        f"long run: driver {floor[0]} or later. "
+        "Exporting LD_LIBRARY_PATH does not help, because the driver decides"
     )
     command = resolve_anew(case, f"--cuda {runs}")
     return Joined(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
@@ -147,12 +151,17 @@ def no_driver(case: LogContext) -> Joined:
         return Joined()
     where = f" inside {facts.environment.container}" if facts.environment.container else ""
     if facts.driver is None:
-        said = f"{facts.label} shows no NVIDIA driver{where}"
+        said = f"{facts.label} has no NVIDIA driver{where}"
         if facts.environment.container:
             return Joined(because=(said,), command="docker run --gpus all IMAGE nvidia-smi")
         return Joined(because=(said,))
     return Joined(
-        because=(f"{facts.label} has driver {facts.driver.version} and {gpu_text(facts)}{where}: here it is visible",)
+        because=(
+            (
+                f"{facts.label} has driver {facts.driver.version} and {gpu_text(facts)}{where}, "
+                "so the driver is visible here"
+            ),
+        )
     )
 
 
@@ -166,7 +175,7 @@ def device_code(case: LogContext) -> Joined:
                 service = serve(build.code, capability)
                 how = "machine code" if isinstance(service, Native) else "only PTX" if service else "nothing"
                 because.append(
-                    f"torch {release.public} for CUDA {cuda} holds {how} for {capability}: {arch_list(build.code)}"
+                    f"torch {release.public} for CUDA {cuda} contains {how} for {capability}: {arch_list(build.code)}"
                 )
             break
     if not because and capabilities(case):
@@ -181,14 +190,15 @@ def driver_level(case: LogContext) -> Joined:
     if level is None:
         return Joined()
     if wanted is None:
-        return Joined(because=(f"the driver speaks CUDA {level}",))
+        return Joined(because=(f"the driver supports CUDA {level}",))
     first = case.knowledge.native_driver(wanted)
     needs = f": CUDA {wanted} came with driver {first}" if first else ""
-    because = (f"the driver speaks CUDA {level}, which is {_order(level, wanted)} {wanted}{needs}",)
+    because = (f"the driver supports CUDA {level}, which is {_order(level, wanted)} {wanted}{needs}",)
     driver, floor, runs = driver_of(case), floor_of(wanted, case.knowledge), newest_for(case, level)
     if runs and floor and driver and reaches(driver, floor[0]) is False:
         said = (
-            f"driver {driver} is below {floor[0]}, the floor of CUDA {wanted.major}.x: to skip the check would not help"
+            f"driver {driver} is older than {floor[0]}, the minimum for CUDA {wanted.major}.x, "
+            "so skipping the check does not help"
         )
         return Joined(because=(*because, said), command=resolve_anew(case, f"--cuda {runs}"))
     return Joined(because=because)
@@ -206,12 +216,12 @@ def cuda_available(case: LogContext) -> Joined:
     level = level_of(case)
     if cuda is None and level is not None:  # whether the driver is to blame depends on a build that nobody named
         return Joined(
-            because=(f"the driver speaks CUDA {level}; it runs builds for CUDA up to {newest_for(case, level)}",)
+            because=(f"the driver supports CUDA {level}; it runs builds for CUDA up to {newest_for(case, level)}",)
         )
     found = driver_floor(case)
     if found.command or level is None:
         return found
-    return Joined(because=(*found.because, f"torch is built for CUDA {cuda}, which this driver runs"))
+    return Joined(because=(*found.because, f"torch is built for CUDA {cuda}, which this driver supports"))
 
 
 def glibc(case: LogContext) -> Joined:
@@ -221,7 +231,7 @@ def glibc(case: LogContext) -> Joined:
         return Joined()
     wanted = version(case.told["glibc"])
     word = "older than" if facts.libc.version < wanted else "not older than"
-    return Joined(because=(f"{facts.label} has glibc {facts.libc.version}, {word} the {wanted} that is asked for",))
+    return Joined(because=(f"{facts.label} has glibc {facts.libc.version}, {word} the required {wanted}",))
 
 
 def kernel_module(case: LogContext) -> Joined:

@@ -38,7 +38,7 @@ def toolchain(case: LogContext) -> Joined:
         lacking = [name for name in _HEADERS if not case.prefix.package(name)]
         because.append(f"{case.prefix.path} holds {' and '.join(there) or 'no nvcc'}" + _without(lacking))
         if there and not lacking:
-            because.append("all of it is there: builds do not look where conda-forge puts it")
+            because.append("the files are installed, but builds do not look where conda-forge puts them")
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
     if cuda is None:
         return Joined(because=tuple(because), command=resolve_anew(case))
@@ -53,9 +53,11 @@ def mismatch(case: LogContext) -> Joined:
     _, cuda = torch_of(case)
     cuda = version(want) if want else cuda
     if have and want and have.partition(".")[0] == want.partition(".")[0]:
-        because.append(f"{have} and {want} are of one major: torch itself would build with them")
+        because.append(f"{have} and {want} have one major version, which torch accepts for builds")
     elif have and want:
-        because.append(f"{have} and {want} are of different majors: what nvcc {have} builds cannot be loaded by torch")
+        because.append(
+            f"{have} and {want} have different major versions; torch cannot load extensions that nvcc {have} built"
+        )
     command = install_toolchain(case, cuda) if cuda else ""
     return Joined(because=tuple(because), command=command or resolve_anew(case))
 
@@ -93,7 +95,7 @@ def host_compiler(case: LogContext) -> Joined:
     because = [f"{item.name} {item.version} at {item.path}" for item in compilers if item.name in ("gcc", "g++")]
     if not told:
         return Joined(because=tuple(because))
-    because.append(f"this nvcc accepts gcc up to {told}")
+    because.append(f"this nvcc supports gcc up to {told}")
     platform = case.facts.platform if case.facts else PLATFORMS[0]
     command = f"conda install{_into(case)} -c conda-forge 'gxx_{platform}={told}.*'"
     return Joined(because=tuple(because), command=command)
@@ -105,10 +107,14 @@ def runtime(case: LogContext) -> Joined:
     wanted = case.told.get("major", "")
     because = []
     if wanted:
-        because.append(f"the name stands for the runtime of every CUDA {wanted}.x, not for one release")
+        because.append(f"this file name is that of the runtime of every CUDA {wanted}.x")
     if cuda and wanted:
         same = str(cuda.major) == wanted
-        said = "of the same major: its runtime is not on the search path" if same else "of another major"
+        said = (
+            "which has this major version, so its runtime is not on the search path"
+            if same
+            else "which is another major version"
+        )
         because.append(f"torch here is built for CUDA {cuda}, {said}")
     because += [
         f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
@@ -129,13 +135,11 @@ def bitsandbytes(case: LogContext) -> Joined:
         because.append(f"installed is bitsandbytes {package.version}")
     release = _on_path(case)
     if release and release != cuda:
-        because.append(
-            f"nvcc {release} on PATH has nothing to do with it: bitsandbytes asks torch.version.cuda, not nvcc"
-        )
+        because.append(f"nvcc {release} on PATH does not matter: bitsandbytes reads torch.version.cuda")
     first = min((row.first for row in rows if row.first), default=None)
     if first is None:
-        return Joined(because=(*because, f"no release is known that ships the library for CUDA {cuda}"))
-    because.append(f"the library for CUDA {cuda} is shipped from bitsandbytes {first} on")
+        return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
+    because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
     where = f"{quote(case.prefix.path)}/bin/python -m pip" if case.prefix else "python -m pip"
     return Joined(because=tuple(because), command=f"{where} install 'bitsandbytes>={first}'")
 

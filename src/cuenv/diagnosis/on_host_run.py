@@ -32,7 +32,7 @@ def regression(case: LogContext) -> Joined:
         if found is None:
             continue
         if version(found.public) in row.releases:
-            return Joined(because=(f"deepspeed {found} is one of the releases that are broken so ({row.issue})",))
+            return Joined(because=(f"deepspeed {found} has this bug ({row.issue})",))
         return Joined(because=(f"deepspeed {found} is not one of {', '.join(map(str, row.releases))}",))
     return Joined()
 
@@ -40,11 +40,11 @@ def regression(case: LogContext) -> Joined:
 def devices(case: LogContext) -> Joined:
     """Tensors on two devices: the user's own code, unless the DeepSpeed is one that fails so by itself."""
     found = regression(case)
-    bad = any("is one of the releases" in text for text in found.because)
+    bad = any("has this bug" in text for text in found.because)
     if bad:
         return Joined(
             because=found.because,
-            remedy="update DeepSpeed first; what then still lies on another device is the program's",
+            remedy="update DeepSpeed first; if the error stays, the program itself puts tensors on two devices",
             command="python -m pip install 'deepspeed>=0.14.3'",
         )
     return found
@@ -57,7 +57,7 @@ def memory(case: LogContext) -> Joined:
     because = [f"the line says: {', '.join(parts)}"] if parts else []
     loose, asked = _mib(told.get("loose")), _mib(told.get("asked"))
     if loose is not None and asked is not None and loose >= asked:
-        because.append("more is reserved and unused than was asked for: fragmentation")
+        because.append("the reserved but unused memory is larger than the request, so memory is fragmented")
         return Joined(because=tuple(because), command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     return Joined(because=tuple(because))
 

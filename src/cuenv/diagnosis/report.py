@@ -23,10 +23,10 @@ SEND = "cuenv inspect --json > host.json"
 
 _HEADS = {
     "known": "",
-    "effect": "only what follows from a cause stands here; the cause stands before it, or in the log of another rank",
-    "harmless": "nothing in it fails",
-    "unknown": "it fails, and cuenv does not know why",
-    "clean": "nothing in it looks like a failure",
+    "effect": "this log shows only consequences; the cause is earlier, or in the log of another rank",
+    "harmless": "the log shows no failure",
+    "unknown": "the log shows a failure that cuenv does not know",
+    "clean": "the log shows nothing that looks like a failure",
 }
 
 
@@ -62,7 +62,9 @@ def _cause(
     text.append(f"do       {cause.remedy}")
     text.append(f"         {cause.command}")
     if row.codes:
-        text.append(f"codes    {', '.join(row.codes)} would have told it before: cuenv why {row.codes[0]}")
+        text.append(
+            f"codes    {', '.join(row.codes)}: cuenv why {row.codes[0]} names the check that finds this earlier"
+        )
     if cause.followers:
         names = ", ".join(f"{item.symptom.id} (line {item.line})" for item in cause.followers)
         text.append(f"follows  {names}")

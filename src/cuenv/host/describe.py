@@ -47,12 +47,12 @@ def host_line(facts: HostFacts) -> str:
     """A host in one line: its label, driver, GPUs."""
     driver = facts.driver
     if driver and driver.version:
-        level = f" (speaks CUDA {driver.cuda})" if driver.cuda else ""
+        level = f" (supports CUDA {driver.cuda})" if driver.cuda else ""
         text = f"driver {driver.version}{level}"
     elif driver and driver.cuda:
-        text = f"a driver that speaks CUDA {driver.cuda}"
+        text = f"a driver that supports CUDA {driver.cuda}"
     else:
-        text = "driver not known"
+        text = "unknown driver"
     return f"{facts.label}: {text}, {gpu_text(facts)}, {facts.platform}"
 
 
@@ -61,7 +61,7 @@ def gpu_text(facts: HostFacts) -> str:
     counts: dict[str, int] = {}
     for gpu in facts.gpus:
         name = gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
-        capability = str(gpu.capability) if gpu.capability else "capability unknown"
+        capability = str(gpu.capability) if gpu.capability else "compute capability unknown"
         text = f"{name} ({capability})" if name and name != capability else f"GPU {capability}"
         counts[text] = counts.get(text, 0) + 1
     parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
@@ -69,7 +69,7 @@ def gpu_text(facts: HostFacts) -> str:
 
 
 _WIDTH = 11
-OFFERS = "the highest CUDA its driver API offers, not an installed toolkit"
+OFFERS = "the highest CUDA version that the driver supports, not an installed toolkit"
 
 
 def plain(text: object) -> str:
@@ -99,7 +99,7 @@ def evidence_lines(facts: HostFacts) -> tuple[str, ...]:
     """Every fact with where it comes from, for those who ask how it is known."""
     out: list[str] = []
     for host in facts.machines:
-        out += ["", f"{plain(host.label)}: how it is known"]
+        out += ["", f"{plain(host.label)}: source of each fact"]
         out += [f"  {plain(item.fact)}: {plain(item.text)} ({plain(item.source)})" for item in host.evidence]
     return tuple(out)
 
@@ -132,16 +132,16 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
 def _driver(facts: HostFacts) -> list[str]:
     driver = facts.driver
     if driver is None:
-        return ["none found: no CUDA program runs here"]
+        return ["not found, so no CUDA program runs here"]
     name = plain(driver.version) if driver.version else "of unknown version"
     if driver.cuda is None:
-        first = f"{name}; which CUDA it speaks is not known"
+        first = f"{name}; its CUDA version is unknown"
     else:
-        first = f"{name} speaks CUDA {driver.cuda}: {OFFERS}"
+        first = f"{name} supports CUDA {driver.cuda}: {OFFERS}"
     out = [first, *_module(driver)]
     cut = facts.evidence_for("driver.version") or facts.evidence_for("driver.cuda")
     if cut and len({member.driver for member in facts.members}) > 1:
-        out.append(f"the lowest of the pool is that of {plain(cut.source)}")
+        out.append(f"the lowest driver of the pool is on {plain(cut.source)}")
     return out
 
 
@@ -150,9 +150,11 @@ def _module(driver: Driver) -> Iterator[str]:
         return
     kind = f" ({driver.module_kind})" if driver.module_kind else ""
     if driver.version in (None, driver.kernel_module):
-        yield f"kernel module {driver.kernel_module}{kind}, the same driver"
+        yield f"kernel module {driver.kernel_module}{kind}, matches the driver library"
     else:
-        yield f"kernel module {driver.kernel_module}{kind}, ANOTHER driver than the library: reboot or reload it"
+        yield (
+            f"kernel module {driver.kernel_module}{kind}, DIFFERS from the driver library: reboot, or reload the module"
+        )
 
 
 def _gpus(facts: HostFacts) -> list[str]:
@@ -160,7 +162,9 @@ def _gpus(facts: HostFacts) -> list[str]:
         counted = facts.evidence_for("gpus")
         if facts.driver is None:
             return ["none found"]
-        return ["none: the driver works and counts no device" if counted else "the driver could not count them"]
+        return [
+            "not found: the driver works and lists no device" if counted else "unknown: the driver could not list them"
+        ]
     alike = groupby(enumerate(facts.gpus), key=lambda pair: (replace(pair[1], index=0), pair[1].index - pair[0]))
     groups = [[gpu for _, gpu in group] for _, group in alike]
     rows = [_gpu_row(group) for group in groups]
@@ -168,14 +172,14 @@ def _gpus(facts: HostFacts) -> list[str]:
     out = ["  ".join(f"{text:<{width}}" for text, width in zip(row[:3], widths, strict=True)) + row[3] for row in rows]
     distinct = [str(capability) for capability in facts.capabilities]
     if len(distinct) > 1:
-        out.append(f"code must serve {', '.join(distinct[:-1])} and {distinct[-1]}")
+        out.append(f"packages need code for {', '.join(distinct[:-1])} and {distinct[-1]}")
     return out
 
 
 def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
     first, last = group[0], group[-1]
     index = str(first.index) if len(group) == 1 else f"{first.index}-{last.index}"
-    capability = f"capability {first.capability}" if first.capability else "capability not known"
+    capability = f"compute capability {first.capability}" if first.capability else "compute compute capability unknown"
     memory = f"  {first.memory_mib} MiB{' each' if len(group) > 1 else ''}" if first.memory_mib else ""
     return index, plain(first.name) or "unnamed", capability, memory + "".join(f"  {text}" for text in _modes(first))
 
@@ -199,11 +203,11 @@ def _libc(facts: HostFacts) -> list[str]:
         return ["not known"]
     text = f"{facts.libc.family} {facts.libc.version}"
     if facts.libc.family != "glibc":
-        return [f"{text}: conda's packages need glibc"]
+        return [f"{text}; conda packages need glibc"]
     evidence = facts.evidence_for("libc")
     differ = len({member.libc for member in facts.members}) > 1
-    cut = f", the lowest of the pool, that of {plain(evidence.source)}" if evidence and differ else ""
-    return [f"{text}{cut}: packages built for it or an older glibc run"]
+    cut = f", the lowest of the pool (on {plain(evidence.source)})" if evidence and differ else ""
+    return [f"{text}{cut}; packages that need this glibc or an older one run"]
 
 
 def _toolkits(facts: HostFacts) -> list[str]:
@@ -215,10 +219,10 @@ def _toolkits(facts: HostFacts) -> list[str]:
         release = ".".join((item.release or "").split(".")[:2])
         if item.path.startswith("/usr/local/cuda") and level and release not in ("", level):
             out.append(
-                f"micromamba takes {plain(release)} for __cuda where /usr/local/cuda leads there, conda the driver's "
-                f"{level}: CONDA_OVERRIDE_CUDA={level} tells both"
+                f"micromamba reads __cuda={plain(release)} from /usr/local/cuda, and conda reads "
+                f"{level} from the driver; CONDA_OVERRIDE_CUDA={level} sets both"
             )
-    return out or ["none found: the environment brings its own"]
+    return out or ["not found; a conda environment contains its own"]
 
 
 def _compilers(facts: HostFacts) -> list[str]:
@@ -239,9 +243,9 @@ def _around(facts: HostFacts) -> list[str]:
     around = facts.environment
     out = []
     if around.container:
-        out.append(f"inside a container ({plain(around.container)}): the driver is the host's")
+        out.append(f"inside a container ({plain(around.container)}), which uses the driver of the host")
     if around.wsl:
-        out.append("WSL2: the driver is that of Windows, whose version numbers differ from those of Linux")
+        out.append("WSL2, which uses the Windows driver; its version numbers differ from those of Linux drivers")
     if around.conda_prefix:
         out.append(f"active conda environment {plain(around.conda_prefix)}")
     if around.virtual_env:
@@ -250,10 +254,10 @@ def _around(facts: HostFacts) -> list[str]:
         out.append(f"NVIDIA_DRIVER_CAPABILITIES={plain(around.driver_capabilities)}")
     if around.libcuda and around.libcuda.forward:
         driver = plain(around.libcuda.version or "an unknown driver")
-        out.append(f"programs get the forward-compatibility libcuda of {driver} ({plain(around.libcuda.path)})")
+        out.append(f"programs load the forward-compatibility libcuda of {driver} ({plain(around.libcuda.path)})")
     for entry in around.library_path:
         names = ", ".join(plain(name) for name in entry.libraries)
-        out.append(f"LD_LIBRARY_PATH {plain(entry.path)} holds {names}: loaded before the environment's own")
+        out.append(f"LD_LIBRARY_PATH {plain(entry.path)} contains {names}, loaded before the environment's own")
     return out or ["no container, no active environment, no CUDA library on LD_LIBRARY_PATH"]
 
 

@@ -46,7 +46,7 @@ class Driver:
     Attributes:
         version: of the user-mode library, as the driver writes it (550.144.03); ``None`` when only the CUDA
             level is known (CONDA_OVERRIDE_CUDA).
-        cuda: the CUDA release that the driver speaks (what ``nvidia-smi`` prints), not an installed toolkit.
+        cuda: the CUDA release that the driver supports (what ``nvidia-smi`` prints), not an installed toolkit.
         kernel_module: version of the loaded kernel module; differs from ``version`` after an update without reboot.
         module_kind: ``open`` or ``proprietary`` flavour of the kernel module, when it is known.
     """

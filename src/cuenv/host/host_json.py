@@ -281,7 +281,7 @@ def _load(text: str, source: str) -> object:
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _read_members(reader: Reader, platform: str, faults: Faults) -> Iterator[HostFacts]:

@@ -89,7 +89,7 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     )
     reader.done()
     if profile.lowest_driver and not profile.gpus:
-        faults.add(reader.at("lowest_driver"), "a driver without gpus says nothing; name the gpus it drives")
+        faults.add(reader.at("lowest_driver"), "a driver needs gpus; name the gpus of the host")
     for key, value in (("host_memory_gb", profile.host_memory_gb), ("disk_gb", profile.disk_gb)):
         if value < 0:
             faults.add(reader.at(key), f"expected a number of GB, got {value}")
@@ -130,7 +130,7 @@ def pool(hosts: Iterable[HostFacts]) -> HostFacts:
     platforms = sorted({member.platform for member in members})
     if len(platforms) > 1:
         names = ", ".join(f"{member.label} is {member.platform}" for member in members)
-        raise ValueError(f"one environment serves one platform, but {names}")
+        raise ValueError(f"one environment is for one platform, but {names}")
     ordered = tuple(sorted(members, key=lambda member: member.label))
     evidence: list[Evidence] = []
     driver = _lowest_driver(ordered, evidence)

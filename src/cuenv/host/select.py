@@ -77,7 +77,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | No
     facts = _overridden(facts, gpus=gpus, driver=driver, libc=libc, platform=platform)
     if options.driver and not facts.gpus:
         raise UsageError(
-            f"--driver {options.driver} names no GPU that it drives",
+            f"--driver {options.driver} needs the GPU of the host",
             hint=f"cuenv resolve --gpu 'RTX 4090' --driver {options.driver}",
         )
     return facts
@@ -142,7 +142,7 @@ def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
 
     if options.hosts.count("-") > 1:
         raise UsageError(
-            "--host - was given twice, and standard input can be read once",
+            "--host - was given twice, but standard input can be read only once",
             hint="cuenv resolve --host - --host node2.json",
         )
     hosts = [replace(_named(read_host(name, options.stdin), knowledge), asked_as=name) for name in options.hosts]
@@ -252,7 +252,7 @@ def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
     if row:
         return Gpu(index=index, name=row.name, capability=row.capability)
     near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-    raise ValueError(f"{text!r}: no GPU of that name is known" + (f"; the nearest are {near}" if near else ""))
+    raise ValueError(f"unknown GPU name {text!r}" + (f"; the nearest are {near}" if near else ""))
 
 
 def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
@@ -265,7 +265,7 @@ def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
     if not knowledge.is_driver(version):
         newest = max(row.number for row in knowledge.branches)
         raise UsageError(
-            f"--driver {version}: there is no such driver; the newest branch that the tables know is {newest}",
+            f"--driver {version}: this driver does not exist; the newest known branch is {newest}",
             hint="nvidia-smi --query-gpu=driver_version --format=csv",
         )
     return Driver(version=version, cuda=knowledge.cuda_of(version))
@@ -279,14 +279,14 @@ def _libc(text: str | None) -> Libc | None:
     except ValueError as error:
         raise UsageError(f"--glibc: {error}", hint="ldd --version") from error
     if found.version.major != 2 or found.version.minor > _LAST_GLIBC:
-        raise UsageError(f"--glibc {text}: there is no such glibc", hint="ldd --version")
+        raise UsageError(f"--glibc {text}: this glibc version does not exist", hint="ldd --version")
     return found
 
 
 def _platform(text: str | None) -> str | None:
     if text is not None and text not in PLATFORMS:
         raise UsageError(
-            f"--platform {text!r} is not served: cuenv resolves for {' and '.join(PLATFORMS)}",
+            f"--platform {text!r} is not supported; cuenv resolves for {' and '.join(PLATFORMS)}",
             hint=f"cuenv resolve --platform {PLATFORMS[0]}",
         )
     return text
@@ -333,10 +333,10 @@ def apply_overrides(facts: HostFacts, environ: Mapping[str, str]) -> HostFacts:
 def _cuda(facts: HostFacts, text: str) -> HostFacts:
     level = _read(text, CUDA, "12.4", lambda word: version(_matching(_RELEASE, word)))
     if level is None:
-        note = Evidence("driver.cuda", _source(CUDA), "no CUDA: driver and GPUs are taken as absent")
+        note = Evidence("driver.cuda", _source(CUDA), "no CUDA: driver and GPUs count as absent")
         return _forget(_forget(replace(facts, detected=False, driver=None, gpus=()), "gpus"), "driver", note)
     known = facts.driver.version if facts.driver else None
-    text = f"a driver that speaks CUDA {level}" + (f", in place of driver {known}" if known else "")
+    text = f"a driver that supports CUDA {level}" + (f", in place of driver {known}" if known else "")
     note = Evidence("driver.cuda", _source(CUDA), text)
     return _forget(replace(facts, detected=False, driver=Driver(cuda=level)), "driver", note)
 

@@ -53,7 +53,7 @@ def arch_list_lints(
         names = ", ".join(map(str, lacking))
         yield Lint(
             finding=_finding(
-                f"TORCH_CUDA_ARCH_LIST {value} holds nothing for {names}",
+                f"TORCH_CUDA_ARCH_LIST {value} leaves out {names}",
                 f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, sorted(set(machine.gpus))))}",
             ),
             at=at,

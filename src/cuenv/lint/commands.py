@@ -56,7 +56,8 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
             "warning",
             at + found.start(),
             "nvidia-smi",
-            f"nvidia-smi {found['option']} changes a GPU for everybody: it takes root, at times a reset, which fails "
+            f"nvidia-smi {found['option']} changes a GPU for every user; it needs root "
+            "and sometimes a reset, which fails "
             "while the GPU is in use",
             "leave it to the administrator; cuenv inspect says what is set",
         )
@@ -100,7 +101,9 @@ def _toolkits(text: str, at: int) -> Iterator[Lint]:
     if len(named) > 1:
         parts = ", ".join(f"{name} CUDA {release}" for release, (name, _) in sorted(named.items()))
         first = min(named.values(), key=lambda item: item[1])
-        message = f"two toolkits are set: {parts}; a build takes the compiler of one and the libraries of the other"
+        message = (
+            f"two CUDA toolkits are set: {parts}; a build takes the compiler of one and the libraries of the other"
+        )
         yield told("CU313", "warning", first[1], first[0], message, "set all of them to one toolkit")
 
 
@@ -149,7 +152,7 @@ def unanswered(text: str, at: int) -> Iterator[Lint]:
                 "error",
                 at + found.start(),
                 "conda",
-                f"{' '.join(found[0].split()[:2])} asks before it goes on, and nobody answers here",
+                f"{' '.join(found[0].split()[:2])} asks for a confirmation, which fails in a build",
                 "add -y",
                 Edit(start=end, end=end, text=" -y"),
             )
@@ -164,7 +167,7 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
                 "warning",
                 at + found.start("rest") + name.start(),
                 name[0],
-                f"{name[0]} in an image: the driver belongs to the host; another one inside hides the one that fits",
+                f"{name[0]} is installed in an image; the driver belongs to the host, and a second one hides it",
                 f"take {name[0]} out, and start the container with --gpus all",
             )
 
@@ -175,7 +178,7 @@ def second_torch(text: str, at: int) -> Iterator[Lint]:
         for word in WORD.finditer(found["rest"]):
             if re.fullmatch(r"[\"']?torch(?:[<>=!~\[@ ].*)?[\"']?", word[0]):
                 start = at + found.start("rest") + word.start()
-                message = f"pip install {word[0]} puts a second torch over the one of the image"
+                message = f"pip install {word[0]} installs torch over the one of the image"
                 yield told(
                     "CU325", "warning", start, "torch", message, "take it out, or begin with an image without torch"
                 )

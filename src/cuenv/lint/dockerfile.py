@@ -80,11 +80,11 @@ def parse(text: str, source: str) -> tuple[Instruction, ...]:
         at = starts[number] + (len(lines[number]) - len(line))
         instruction = _instruction(text[at : starts[last + 1]], at)
         if instruction is None:
-            raise InputError(f"{source}: line {number + 1}: no instruction of a Dockerfile: {line.strip()[:60]!a}")
+            raise InputError(f"{source}: line {number + 1}: not a Dockerfile instruction: {line.strip()[:60]!a}")
         found.append(instruction)
         number = last + 1
     if not found:
-        raise InputError(f"{source}: the file holds no instruction")
+        raise InputError(f"{source}: the file contains no instruction")
     return tuple(found)
 
 
@@ -209,7 +209,9 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
             if base and base.is_torch:
                 yield from second_torch(text, item.at)
             if base and not base.compiler and (compiles := _COMPILES.search(text)):
-                message = f"{compiles[0].strip()} compiles, and {base.name}:{base.tag} holds neither nvcc nor headers"
+                message = (
+                    f"{compiles[0].strip()} compiles, but {base.name}:{base.tag} contains neither nvcc nor headers"
+                )
                 fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
                 yield told("CU322", "error", item.at + compiles.start(), "image", message, fix)
     yield from _installed(runs, base, knowledge)
@@ -224,7 +226,7 @@ def _installed(runs: list[tuple[str, int]], base: _Base | None, knowledge: Knowl
         return
     word = compiles_later(asked, knowledge)
     if word:
-        message = f"{word.text} compiles its operators, and {base.name}:{base.tag} holds neither nvcc nor headers"
+        message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
         yield told("CU322", "error", word.start, "image", message, fix)
 
@@ -264,7 +266,7 @@ def _parsed(image: str, at: int) -> _Base:
 
 def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]:
     if not pinned and base.tag in (None, "latest"):
-        message = f"{base.name} without a tag" if base.tag is None else f"{base.name}:latest"
+        message = f"{base.name} has no tag" if base.tag is None else f"{base.name}:latest"
         what = "tomorrow's build is made from another image"
         yield told(
             "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"
@@ -291,10 +293,10 @@ def _toolkit(base: _Base, found: re.Match[str], knowledge: Knowledge) -> Iterato
     same = [item for item in known if item.release[:2] == numbers[:2]]
     if len(numbers) == 2 and same:
         better = f"{same[-1]}-{found['rest']}"
-        message = f"{base.name}:{base.tag}: its tags carry three numbers, and this one cannot exist"
+        message = f"{base.name}:{base.tag}: this tag does not exist; the tags have three numbers"
         edit = Edit(start=base.tag_at, end=base.tag_at + len(base.tag or ""), text=better)
         yield told("CU321", "error", base.at, "image", message, f"write {base.name}:{better}", edit)
     elif same or numbers < known[-1].release:
         there = ", ".join(map(str, same)) or f"none of {'.'.join(map(str, numbers[:2]))}"
-        message = f"{base.name}:{base.tag}: there was no CUDA {release}; known are {there}"
+        message = f"{base.name}:{base.tag}: CUDA {release} does not exist; known are {there}"
         yield told("CU321", "error", base.at, "image", message, None)

@@ -55,7 +55,7 @@ def json_lints(comments: tuple[int, ...], commas: tuple[int, ...], twice: tuple[
         more = f" (and {len(comments) - 1} more)" if len(comments) > 1 else ""
         yield Lint(finding=_found("CU338", "warning", "json", f"a comment{more}: {strict}", "accds"), at=at)
     for key in twice:
-        message = f"{key.text[:80]!r} stands twice in one mapping; DeepSpeed refuses that"
+        message = f"{key.text[:80]!r} occurs twice in one mapping, which DeepSpeed refuses"
         yield Lint(finding=_found("CU338", "error", key.text, message, "dscfg"), at=key.start)
 
 
@@ -83,13 +83,13 @@ def _keys(node: Node, section: str, sections: Mapping[str, DeepSpeedKeys]) -> It
             yield _lint("CU337", "warning", key, message, f"write {new}", "dszero", _renamed(key, new))
         elif row and key.text not in row.keys and not key.text.startswith(("_", "#")):
             near = get_close_matches(key.text, row.keys, n=1, cutoff=0.75)
-            what = "refuses it" if row.strict else "ignores it without a word"
+            what = "refuses it" if row.strict else "silently ignores it"
             where = "" if section == _TOP else f" in {section}"
             yield _lint(
                 "CU330",
                 "error" if row.strict else "warning",
                 key,
-                f"{key.text[:80]!r} is no key that DeepSpeed knows{where}; it {what}",
+                f"{key.text[:80]!r} is not a known DeepSpeed key{where}; DeepSpeed {what}",
                 f"write {near[0]}" if near else None,
                 row.sources[0],
             )
@@ -115,7 +115,7 @@ def _stage(zero: Node) -> Iterator[Lint]:
             "CU334",
             "info",
             stage,
-            "stage 3 saves no 16-bit model unless stage3_gather_16bit_weights_on_model_save is true: checkpoints hold "
+            "stage 3 saves a 16-bit model only if stage3_gather_16bit_weights_on_model_save is true: checkpoints hold "
             "shards, which zero_to_fp32.py joins",
             'add "stage3_gather_16bit_weights_on_model_save": true',
             "dseng",
@@ -136,29 +136,31 @@ def _offload(zero: Node, machine: Machine) -> Iterator[Lint]:
             continue
         if stage is not None and stage not in stages:
             wanted = "3" if len(stages) == 1 else "1, 2 or 3"
-            message = f"{name} does nothing at stage {stage}: it works with stage {wanted} alone"
+            message = f"{name} has no effect at stage {stage}: it works only with stage {wanted}"
             yield _lint(
                 "CU331", "warning", device, message, f'set "stage" to {stages[-1]}, or take {name} out', "dsoff"
             )
         elif stage in (1, 2) and device.text == "nvme":
-            message = f"{name} goes to nvme at stage {stage}: that works with stage 3 alone"
+            message = f"{name} uses nvme at stage {stage}, but nvme works only with stage 3"
             yield _lint("CU331", "error", device, message, 'set "stage" to 3, or "device" to "cpu"', "dsdoc")
         if device.text == "nvme":
             yield from _nvme(name, block, device)
             yield from _pinned(name, block, machine.memory_mib)
         part = block.get("ratio")
         if part is not None and stage is not None and stage != 3 and part.text not in ("1", "1.0", "auto"):
-            message = f"{name}.ratio {part.text[:20]} works with stage 3 alone, and is refused at stage {stage}"
+            message = (
+                f"{name}.ratio {part.text[:20]} works only with stage 3, and DeepSpeed refuses it at stage {stage}"
+            )
             yield _lint("CU331", "error", part, message, 'set "ratio" to 1.0', "dszero")
 
 
 def _nvme(name: str, block: Node, device: Node) -> Iterator[Lint]:
     path = block.get("nvme_path")
     if path is None:
-        message = f"{name} goes to nvme and names no nvme_path"
+        message = f"{name} uses nvme but has no nvme_path"
         yield _lint("CU336", "error", device, message, 'add "nvme_path": "/local_nvme"', "dsoff")
     elif not path.text.startswith("/") and path.text != "auto":
-        message = f"{name}.nvme_path {path.text[:60]!r} is relative to wherever the job starts"
+        message = f"{name}.nvme_path {path.text[:60]!r} is relative to the directory in which the job starts"
         yield _lint("CU336", "warning", path, message, "write an absolute path", "dsoff")
 
 
@@ -174,7 +176,7 @@ def _pinned(name: str, block: Node, memory_mib: int | None) -> Iterator[Lint]:
             "CU335",
             "warning",
             pin or block,
-            f"{name} pins {bytes_ / 1024**3:.0f} GiB (buffer_count x buffer_size + max_in_cpu, 2 bytes each), and the "
+            f"{name} pins {bytes_ / 1024**3:.0f} GiB (buffer_count x buffer_size + max_in_cpu, 2 bytes each), but the "
             f"host has {memory_mib / 1024:.0f} GiB",
             "make buffer_size or max_in_cpu smaller",
             "dsoff",
@@ -191,7 +193,7 @@ def _aio(tree: Node, zero: Node | None) -> Iterator[Lint]:
         message = "offload to nvme compiles the op async_io, which includes libaio.h"
         yield _lint("CU336", "info", nvme, message, "add to dependencies: libaio", "ds")
     elif aio is not None:
-        message = "the section aio does nothing: no offload goes to nvme"
+        message = "the section aio has no effect, because no offload uses nvme"
         yield _lint("CU336", "warning", aio, message, "take aio out", "dsoff")
 
 
@@ -199,12 +201,12 @@ def _precision(tree: Node, machine: Machine) -> Iterator[Lint]:
     fp16, bf16 = (_enabled(tree.get(name)) for name in ("fp16", "bf16"))
     bf16 = bf16 or _enabled(tree.get("bfloat16"))
     if fp16 is not None and bf16 is not None:
-        message = "fp16 and bf16 are both enabled; DeepSpeed refuses that"
+        message = "fp16 and bf16 are both enabled, which DeepSpeed refuses"
         yield _lint("CU333", "error", bf16, message, 'set one "enabled" to false', "dscfg")
     old = sorted({gpu for gpu in machine.gpus if gpu < _NATIVE_BF16})
     if bf16 is not None and old:
         names = ", ".join(map(str, old))
-        message = f"bf16 on {names}: GPUs compute bfloat16 themselves from 8.0 on; older ones emulate it, slowly"
+        message = f"bf16 on {names}: only GPUs from 8.0 on compute bfloat16; older GPUs emulate it slowly"
         yield _lint("CU333", "warning", bf16, message, "use fp16", "tcuda")
 
 
@@ -223,7 +225,7 @@ def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
             return
     total, micro, steps = (_whole(node) if node is not None else None for node in nodes)
     if nodes[0] is None and nodes[1] is None:
-        message = "neither train_batch_size nor train_micro_batch_size_per_gpu is there; DeepSpeed needs one of them"
+        message = "train_batch_size and train_micro_batch_size_per_gpu are both missing; DeepSpeed needs one of them"
         yield _lint("CU332", "error", tree, message, 'add "train_micro_batch_size_per_gpu": "auto"', "dscfg")
     elif total and nodes[0] is not None:
         each = (micro or 1) * (steps or 1)
@@ -232,7 +234,7 @@ def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
             parts = [f"{micro} a GPU"] * bool(micro) + [f"{steps} steps"] * bool(steps) + [f"{gpus} GPUs"] * bool(gpus)
             product = each * (gpus or 1)
             message = f"train_batch_size {total} is not {' x '.join(parts)}" + (
-                f" = {product}" if whole else f" x anything: {total} is no multiple of {product}"
+                f" = {product}" if whole else f", because {total} is not a multiple of {product}"
             )
             nearest = product if whole else max(1, round(total / product)) * product
             yield _lint("CU332", "error", nodes[0], message, f'set "train_batch_size" to {nearest}', "dscfg")

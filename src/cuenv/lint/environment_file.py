@@ -30,7 +30,9 @@ def number_lints(tree: Node) -> Iterator[Lint]:
     variables = tree.get("variables")
     for key, value in variables.entries if variables else ():
         if _is_float(value):
-            message = f"{key.text}: {value.text} is a number to YAML, {float(value.text)}: other clients drop its zeros"
+            message = (
+                f"{key.text}: {value.text} is the number {float(value.text)} in YAML, and some clients drop its zeros"
+            )
             quoted = f'"{value.text}"'
             edit = Edit(start=value.start, end=value.end, text=quoted)
             yield told("CU303", "warning", value.start, key.text, message, f"{WRITE}{quoted}", edit)
@@ -44,7 +46,7 @@ def is_mapping(key: Node, value: Node) -> bool:
 
 
 def _requirement(item: Node, key: Node, value: Node) -> Lint:
-    message = f"'{key.text}: {value.text}' is a mapping and no requirement"
+    message = f"'{key.text}: {value.text}' is a mapping, not a requirement"
     if _is_float(value):
         message += f", and YAML reads {value.text} as {float(value.text)}"
     entry = _meant_number(key.text, value.text)
@@ -101,7 +103,7 @@ def _lint(item: Node, subject: str, plain: str) -> Lint:
             code="CU308",
             severity="error",
             subject=subject,
-            message=f"a login or token stands in {plain}: whoever reads this file, or its history, has it",
+            message=f"{plain} contains a login or token, which everybody can read who has this file or its history",
             fix=f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
             "and change a password that was committed",
         ),
@@ -248,7 +250,7 @@ def _nodefaults(text: str, tree: Node) -> Iterator[Lint]:
                     "CU301",
                     "warning",
                     "channels",
-                    "nodefaults: conda takes it for a channel of that name and fails",
+                    "conda reads nodefaults as the name of a channel and fails",
                     "take nodefaults out of the channels",
                 ),
                 at=item.start,
@@ -269,8 +271,8 @@ def _selectors(text: str) -> Iterator[Lint]:
                     "CU302",
                     "warning",
                     what,
-                    f"[{what}] in a comment is a selector to conda-lock, which drops the line on other platforms; "
-                    "every other client keeps it",
+                    f"[{what}] in a comment is a selector for conda-lock, which drops the line on other platforms; "
+                    "other clients keep it",
                     f"{WRITE}({what})" if what in _LINUX else f"keep {what} in a file of its own",
                 ),
                 at=offset + found.start(),
@@ -291,7 +293,10 @@ def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
                     "CU305",
                     "warning",
                     pin.name,
-                    f"{entry.node.text}: {pin.version} beside a build string is a prefix to some, exact to others",
+                    (
+                        f"{entry.node.text}: {pin.version} beside a build string is a prefix for some "
+                        "clients and an exact version for others"
+                    ),
                     f"{WRITE}{better}",
                 ),
                 at=entry.node.start,
@@ -308,7 +313,7 @@ def _variables(tree: Node) -> Iterator[Lint]:
                     "CU304",
                     "warning",
                     key.text,
-                    f"{key.text}: {value.text} stays as it is: conda expands nothing in variables",
+                    f"{key.text}: {value.text} is not expanded: conda does not expand variables",
                     "cuenv hook writes an activation script that sets such variables",
                 ),
                 at=value.start,

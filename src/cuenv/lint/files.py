@@ -117,7 +117,8 @@ def found_here(folder: Path) -> tuple[Path, ...]:
         known = (*known, source)
     if not known:
         raise UsageError(
-            "no environment.yml, conda-lock.yml, Dockerfile or ds_config*.json here", hint="cuenv lint FILE ..."
+            "this directory contains no environment.yml, conda-lock.yml, Dockerfile or ds_config*.json",
+            hint="cuenv lint FILE ...",
         )
     return known
 
@@ -140,7 +141,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     if kind is None:
         instead = "check" if _is_list_of_packages(text) else "lint --as environment.yml"
         raise UsageError(
-            f"{path} is none of {', '.join(KINDS)} by its name or content",
+            f"{path} is not a known kind of file by its name or content (known are {', '.join(KINDS)})",
             hint=f"cuenv {instead} {shlex.quote(str(path))}",
         )
     rules = _rules(kind, str(path), machine, knowledge)

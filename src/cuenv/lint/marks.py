@@ -47,7 +47,7 @@ def marked_json(text: str, source: str) -> Marked:
     tree = reader.value(0)
     reader.blank()
     if reader.at < len(text):
-        raise reader.fault("something stands behind the end of the value")
+        raise reader.fault("unexpected text after the end of the value")
     return Marked(tree=tree, comments=tuple(reader.comments), commas=tuple(reader.commas), twice=tuple(reader.twice))
 
 
@@ -119,7 +119,7 @@ class _Reader:
             seen.add(key.text)
             self.blank()
             if self.text[self.at : self.at + 1] != ":":
-                raise self.fault(f"expected ':' behind the key {key.text[:60]!a}")
+                raise self.fault(f"expected ':' after the key {key.text[:60]!a}")
             self.at += 1
             entries.append((key, self.value(depth + 1)))
             self.comma("}")

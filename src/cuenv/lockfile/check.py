@@ -112,7 +112,7 @@ def _judged_for(facts: HostFacts) -> Finding:
         code="CU409",
         severity="info",
         subject="host",
-        message=f"this machine has no NVIDIA GPU: judged for {host_line(facts)}",
+        message=f"this machine has no NVIDIA GPU; the lock was checked for {host_line(facts)}",
     )
 
 
@@ -169,7 +169,7 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 code="CU107",
                 severity="error",
                 subject=pin.name,
-                message=f"{file.name} asks for {pin.yaml_text()}, the lock for {solution.platform} holds {have}",
+                message=f"{file.name} asks for {pin.yaml_text()}, but the lock for {solution.platform} contains {have}",
                 fix=again,
             )
         lacking = [*unlocked(spec.pip, solution, pypi_names())]
@@ -178,7 +178,9 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 code="CU107",
                 severity="error",
                 subject=requirement,
-                message=f"{file.name} asks pip for {requirement}, which the lock for {solution.platform} does not hold",
+                message=(
+                    f"{file.name} asks pip for {requirement}, but the lock for {solution.platform} does not contain it"
+                ),
                 fix=again,
             )
         if not broken and not lacking and "cuenv_environment" in lock.metadata:
@@ -186,6 +188,6 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
                 code="CU107",
                 severity="warning",
                 subject=file.name,
-                message=f"{file.name} changed since it was locked; the lock still satisfies it",
+                message=f"{file.name} changed since it was locked, but the lock still satisfies it",
                 fix=again,
             )

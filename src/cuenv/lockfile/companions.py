@@ -127,7 +127,7 @@ def _different(item: LockFormat, file: LockedFile, target: Path) -> Iterator[Fin
             code="CU108",
             severity="error",
             subject=target.name,
-            message=f"{target.name} is not what {LOCK_NAME} locks: {', '.join(found[:_SHOWN])}{more}",
+            message=f"{target.name} differs from {LOCK_NAME}: {', '.join(found[:_SHOWN])}{more}",
             fix=f"cuenv lock, or remove it: rm {shlex.quote(str(target))}",
         )
 

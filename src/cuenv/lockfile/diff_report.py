@@ -140,7 +140,7 @@ def _counts(diff: LockDiff) -> str:
     kinds = {kind: sum(item.kind == kind for item in diff.changes) for kind in ("changed", "added", "removed")}
     parts = [f"{count} {kind}" for kind, count in kinds.items() if count]
     parts += ["other platforms"] if diff.platforms_added or diff.platforms_removed else []
-    parts += ["another pip part"] if diff.pip_added or diff.pip_removed else []
+    parts += ["different pip packages"] if diff.pip_added or diff.pip_removed else []
     return ", ".join(parts)
 
 
@@ -181,18 +181,18 @@ def _meaning(diff: LockDiff) -> list[str]:
     return found
 
 
-_WAYS = {"native": "native", "jit": "by JIT of PTX", "no": "not served", "unknown": "not known"}
+_WAYS = {"native": "native", "jit": "by JIT of PTX", "no": "not supported", "unknown": "not known"}
 
 
 def _effect(effect: HostEffect) -> Iterator[str]:
     if effect.same:
-        yield f"nothing changes for {host_line(effect.host)}"
+        yield f"unchanged for {host_line(effect.host)}"
         return
     yield f"for {host_line(effect.host)}:"
     before, after = effect.minimum_driver
     if before != after:
-        yield f"  lowest driver that runs it: {before or 'not known'} before, {after or 'not known'} after"
+        yield f"  minimum driver: {before or 'unknown'} before, {after or 'unknown'} after"
     for item in effect.appear:
         yield f"  now     {item.severity} {item.code} {item.message}" + (f" (fix: {item.fix})" if item.fix else "")
     for item in effect.vanish:
-        yield f"  no more {item.severity} {item.code} {item.message}"
+        yield f"  fixed   {item.severity} {item.code} {item.message}"

@@ -42,8 +42,8 @@ class Engine:
         """
         if self.foreign:
             raise UsageError(
-                f"{option} needs the embedded solver, which keeps and freezes single packages; "
-                f"{self.name} solves everything anew",
+                f"{option} needs the embedded solver, which can keep single packages;  "
+                f"{self.name} always solves everything",
                 hint=f"cuenv lock --engine {ENGINES[0]} {option} {value}",
             )
 
@@ -105,7 +105,7 @@ def _one(engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sou
         findings.append(_alone(engine, len(solution.packages), error.message))
     else:
         unknown = [
-            f"no channel has a record of {package.name} {package.version} {package.build}"
+            f"the channels do not contain {package.name} {package.version} {package.build}"
             for package in solution.packages
             if stem(package.url) not in records
         ]
@@ -130,8 +130,8 @@ def _checked(package: LockedPackage, record: LockedPackage | None) -> LockedPack
     for kind, ours, theirs in (("md5", record.md5, package.md5), ("sha256", record.sha256, package.sha256)):
         if ours and theirs and ours != theirs:
             raise HashError(
-                f"{package.name} {package.version} {package.build}: the client says {kind} {theirs}, "
-                f"the record of {package.channel_name} says {ours}",
+                f"{package.name} {package.version} {package.build}: its {kind} is {theirs} in the client's answer, "
+                f"but {ours} in the record of {package.channel_name}",
                 hint="conda clean --index-cache",
             )
     return record
@@ -153,6 +153,6 @@ def _wrong(wrong: list[str], solution: Solution) -> Finding:
         code="CU113",
         severity="error",
         subject=solution.platform,
-        message=f"the answer of {solution.solver} is not what was asked: {'; '.join(wrong[:_SHOWN])}{more}",
+        message=f"the solution of {solution.solver} does not meet the request: {'; '.join(wrong[:_SHOWN])}{more}",
         fix=f"cuenv lock --engine {ENGINES[0]}",
     )

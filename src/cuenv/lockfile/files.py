@@ -43,7 +43,7 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
 
     if not exists(path):
         hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
-        raise InputError(f"{path} is not there: there is nothing to lock yet", hint=hint)
+        raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     spec, warnings = environment_yml.parse(read_text(path), str(path))
     return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
 
@@ -117,7 +117,7 @@ def read_lock(path: Path) -> Lock:
     text = read_text(path)
     if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
         raise InputError(
-            f"{path} is an environment file, and no lock",
+            f"{path} is an environment file, not a lock file",
             hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
         )
     return parse_lock(text, str(path))

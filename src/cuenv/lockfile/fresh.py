@@ -59,7 +59,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
     if recorded is None:
         found.append(_foreign(target))
     elif recorded != spec_digest(spec):
-        found.append(_changed(f"{path.name}", "its content is not what was locked", again))
+        found.append(_changed(f"{path.name}", "its content has changed since the lock was made", again))
     if options.given and facts:
         asked = _asked(options, facts, platforms, spec.platforms)
         found += [
@@ -105,6 +105,6 @@ def _foreign(target: Path) -> Finding:
         code="CU107",
         severity="error",
         subject=target.name,
-        message=f"{target.name} was not made by cuenv: it does not say what it was made from",
+        message=f"{target.name} was not made by cuenv, so its environment file is unknown",
         fix="cuenv lock",
     )

@@ -153,8 +153,8 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
                 code=rule_named("glibc").code,
                 severity="error",
                 subject="glibc",
-                message=f"glibc {libc.version} of {machine.label} is below {floor}: what is locked of "
-                f"{', '.join(lacking[:_SHOWN])}{more} needs a later one",
+                message=f"glibc {libc.version} of {machine.label} is older than {floor}, the minimum for "
+                f"{', '.join(lacking[:_SHOWN])}{more}",
                 fix=choose_anew(facts),
             )
 
@@ -243,6 +243,6 @@ def unknown_build(candidate: Candidate) -> Finding:
         code="CU111",
         severity="info",
         subject="pytorch",
-        message=f"the tables do not know pytorch {build.version} {build.build} of {build.stack}: "
-        "which GPUs it serves is not judged",
+        message=f"the cuenv tables do not list pytorch {build.version} {build.build} of {build.stack}, "
+        "so its GPU support was not checked",
     )

@@ -130,7 +130,7 @@ def _requirement(text: str, knowledge: Knowledge) -> tuple[str, EntryChange]:
     from cuenv.resolver.requirements import broken, meets, pip_demand, without_broken  # noqa: PLC0415 - only a pip part needs it
 
     if requirement_name(text) == "torch":  # by URL as well
-        return "", EntryChange(entry=f"pip: {text}", fate="dropped", why="it would put a second torch over conda's")
+        return "", EntryChange(entry=f"pip: {text}", fate="dropped", why="it would install torch over conda's")
     demand = pip_demand(text)
     found = broken(demand, knowledge) if demand and demand.condition else ()
     if not demand or not found:
@@ -208,7 +208,7 @@ def _channels(spec: EnvironmentSpec, made: EnvironmentSpec) -> EntryChange | Non
         entry=f"channels {', '.join(spec.channels) or '(none)'}",
         fate="replaced",
         became=", ".join(made.channels),
-        why="every CUDA component comes from one channel",
+        why="all CUDA components must come from one channel",
     )
 
 
@@ -217,7 +217,7 @@ def _platforms(spec: EnvironmentSpec, made: EnvironmentSpec) -> EntryChange | No
     if not lost:
         return None
     here = ", ".join(made.platforms)
-    why = f"a repair is for one platform, here {here}; cuenv resolve --platform, given for each, chooses for several"
+    why = f"a repair is for one platform, here {here}; for several use cuenv resolve with --platform for each"
     return EntryChange(entry=f"platforms {', '.join(lost)}", fate="dropped", why=why)
 
 
@@ -233,19 +233,19 @@ def _change(pin: Pin, made: EnvironmentSpec, lost: Mapping[str, str], knowledge:
     if role in ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl"):
         return _filled(pin, made, role, knowledge)
     became = same.yaml_text() if same else ""
-    why = "its CPU twin is kept out" if same and same.build and not pin.build else ""
+    why = "the build string excludes the CPU variant" if same and same.build and not pin.build else ""
     return EntryChange(entry=text, fate="kept", became=became, why=why)
 
 
 def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:
     wish, number = _wish(pin), _number(same)
     if pin.build and same.build != pin.build:
-        why = "the build that is nearest to it, fits the host and closes on the channels"
+        why = "the nearest build that fits the host and that the channels can satisfy"
         return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)
     if wish is None or (number is not None and (wish.admits(number) or _prefixes(wish, number))):
-        why = "the build string keeps the CPU build out" if role == "pytorch" else ""
+        why = "the build string excludes the CPU build" if role == "pytorch" else ""
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
-    why = f"the {'release' if role == 'pytorch' else 'Python'} nearest to it that closes on the channels"
+    why = f"the {'release' if role == 'pytorch' else 'Python'} nearest to it that the channels can satisfy"
     return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)
 
 
@@ -263,22 +263,22 @@ def _filled(pin: Pin, made: EnvironmentSpec, role: str, knowledge: Knowledge) ->
     if any(item == pin.yaml_text() for item in fillers):
         return EntryChange(entry=pin.yaml_text(), fate="kept")
     if not fillers:
-        return EntryChange(entry=pin.yaml_text(), fate="dropped", why="it lies inside this torch build")
+        return EntryChange(entry=pin.yaml_text(), fate="dropped", why="this PyTorch build contains it")
     same = made.pin(pin.name)
     if same and not pin.version:
         why = same.why[0] if same.version else "from the one CUDA channel"
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
     old, new = _number(pin), next((found for name in _RUNTIME if (found := _number(made.pin(name)))), None)
     if role == "pytorch-cuda" and old and new and minor(old) != minor(new):
-        why += f"; CUDA {new} is the nearest to {old} that closes on the channels"
+        why += f"; CUDA {new} is the nearest to {old} that the channels can satisfy"
     return EntryChange(entry=pin.yaml_text(), fate="replaced", became=", ".join(fillers), why=why)
 
 
 _INSTEAD = {
-    "pytorch-cuda": "the release of every CUDA component, in the one CUDA channel",
-    "cudatoolkit-dev": "compiler and headers of the one CUDA channel",
-    "cudnn": "the release that this torch build asks for",
-    "nccl": "the release that this torch build asks for",
+    "pytorch-cuda": "it pins the release of all CUDA components, from one channel",
+    "cudatoolkit-dev": "compiler and headers from one CUDA channel",
+    "cudnn": "the release that this PyTorch build requires",
+    "nccl": "the release that this PyTorch build requires",
 }
 
 

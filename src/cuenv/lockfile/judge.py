@@ -181,7 +181,10 @@ def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowled
                 code="CU109",
                 severity="warning",
                 subject="python",
-                message=f"knowledge drift: the channel has {candidate}, the tables name python {', '.join(known)}",
+                message=(
+                    f"knowledge drift: the channel has {candidate}, but the cuenv tables "
+                    f"list only Python {', '.join(known)}"
+                ),
             )
         )
     return tuple(found)

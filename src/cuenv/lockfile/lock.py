@@ -256,7 +256,7 @@ def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
     for platform in platforms:
         if platform not in PLATFORMS:
             raise UsageError(
-                f"{path}: {platform} is not served: cuenv locks for {' and '.join(PLATFORMS)}",
+                f"{path}: {platform} is not supported; cuenv locks for {' and '.join(PLATFORMS)}",
                 hint=f"cuenv lock {shlex.quote(str(path))} --platform {PLATFORMS[0]}",
             )
     return platforms
@@ -291,8 +291,8 @@ def _without_cuda(
             code="CU413",
             severity="error",
             subject="__cuda",
-            message=f"{request.path.name} names a CUDA build, and nothing says which CUDA the driver speaks (__cuda): "
-            "name the machine with --host, or with --gpu and --driver, or pretend a CUDA level",
+            message=f"{request.path.name} names a CUDA build, but the driver's CUDA version (__cuda) is not known: "
+            "name the host with --host, or with --gpu and --driver, or set CONDA_OVERRIDE_CUDA",
             fix=named or pretend,
         ),
     )

@@ -28,7 +28,7 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, 
             code="CU501",
             severity="warning",
             subject="pip",
-            message=f"{len(spec.pip)} requirements for pip are not locked: {redact(', '.join(spec.pip))[:120]}",
+            message=f"the pip requirements are not locked ({len(spec.pip)}): {redact(', '.join(spec.pip))[:120]}",
             fix="install them in the environment afterwards: python -m pip install REQUIREMENT",
         ),
     )
@@ -115,7 +115,7 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
         code="CU515",
         severity="error",
         subject="python",
-        message=f"{len(spec.pip)} requirements are for pip, and the environment has no Python",
+        message=f"the environment has pip requirements ({len(spec.pip)}) but no Python",
         fix="add to dependencies: python and pip",
     )
 
@@ -235,7 +235,7 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
             code="CU516",
             severity="info",
             subject="pip",
-            message=f"conda-lock.yml names {len(local)} files of this machine, such as {printable(local[0].url)}: "
+            message=f"conda-lock.yml names {len(local)} local files, such as {printable(local[0].url)}: "
             "elsewhere install the pip part from the requirements file, which names versions and hashes",
         )
     for item in packages:
@@ -244,8 +244,9 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
                 code="CU511",
                 severity="warning",
                 subject=item.name,
-                message=f"pip: {item.name} {item.version} comes as source alone: its setup ran on this machine to "
-                "learn what it requires (unless uv knew that already), and runs again where it is installed",
+                message=f"pip: {item.name} {item.version} exists only as a source distribution: "
+                "its setup code ran here to "
+                "find its requirements (unless uv had them cached) and runs again where it is installed",
             )
 
 
@@ -257,11 +258,11 @@ def conflict_finding(conflict: PipConflict) -> Finding:
             code="CU510",
             severity="error",
             subject=requirement_name(conflict.requirement) or "pip",
-            message=f"the pip part cannot be resolved: {printable(_end(conflict.text))}",
+            message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}",
             evidence=(printable(conflict.text),),
             fix=f"write {conflict.repair}" if conflict.repair else None,
         )
-    who = f"{conflict.parent} demands" if conflict.parent else "the environment file demands"
+    who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""
     other = f"pin {gives.conda} to a release that meets {conflict.demand}, and resolve again"
     return Finding(

@@ -176,7 +176,7 @@ def _with_pins(spec: EnvironmentSpec, pins: tuple[Pin, ...], request: LockReques
 def _anew(
     found: Repaired, spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge, progress: Progress | None
 ) -> Repaired:
-    """Decide what was meant anew: the candidate nearest to it that closes on the channels."""
+    """Decide what was meant anew: the candidate nearest to it that the channels can satisfy."""
     facts = found.facts
     if spec.pin("pytorch") is None and not wants_cuda(spec, knowledge):
         return found

@@ -110,17 +110,17 @@ def _required(old: Lock | None, request: Update, platform: str) -> Solution:
     command = shlex.join(["cuenv", "lock", str(request.path)])
     if old is None:
         where = request.path.parent / LOCK_NAME
-        raise InputError(f"{where} is not there: there is nothing to update yet", hint=command)
+        raise InputError(f"{where} does not exist, so there is nothing to update yet", hint=command)
     kept = old.solution(platform)
     if kept is None:
-        raise InputError(f"{LOCK_NAME} is not for {platform}: there is nothing to update yet", hint=command)
+        raise InputError(f"{LOCK_NAME} has no {platform}, so there is nothing to update yet", hint=command)
     known = {package.name for item in old.solutions for package in item.packages}
     by_pip = {package.name for item in old.solutions for package in item.pip}
     for name in request.names:
         if name not in known and not (by_pip and _for_pip(name) in by_pip):
             near = get_close_matches(name, sorted(known | by_pip), n=3)
             also = f"; the nearest are {', '.join(near)}" if near else ""
-            raise UsageError(f"--update {name}: the lock holds no package of that name{also}", hint=command)
+            raise UsageError(f"--update {name}: the lock contains no package of that name{also}", hint=command)
     return kept
 
 
@@ -207,6 +207,6 @@ def _finding(blocked: Blocked, path: Path, options: tuple[str, ...]) -> Finding:
         severity="error",
         subject=", ".join(blocked.names),
         message=f"{', '.join(blocked.names)} cannot be updated on {blocked.platform} while the CUDA core is frozen: "
-        f"in the way stand {'; '.join(parts)}",
+        f"these packages would change: {'; '.join(parts)}",
         fix=shlex.join(words),
     )

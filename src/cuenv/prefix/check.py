@@ -105,13 +105,13 @@ def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
     """Why a lock that nobody named is taken for that of another environment; ``None`` when it is this one's."""
     solution = lock.solution(facts.platform)
     if prefix.kind != "conda" or solution is None:
-        return f"not compared: it locks conda packages for {', '.join(one.platform for one in lock.solutions)}"
+        return f"not compared: the lock is for {', '.join(one.platform for one in lock.solutions)}"
     same = as_locked(prefix.conda, solution)
     if 2 * same >= len(solution.packages):
         return None
     return (
-        f"not compared: {same} of its {len(solution.packages)} packages are here as locked, so it is taken for "
-        "another environment's; --lock says that it is this one's"
+        f"not compared: {same} of its {len(solution.packages)} packages are installed as locked, so it seems "
+        "to belong to another environment; --lock selects it anyway"
     )
 
 
@@ -172,7 +172,7 @@ def asked(
         prefix = active_environment(environ)
         if prefix is None:
             raise UsageError(
-                "--lock says what an environment was made from, and none is named or active",
+                "--lock needs an environment, but no environment is named or active",
                 hint=f"cuenv check --prefix DIR --lock {shlex.quote(str(lock))}",
             )
     against = lock or path or (here if exists(here) else None)
@@ -189,7 +189,7 @@ def _at_hand(here: Path, active: Path | None) -> CheckRequest:
         return CheckRequest(lock=here, prefix=None if active is None or is_conda_base(active) else active, against=here)
     if active is None:
         raise InputError(
-            f"{LOCK_NAME} is not there, and no environment is active",
+            f"{LOCK_NAME} does not exist, and no environment is active",
             hint="cuenv lock environment.yml, or cuenv check --prefix DIR",
         )
     return CheckRequest(prefix=active)
@@ -220,7 +220,7 @@ def checked(
     """
     if limit is not None and what.prefix is None:
         raise UsageError(
-            "--run needs an environment, and none is named or active", hint="cuenv check --run --prefix DIR"
+            "--run needs an environment, but no environment is named or active", hint="cuenv check --run --prefix DIR"
         )
     facts = None
     if what.lock and what.prefix:  # asked once for both
@@ -379,11 +379,11 @@ def _checks(
             if probe.name == "torch":
                 without = _without_torch(outcome)
             elif probe.name == "cuda" and outcome.answer is None:
-                without = "torch does not get past asking for GPUs"
+                without = "torch hangs or crashes while it looks for GPUs"
 
 
 def _without_torch(outcome: Outcome) -> str | None:
     """Why nothing else can be tried; ``None`` when torch is there."""
     if outcome.answer is None or outcome.answer.failed:
         return "torch does not run"
-    return None if outcome.answer.done else "there is no torch"
+    return None if outcome.answer.done else "torch is not installed"

@@ -57,7 +57,7 @@ from cuenv.resolver.rules import Context, Judge
 from cuenv.resolver.solution_policy import cpu_builds, cpu_twins, cuda_components, one_source
 from cuenv.solve.model import Lock, Solution
 
-NO_LOCK = "no lock to compare with: name one with --lock"
+NO_LOCK = "not compared: no lock was found; name one with --lock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +122,13 @@ def check_host(subject: Subject) -> Check:
     candidate = torch or (bare_candidate(known[0], facts.platform) if known else None)
     found = [*machine_findings(facts, candidate, knowledge, subject.profile)]
     if not facts.gpus:
-        why = f"{facts.label} has no GPU that could be judged; name the host with --host, or with --gpu and --driver"
+        why = f"{facts.label} has no known GPU; name the host with --host, or with --gpu and --driver"
         return judged("host", why, found) if found else skipped("host", why)
     if candidate is None or known is None:
-        return judged("host", f"{host_line(facts)}; no record of the environment names a CUDA release", found)
+        return judged("host", f"{host_line(facts)}; the records of the environment name no CUDA release", found)
     host = effective(facts, knowledge)
     found += _installed(solution, host, subject) if torch else _driver(candidate, host, subject)
-    return judged("host", f"CUDA {known[0]}, by {known[1]}, on {host_line(facts)}", found)
+    return judged("host", f"CUDA {known[0]} (from {known[1]}) on {host_line(facts)}", found)
 
 
 def _known(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
@@ -173,7 +173,7 @@ def check_sources(subject: Subject) -> Check:
     components = cuda_components(subject.prefix.conda, subject.knowledge)
     files = subject.cuda_files
     if not components and not files.libraries:
-        return skipped("sources", "no CUDA component and no library of NVIDIA's")
+        return skipped("sources", "neither a CUDA component nor an NVIDIA library is installed")
     anew = subject.prefix.anew or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
     mixed = (replace(item, fix=anew) if item.code == "CU101" else item for item in one_source(components))
     findings = [*mixed, *two_sources(files, subject.prefix)]
@@ -219,8 +219,8 @@ def _foreign(subject: Subject) -> Iterator[Finding]:
         code="CU106",
         severity="error",
         subject="platform",
-        message=f"the environment holds packages for {prefix.platform}, {facts.label} is {facts.platform}: none "
-        "of them runs there",
+        message=f"the environment has packages for {prefix.platform}, but {facts.label} is {facts.platform} and "
+        "cannot run them",
         fix=" && ".join([*steps, made]),
     )
 
@@ -239,7 +239,7 @@ def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
             code="CU201",
             severity="error",
             subject="conda",
-            message=f"the lock holds {len(solution.packages)} conda packages, and this is no conda environment",
+            message=f"the lock contains {len(solution.packages)} conda packages, but this is not a conda environment",
             fix="name the environment that was made from the lock: cuenv check --prefix DIR",
         )
     yield from pip_findings(prefix, solution)
@@ -284,7 +284,9 @@ def _twins(subject: Subject) -> Iterator[Finding]:
     if locked and "cuda" in locked.build:
         wanted = f"the lock says {locked.version} {locked.build}"
     elif cuda or wheels:
-        wanted = f"CUDA is there beside it ({', '.join(sorted({*wheels, *(item.name for item in cuda)})[:3])})"
+        wanted = (
+            f"CUDA packages are installed beside it ({', '.join(sorted({*wheels, *(item.name for item in cuda)})[:3])})"
+        )
     else:
         wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
     release = torch.version.partition("+")[0]
@@ -302,13 +304,13 @@ def check_linkage(subject: Subject) -> Check:
     """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
     machine = _MACHINES.get(subject.facts.platform)
     if machine is None:
-        return skipped("linkage", f"nothing is known of the loader of {subject.facts.platform}")
+        return skipped("linkage", f"cuenv does not know the loader of {subject.facts.platform}")
     try:
         return _check(subject, machine)
     except BinaryError as error:
         text = f"the search for libraries was given up: {error.reason}"
         found = Finding(code="CU237", severity="error", subject="files", message=text)
-        return judged("linkage", "not looked at to the end", [found])
+        return judged("linkage", "not checked completely", [found])
 
 
 def _check(subject: Subject, machine: str) -> Check:
@@ -317,10 +319,12 @@ def _check(subject: Subject, machine: str) -> Check:
     with closing(ElfFiles(machine)) as files:
         plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
         if plan.torch is None and not plan.roots:
-            return skipped("linkage", "no torch, no extension of it and no CUDA library is installed")
+            return skipped("linkage", "neither torch nor an extension of it nor a CUDA library is installed")
         python = files.look(plan.python) if plan.python else None
         if python and python.kind == "other":
-            return judged("linkage", "not looked at: the environment is for another machine", [_other(python, machine)])
+            return judged(
+                "linkage", "not checked: the environment is for another architecture", [_other(python, machine)]
+            )
         interpreter = python.elf.interpreter if python and python.elf else None
         system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
         here = facts.label == THIS_MACHINE
@@ -357,15 +361,15 @@ def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
     told = [f"{path}: {reason}" for path, reason in files.refused.items()] + list(notes)
     if not told:
         return []
-    text = f"{len(told)} files could not be looked at, the first: {told[0]}"
+    text = f"{len(told)} files could not be read, the first: {told[0]}"
     return [Finding(code="CU237", severity="warning", subject="files", message=text, evidence=tuple(told[:5]))]
 
 
 def _linkage_says(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
     objects = {item.path for opening in openings for item in (*opening.process.objects, *opening.opened.new)}
     opened = sum(not opening.mended for opening in openings)
-    text = f"{opened} files opened on paper, {len(objects)} objects loaded, {files.count} binaries read"
-    return text if here else f"{text}; what lies outside of the environment is this machine's"
+    text = f"{opened} files opened in the loader model, {len(objects)} objects loaded, {files.count} binaries read"
+    return text if here else f"{text}; libraries outside the environment were read on this machine"
 
 
 def check_jit(subject: Subject) -> Check:
@@ -376,7 +380,7 @@ def check_jit(subject: Subject) -> Check:
     wanted = _wanted(subject)
     running = subject.running
     if not wanted.why:
-        told = "nothing compiles on first use: no nvcc, and no library here that needs one"
+        told = "the environment has no nvcc, and no installed library needs one"
         other = _later(subject)
         return judged("jit", told, other) if other else skipped("jit", told)
     environ, reason = activated(subject.prefix, subject.environ, running=running)
@@ -391,10 +395,12 @@ def check_jit(subject: Subject) -> Check:
         return judged("jit", _read(found, there), findings)
     tools = toolchain(found, environ)
     if tools is None:
-        return judged("jit", f"no compiler to try: {wanted.why[0]}", findings)
+        return judged("jit", f"not tried, because no compiler runs ({wanted.why[0]})", findings)
     if any(item.subject == "nvcc" for item in other):
         return judged(
-            "jit", f"{_read(found, there, tried=False)}: nothing was tried with an nvcc of another CUDA", findings
+            "jit",
+            f"{_read(found, there, tried=False)}; not tried, because this nvcc is of another CUDA release",
+            findings,
         )
     capabilities = _compilable(subject, found)
     tried = try_out(
@@ -511,10 +517,10 @@ def check_device_code(subject: Subject) -> Check:
     if found.declared:
         findings += _declared(found.declared, found.script, [file for file in files if file.library == TORCH])
     if not files and not findings:
-        return skipped("device_code", "no library with device code for a GPU")
+        return skipped("device_code", "the environment contains no library with device code")
     libraries = ", ".join(dict.fromkeys(f"{file.library} {file.version or ''}".rstrip() for file in files))
     devices = ", ".join(str(gpu.capability) for gpu in gpus)
-    told = f"for {devices}" if gpus else "no GPU to judge for: name it with --gpu"
+    told = f"for {devices}" if gpus else "the host has no known GPU: name it with --gpu"
     return judged("device_code", f"{len(files)} libraries{f' of {libraries}' if libraries else ''}; {told}", findings)
 
 

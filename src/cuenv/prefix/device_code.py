@@ -103,15 +103,15 @@ def _severity(library: str, how: GpuCode, gpu: HostGpu) -> Severity:
 def _says(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
     """What a file has for a GPU, with the numbers."""
     device = f"the GPU of {gpu.capability}"
-    needs = f"a driver that speaks CUDA {how.needs}" if how.needs else f"a driver that knows PTX {how.unknown_isa}"
+    needs = f"a driver that supports CUDA {how.needs}" if how.needs else f"a driver that supports PTX {how.unknown_isa}"
     if how.outcome == "jit":
-        speaks = f"; this one speaks {gpu.level}" if gpu.level else "; the driver is not known"
-        return f"has only PTX for {device}: the first start compiles it, with {needs}{speaks}"
+        speaks = f"; this driver supports CUDA {gpu.level}" if gpu.level else "; the driver is not known"
+        return f"has only PTX for {device}, which {needs} compiles at the first start{speaks}"
     if how.outcome == "partly":
-        return f"has nothing for {device} in {len(how.missing) + len(how.beyond)} of {how.objects} code objects"
+        return f"has no code for {device} in {len(how.missing) + len(how.beyond)} of {how.objects} code objects"
     if how.beyond:
-        return f"has only PTX for {device}, which needs {needs}; this one speaks {gpu.level}"
-    return f"holds {_held(file.code)}: nothing for {device}"
+        return f"has only PTX for {device}, which needs {needs}; this driver supports CUDA {gpu.level}"
+    return f"has code for {_held(file.code)}, but not for {device}"
 
 
 def _held(code: FileCode) -> str:
@@ -186,7 +186,10 @@ def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, p
         code="CU292",
         severity="error",
         subject="bitsandbytes",
-        message=f"bitsandbytes {number} has libraries for CUDA {has}, and torch is made with {cuda}: none is loaded",
+        message=(
+            f"bitsandbytes {number} has libraries for CUDA {has}, but torch was built with CUDA "
+            f"{cuda}, so bitsandbytes loads none of them"
+        ),
         fix=pip_command(prefix, "install", "--upgrade", "bitsandbytes"),
     )
 
@@ -204,6 +207,6 @@ def declared_finding(declared: Iterable[Target], torch: Iterable[CodeFile], scri
             code="CU293",
             severity="warning",
             subject="CF_TORCH_CUDA_ARCH_LIST",
-            message=f"{script} says that torch holds {', '.join(map(str, lacking))}, and its binaries do not",
+            message=f"{script} lists {', '.join(map(str, lacking))}, but torch's binaries have no code for it",
             evidence=tuple(f"{file.path}: {_held(file.code)}" for file in files),
         )

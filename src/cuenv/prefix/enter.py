@@ -33,7 +33,7 @@ def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -
     found = name if "/" in name else which(name, inside)
     if found is None or not may_run(found):
         raise UsageError(
-            f"there is no program {name} in {entry.prefix}/bin, nor elsewhere on PATH",
+            f"program {name} was not found in {entry.prefix}/bin or on PATH",
             hint=f"ls {shlex.quote(f'{entry.prefix}/bin')}",
         )
     if not entry.scripts.get("sh") and not entry.leaving.get("sh"):

@@ -37,7 +37,7 @@ def installed_findings(
     for name in sorted(have.keys() | locked.keys()):
         mine, asked = have.get(name), locked.get(name)
         if asked is None and mine is not None:
-            text = f"{name} {mine.version} is installed and not in the lock"
+            text = f"{name} {mine.version} is installed, but it is not in the lock"
             fix = take_out(name, prefix) if prefix else AGAIN
             if name in _ADDED and "pip" in have and "pip" not in locked:
                 text += ": conda adds it to a Python by itself, which CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents"
@@ -45,7 +45,7 @@ def installed_findings(
             else:
                 found.append(_finding("CU203", name, text, fix))
         elif mine is None and asked is not None:
-            text = f"{name} {asked.version} is in the lock and not installed"
+            text = f"{name} {asked.version} is in the lock, but it is not installed"
             found.append(_finding("CU201", name, text, put_back(asked, prefix) if prefix else AGAIN))
         elif mine is not None and asked is not None and (text := _changed(mine, asked)):
             found.append(_finding("CU202", name, text, put_back(asked, prefix) if prefix else AGAIN))
@@ -56,14 +56,14 @@ def _changed(mine: LockedPackage, asked: LockedPackage) -> str:
     """How an installed package differs from the locked one; a hash decides before a channel, which may be a mirror."""
     name = mine.name
     if (mine.version, mine.build) != (asked.version, asked.build):
-        return f"{name} is {mine.version} {mine.build}, the lock says {asked.version} {asked.build}"
+        return f"{name} is {mine.version} {mine.build}, but the lock has {asked.version} {asked.build}"
     for kind, own, other in (("sha256", mine.sha256, asked.sha256), ("md5", mine.md5, asked.md5)):
         if own and other:
             if own.lower() == other.lower():
                 return ""
-            return f"{name} {mine.version} {mine.build} has another {kind} than locked: {own}, the lock says {other}"
+            return f"{name} {mine.version} {mine.build} has the {kind} {own}, but the lock has {other}"
     if mine.channel_name != asked.channel_name:
-        return f"{name} {mine.version} is from {mine.channel_name}, the lock says {asked.channel_name}"
+        return f"{name} {mine.version} is from {mine.channel_name}, but the lock has it from {asked.channel_name}"
     return ""
 
 
@@ -76,10 +76,10 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
         mine = have.get(item.name)
         fix = pip_exactly(prefix, _requirement(item), index=item.version)
         if mine is None:
-            text = f"{item.name} {item.version} is in the pip part of the lock and not installed"
+            text = f"{item.name} {item.version} is in the pip part of the lock, but it is not installed"
             yield _finding("CU201", item.name, text, fix)
         elif not item.direct and not same_version(mine.version, item.version):
-            text = f"{item.name} is {mine.version}, the pip part of the lock says {item.version}"
+            text = f"{item.name} is {mine.version}, but the pip part of the lock has {item.version}"
             yield _finding("CU202", item.name, text, fix)
     for wheel in have.values():
         if wheel.name not in locked and wheel.name not in by_conda:
@@ -160,7 +160,7 @@ def gone_findings(gone: Iterable[Gone], prefix: Prefix) -> Iterator[Finding]:
             code="CU215",
             severity=_SEVERITIES[_weight(files[0])],
             subject=item.name,
-            message=f"{many} {item.name} {item.version} are gone: {listed}",
+            message=f"{many} {item.name} {item.version} were removed: {listed}",
             evidence=tuple(files[:_EVIDENCE]),
             fix=pip_again(prefix, item.wheel)
             if item.wheel
@@ -209,7 +209,7 @@ def wheel_for(
 ) -> TorchWheel | None:
     """The wheel that runs on every GPU of a host by its drivers: of this release of torch, else of the one before it.
 
-    Of several the one with the highest CUDA that the driver speaks by itself, else the lowest, which runs by
+    Of several the one with the highest CUDA that the driver supports by itself, else the lowest, which runs by
     minor-version compatibility. ``None`` where no driver is known, or no wheel runs.
     """
     levels = [machine.driver.cuda for machine in facts.machines if machine.driver]

@@ -39,7 +39,7 @@ def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, 
             severity="error" if grave else "warning",
             subject="torch",
             message=f"torch {torch} is a CPU build, and {wanted}",
-            evidence=("torch/version.py names no CUDA",),
+            evidence=("torch/version.py names no CUDA release release release",),
             fix=fix,
         )
 
@@ -65,7 +65,7 @@ def numpy_findings(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
         code="CU216",
         severity="error",
         subject="numpy",
-        message=f"torch {torch} was compiled for NumPy 1, and numpy {numpy.version} is installed: "
+        message=f"torch {torch} was compiled for NumPy 1, but numpy {numpy.version} is installed: "
         "torch.from_numpy and Tensor.numpy fail with 'Numpy is not available'",
         evidence=(f"{numpy.folder}/{numpy.info}",),
         fix=conda_exactly(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
@@ -127,8 +127,8 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
                 code="CU205",
                 severity="error",
                 subject=package.name,
-                message=f"conda-meta says that {package.name} {package.version} is installed, and its "
-                f"{wheel.info} is gone",
+                message=f"conda-meta says that {package.name} {package.version} is installed, but its "
+                f"{wheel.info} was removed",
                 evidence=(f"{wheel.folder}/{wheel.info}",),
                 fix=put_back(package, prefix),
             )
@@ -196,7 +196,9 @@ def _outside(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
         if site.torch and (site.first or not inside):
             there = f"torch {site.torch} of {site.path} ({site.via})"
             told = (
-                f"Python finds {there} before {inside}" if inside else f"Python takes {there}: the environment has none"
+                f"Python imports {there} instead of {inside}"
+                if inside
+                else f"Python imports {there}, because the environment has no torch"
             )
             severity: Severity = "error" if inside else "warning" if site.first else "info"
             yield _site_finding(prefix, site, "torch", told, severity)

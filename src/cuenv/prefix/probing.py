@@ -151,7 +151,7 @@ def _told(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
 def _ending(outcome: Outcome) -> str:
     if outcome.signal:
         return f"killed by {outcome.signal}"
-    return outcome.reason or "it ended, and told nothing that can be read"
+    return outcome.reason or "it exited without a readable answer"
 
 
 def _without_answer(probe: Probe, outcome: Outcome, around: Around) -> Finding:
@@ -211,7 +211,7 @@ def _unseen(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
         return []
     many = f"{around.gpus} GPU{'s' if around.gpus != 1 else ''}"
     if count:
-        text = f"torch sees {count} of the {many} of this host"
+        text = f"torch detects {count} of the {many} of this host"
         return [_finding("CU274", text, of=probe, evidence=_with(around), fix="cuenv inspect", severity="warning")]
     why = str(answer.facts.get("why") or "no reason given").splitlines()[0]
     chosen = visible is not None and answer.facts.get("build") is not None
@@ -219,7 +219,7 @@ def _unseen(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
     return [
         _finding(
             "CU274",
-            f"torch sees none of the {many} of this host: {f'CUDA_VISIBLE_DEVICES={visible}' if hidden else why}",
+            f"torch detects no GPU of the {many} of this host: {f'CUDA_VISIBLE_DEVICES={visible}' if hidden else why}",
             of=probe,
             evidence=_with(around),
             fix="unset CUDA_VISIBLE_DEVICES" if chosen else f"cuenv check --prefix {quote(around.prefix)}",

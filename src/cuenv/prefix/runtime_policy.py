@@ -56,12 +56,12 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
         kind = family(name) or name
         others = _of(kind, found)
         elsewhere = not others and prefix.kind == "python"
-        has = f"has {', '.join(other.shown for other in others)}" if others else "has none"
+        has = f"has {', '.join(other.shown for other in others)}" if others else "does not have it"
         yield Finding(
             code=_CODES.get(kind, _OTHERS),
             severity="info" if elsewhere else "error",
             subject=name,
-            message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, and the environment {has}",
+            message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, but the environment {has}",
             evidence=tuple(other.path for other in others),
             fix=None if elsewhere else _bring(packages.get(f"lib{kind}", ""), found, prefix, wrong=bool(others)),
         )
@@ -75,7 +75,7 @@ def _all_missing(names: Sequence[str], found: CudaFiles, prefix: Prefix, package
         code=_OTHERS,
         severity="info" if elsewhere else "error",
         subject=", ".join(names),
-        message=f"torch {found.torch} (CUDA {found.cuda}) needs {len(names)} libraries of NVIDIA's that the "
+        message=f"torch {found.torch} (CUDA {found.cuda}) needs {len(names)} NVIDIA libraries that the "
         f"environment does not have: {', '.join(names)}",
         fix=None if elsewhere else _bring_all(tuple(brings), found, prefix),
     )
@@ -121,7 +121,7 @@ def _release(found: CudaFiles) -> Iterator[Finding]:
                 code="CU211",
                 severity="warning",
                 subject=library.soname,
-                message=f"torch {found.torch} was built with CUDA {found.cuda}, and {library.shown} is older",
+                message=f"torch {found.torch} was built with CUDA {found.cuda}, but {library.shown} is older",
                 evidence=(library.path,),
             )
 
@@ -142,7 +142,7 @@ def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             code=code,
             severity="warning",
             subject=name,
-            message=f"torch {found.torch} pins {name} {number}, and {mine} is installed{more}",
+            message=f"torch {found.torch} pins {name} {number}, but {mine} is installed{more}",
             evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
             fix=pip_exactly(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
         )
@@ -181,7 +181,10 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
         return
     nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc(found.cuda, prefix)
     if nvcc.major != found.cuda.major:
-        text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch refuses to build an extension across majors"
+        text = (
+            f"nvcc is of CUDA {nvcc}, but torch was built with {found.cuda}; torch refuses to build "
+            "extensions with another CUDA major version"
+        )
         yield _nvcc_finding("error", "nvcc", text, path, same)
         return
     refused = False

@@ -73,9 +73,11 @@ def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     if not refused and not stale and (not own or not module or own == module):
         return
     if stale and library and own in (None, module):
-        what = f"programs get the libcuda of {library.version} ({library.path}), the loaded kernel module is {module}"
+        what = (
+            f"programs load the libcuda of {library.version} ({library.path}), but the loaded kernel module is {module}"
+        )
     elif own and module:
-        what = f"the driver library is {own}, the loaded kernel module {module}"
+        what = f"the driver library is {own}, but the loaded kernel module is {module}"
     else:
         what = "the driver's library and the loaded kernel module are of different releases"
     yield Finding(
@@ -96,7 +98,7 @@ def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     library, own = machine.environment.libcuda, own_driver(machine)
     if library is None or not library.forward:
         return
-    what = f"programs get the forward-compatibility libcuda of {library.version or 'another driver'} ({library.path})"
+    what = f"programs load the forward-compatibility libcuda of {library.version or 'another driver'} ({library.path})"
     severity: Severity
     severity, why = forward_fault(machine, library, knowledge)
     states = ["compat-eligible"]
@@ -134,15 +136,13 @@ def _container(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     reached = bool(counted and not counted.source.startswith("/"))
     missing: list[tuple[Severity, str]] = []
     if not numbered and not reached and machine.driver and machine.driver.kernel_module:
-        missing.append(
-            ("error", "the machine has a driver, but this container was given no GPU: no /dev/nvidia0 is here")
-        )
+        missing.append(("error", "the host has a driver, but this container has no GPU: /dev/nvidia0 is missing"))
     elif numbered and "nvidiactl" in nodes:
         if around.libcuda is None:
-            missing.append(("error", "this container has GPUs and no libcuda.so.1: no CUDA program runs"))
+            missing.append(("error", "this container has GPUs but no libcuda.so.1, so no CUDA program runs"))
         if nvml_error(machine) == LIBRARY_NOT_FOUND:
             missing.append(
-                ("warning", "this container has GPUs and no libnvidia-ml.so.1: NVML and nvidia-smi do not work")
+                ("warning", "this container has GPUs but no libnvidia-ml.so.1, so NVML and nvidia-smi do not work")
             )
     asked = around.driver_capabilities
     said = "NVIDIA_DRIVER_CAPABILITIES is not set" if asked is None else f"NVIDIA_DRIVER_CAPABILITIES is {asked!r}"
@@ -213,7 +213,7 @@ def _mig(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
             code="CU416",
             severity="error" if len(empty) == len(machine.gpus) else "warning",
             subject=machine.label,
-            message=f"{_named(empty)} is in MIG mode and shows this process no instance: no CUDA program runs on it",
+            message=f"{_named(empty)} is in MIG mode but shows this process no instance, so no CUDA program runs on it",
             evidence=(*means(knowledge, "mig-empty"), *seen(machine, *facts)),
             fix=f"sudo nvidia-smi mig -i {_numbers(empty)} -lgip  {_BY_ADMIN}: lists what can be made with -cgi",
         )
@@ -244,7 +244,9 @@ def _split(machine: HostFacts, split: list[Gpu], knowledge: Knowledge) -> Iterat
         code="CU416",
         severity="warning" if whole else "info",
         subject=machine.label,
-        message=f"{_named(split)} is split by MIG: a CUDA program sees one of {len(instances)} instances{hidden}",
+        message=(
+            f"{_named(split)} is split by MIG: a CUDA program can use only one of {len(instances)} instances{hidden}"
+        ),
         evidence=(*means(knowledge, "mig-one"), *seen(machine, *told)),
         fix="nvidia-smi -L  # then give each program CUDA_VISIBLE_DEVICES=MIG-... of its instance",
     )
@@ -266,7 +268,7 @@ def _asked(machine: HostFacts, wish: Request | None) -> Iterator[Finding]:
             code="CU418",
             severity="warning",
             subject=what,
-            message=f"{has}, the profile {wish.name} asks for {asked} GB",
+            message=f"{has}, but the profile {wish.name} asks for {asked} GB",
             evidence=(*seen(machine, fact), f"profile {wish.name}: {key}: {asked}"),
             fix=_give(machine, fact, asked),
         )
@@ -342,7 +344,7 @@ def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
             subject=machine.label,
             message=f"{machine.label}: {', '.join(needs['open'])} works only with the open kernel modules, "
             f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot drive both",
-            fix="put the cards into two machines; one lock can still serve both",
+            fix="put the GPUs into two machines; one lock can still support both",
         )
 
 
@@ -357,7 +359,8 @@ def _nvcc_on_path(machine: HostFacts, chosen: Candidate | None) -> Iterator[Find
                 code="CU412",
                 severity="warning",
                 subject=toolkit.path,
-                message=f"nvcc {toolkit.release} of {toolkit.path} is on PATH: extensions for a torch of CUDA "
-                f"{chosen.cuda} would not build with it",
+                message=f"nvcc {toolkit.release} of {toolkit.path} is on PATH, but it cannot "
+                "build extensions for a torch of CUDA "
+                f"{chosen.cuda}",
                 fix="conda activate the environment first, or take it from PATH; check with: which nvcc",
             )

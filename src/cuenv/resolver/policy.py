@@ -206,7 +206,10 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         others = [channel for channel in sources if channel != "nvidia"]
         also = f", beside {others[0]}," if others else ""
         yield two_channels(
-            f"the channel nvidia{also} gives CUDA components of several releases: its metapackages have no upper bound",
+            (
+                f"the channel nvidia{also} provides CUDA components of several releases, because "
+                "its metapackages have no upper bound"
+            ),
         )
     elif nvidia and "conda-forge" in sources and loose:
         yield Finding(

@@ -107,7 +107,10 @@ def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterat
                 code="CU103",
                 severity="error",
                 subject=package.name,
-                message=f"{package.name} {package.version} {package.build} is the CPU build, and nothing asks for one",
+                message=(
+                    f"{package.name} {package.version} {package.build} is the CPU build, "
+                    "but the file does not request one"
+                ),
                 evidence=tuple(twin.sources),
                 fix=f"write {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
             )
@@ -131,7 +134,7 @@ def cpu_builds(
                 code="CU103",
                 severity="warning",
                 subject=package.name,
-                message=f"{package.name} {package.version} is for the CPU by its name, and {base} has CUDA builds",
+                message=f"{package.name} {package.version} is a CPU-only package, but {base} has CUDA builds",
                 fix=f"write {base} in its place",
             )
     for package in without_row(packages, knowledge):
@@ -207,14 +210,13 @@ def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Fin
 
 
 def edited(lock: Lock) -> Iterator[Finding]:
-    """Packages and least hosts that are not those that were locked, by the digest that the lock carries."""
+    """Packages and least hosts that are not those have changed, by the digest that the lock carries."""
     recorded = lock.metadata.get("cuenv_content")
     if recorded and recorded != content_digest(lock.solutions, lock.metadata):
         yield Finding(
             code="CU108",
             severity="error",
             subject="packages",
-            message="the lock was edited after it was made: its packages, or the hosts that it names, are not those "
-            "that were locked",
+            message="the lock was edited after it was made: its packages or its hosts have changed",
             fix="cuenv lock",
         )

@@ -225,7 +225,7 @@ class _EnvironmentParser:
 
 
 def _selectors(text: str) -> list[str]:
-    """Warn of ``# [linux64]`` behind an entry: conda-lock drops such a line, every other client keeps it."""
+    """Warn of ``# [linux64]`` behind an entry: conda-lock drops such a line, other clients keep it."""
     warnings = []
     for number, line in enumerate(text.splitlines(), 1):
         entry, _, comment = line.partition("#")

@@ -78,7 +78,7 @@ def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> It
         everything: it will be read from end to end, and not only here and there.
 
     Raises:
-        BinaryError: it cannot be opened or read, is no regular file, or was changed while it was read.
+        BinaryError: it cannot be opened or read, is not a regular file, or was changed while it was read.
     """
     name = shown(path)
     handle = -1
@@ -106,7 +106,7 @@ def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> It
 
 def _regular(found: os.stat_result, name: str) -> os.stat_result:
     if not stat.S_ISREG(found.st_mode):
-        what = next((text for test, text in _NOT_REGULAR if test(found.st_mode)), "it is no regular file")
+        what = next((text for test, text in _NOT_REGULAR if test(found.st_mode)), "it is not a regular file")
         raise BinaryError(what, file=name, fault="unreadable")
     return found
 
@@ -266,7 +266,7 @@ class ElfFiles:
             return self._refuse(path, why(error))
         identity = (told.st_dev, told.st_ino)
         if not stat.S_ISREG(told.st_mode):
-            return Seen(path=path, kind="broken", why="it is no regular file", identity=identity)
+            return Seen(path=path, kind="broken", why="it is not a regular file", identity=identity)
         if identity not in self._data:
             if len(self._data) >= _MOST_FILES:
                 return self._refuse(path, f"more than {_MOST_FILES} binaries: not read")

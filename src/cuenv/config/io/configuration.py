@@ -96,7 +96,7 @@ def _read(path: str, label: str) -> str:
     except OSError as error:
         raise InputError(f"cannot read {label}: {why(error)}", hint=HINT) from error
     if not regular:
-        raise InputError(f"cannot read {label}: it is no regular file", hint=HINT)
+        raise InputError(f"cannot read {label}: it is not a regular file", hint=HINT)
     try:
         return read_text(Path(path), limit=_LIMIT)
     except InputError as error:

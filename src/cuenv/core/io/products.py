@@ -80,7 +80,7 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
         same: texts that say the same as the new one: nothing is lost with them.
 
     Raises:
-        OutsideError: it cannot be read or copied, or is no regular file.
+        OutsideError: it cannot be read or copied, or is not a regular file.
     """
     if not path.exists():
         return None

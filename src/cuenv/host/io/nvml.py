@@ -29,12 +29,12 @@ NOT_FOUND = 6
 _MOST_INSTANCES = 64
 """More MIG instances than any GPU holds: a count above it is no count."""
 _MEANING = {
-    NOT_SUPPORTED: "this GPU or driver does not offer it",
-    NO_PERMISSION: "this process may not ask: device permissions or a cgroup forbid it",
+    NOT_SUPPORTED: "this GPU or driver does not support this query",
+    NO_PERMISSION: "device permissions or a cgroup forbid this query",
     9: "the kernel module is not loaded, or this container was not given the GPUs",
     12: "the driver's library cannot be loaded; a container needs NVIDIA_DRIVER_CAPABILITIES=compute,utility",
-    13: "the driver is too old to know this question",
-    15: "the GPU fell off the bus; it needs a reset or a reboot",
+    13: "the driver is too old for this query",
+    15: "the GPU is lost (fell off the bus); it needs a reset or a reboot",
     18: "the library and the loaded kernel module belong to different drivers; reboot, or reload the module",
 }
 
@@ -172,13 +172,13 @@ def _read_memory(answer: Any) -> int:
 def _read_switch(answer: Any) -> Switch:
     now, pending = answer
     if not {now, pending} <= {0, 1}:
-        raise ValueError(f"{now}, {pending} are no modes")
+        raise ValueError(f"invalid modes {now}, {pending}")
     return Switch(on=bool(now), pending=bool(pending))
 
 
 def _read_count(answer: int) -> int:
     if not 0 <= answer <= _MOST_INSTANCES:
-        raise ValueError(f"{answer} is no number of instances")
+        raise ValueError(f"invalid number of instances {answer}")
     return answer
 
 
@@ -235,9 +235,9 @@ def see_by_smi(environ: Mapping[str, str], root: Path, run_: Run = run) -> Probe
     banner = run_([program], TIMEOUT, environ)
     cuda = parse_banner(banner.out)
     if cuda is None:
-        gaps.append(Gap("driver.cuda", "nvidia-smi", "its banner names no CUDA version"))
+        gaps.append(Gap("driver.cuda", "nvidia-smi", "its banner contains no CUDA version"))
     if seen.gpus:
-        gaps.append(Gap("gpus.modes", "nvidia-smi", "MIG and ECC are asked of NVML alone"))
+        gaps.append(Gap("gpus.modes", "nvidia-smi", "only NVML reports MIG and ECC"))
     known = seen.driver.version if seen.driver else None
     level = () if cuda is None else (Evidence("driver.cuda", "nvidia-smi", f"CUDA Version: {cuda}"),)
     return ProbeResult(

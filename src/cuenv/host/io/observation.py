@@ -68,7 +68,7 @@ def level(number: int) -> Version:
         ValueError: it is the number of no release.
     """
     if not 1000 <= number < 100_000:
-        raise ValueError(f"{number} is no CUDA release")
+        raise ValueError(f"invalid CUDA release {number}")
     return version(f"{number // 1000}.{number % 1000 // 10}")
 
 

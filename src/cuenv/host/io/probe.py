@@ -155,7 +155,7 @@ def _completed(
         cuda = level_of(driver.version)
         if cuda is not None:
             driver = replace(driver, cuda=cuda)
-            evidence.append(Evidence("driver.cuda", "knowledge base", f"driver {driver.version} speaks CUDA {cuda}"))
+            evidence.append(Evidence("driver.cuda", "knowledge base", f"driver {driver.version} supports CUDA {cuda}"))
     return replace(found, driver=driver, evidence=tuple(evidence))
 
 
@@ -206,7 +206,7 @@ def _measured(root: Path, ask: Outside, *, deep: bool) -> system.Measured:
 
 def _unasked(_argv: Sequence[str], _timeout: float, _environ: Mapping[str, str]) -> process.Completed:
     """In the place of a program that is not started: the nvcc on PATH may belong to an environment."""
-    return process.Completed(code=None, reason="only its files were read")
+    return process.Completed(code=None, reason="only files were read, nothing was executed")
 
 
 def _with_tools(facts: HostFacts, environ: Mapping[str, str], root: Path, ask: Outside, *, deep: bool) -> HostFacts:

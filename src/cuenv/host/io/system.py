@@ -102,7 +102,7 @@ def idle_devices(
     """
     found = []
     if is_file(root / TEGRA):
-        found.append(Gap("gpus", f"/{TEGRA}", "this is a Jetson, whose GPU no source tells; name it with --gpu"))
+        found.append(Gap("gpus", f"/{TEGRA}", "this is a Jetson, whose GPU cannot be detected; name it with --gpu"))
     for entry in names_in(root / PCI):
         if read(root, f"{PCI}/{entry}/vendor").text.strip() != "0x10de":
             continue
@@ -111,11 +111,11 @@ def idle_devices(
         device = read(root, f"{PCI}/{entry}/device").text.strip()
         bound = Path(os.path.realpath(root / PCI / entry / "driver")).name
         holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to none"
-        why = "its driver cannot be reached from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
+        why = "its driver is not reachable from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
         name = device_to_name(device)
         capability = name_to_capability(name) if name else None
         name = f"{name} ({capability})" if capability else name
-        what = f"GPU seen on the PCI bus: {name}" if name else f"GPU seen on the PCI bus (device {describe(device)})"
+        what = f"GPU on the PCI bus: {name}" if name else f"GPU on the PCI bus (device {describe(device)})"
         found.append(Gap("gpus", f"/{PCI}/{entry}", f"{what}, but {why}"))
     return tuple(found[:_MAX_GPUS])
 
@@ -138,7 +138,7 @@ def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap], devices: dict[i
         source = f"{PROC_GPUS}/{entry}/information"
         answer = read(root, source)
         if parse_excluded(answer.text):
-            gaps.append(Gap("gpus", f"/{source}", "the driver was told to leave this GPU alone"))
+            gaps.append(Gap("gpus", f"/{source}", "the driver is configured to ignore this GPU"))
             continue
         name = parse_model(answer.text)
         fact = f"gpus[{len(found)}]"

@@ -366,9 +366,9 @@ def _refuse_without_md5(solutions: Iterable[Solution]) -> None:
     names = sorted({package.name for item in solutions for package in item.packages if not package.md5})
     if names:
         raise InputError(
-            f"conda-lock.yml cannot hold {len(names)} packages without md5 (their channel gives only sha256): "
+            f"conda-lock.yml needs an md5 for {len(names)} packages, but their channel has only sha256: "
             + ", ".join(names),
-            hint="the explicit file conda-<platform>.lock can hold them",
+            hint="the explicit file conda-<platform>.lock can contain them",
         )
 
 

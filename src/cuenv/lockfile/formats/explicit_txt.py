@@ -97,7 +97,7 @@ def parse(text: str, source: str) -> Solution:
     faults = Faults(source)
     lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
     if _MARK not in lines:
-        faults.add("", f"no line says {_MARK}: this is no explicit file")
+        faults.add("", f"the line {_MARK} is missing, so this is not an explicit file")
         faults.check(hint="cuenv lock")
     said = [found[1] for line in lines if (found := _PLATFORM.fullmatch(line))]
     packages: dict[str, LockedPackage] = {}
@@ -114,7 +114,7 @@ def parse(text: str, source: str) -> Solution:
         packages[package.name] = package
     platforms = sorted({*said, *(package.subdir for package in packages.values())} - {"noarch"})
     if not packages and not faults.items:
-        faults.add("", "no line names a package")
+        faults.add("", "the file lists no package")
     if len(platforms) != 1 and not faults.items:
         faults.add("", f"expected one platform, got {', '.join(platforms) or 'none'}")
     faults.check(hint="cuenv lock")

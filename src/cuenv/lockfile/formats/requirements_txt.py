@@ -62,7 +62,7 @@ def pip_head(spec: EnvironmentSpec, solution: Solution) -> tuple[str, ...]:
     names = ", ".join(f"{item.name} {item.version}" for item in solution.pip)
     return (
         f"The pip part adds {len(solution.pip)}: {names}",
-        f"An explicit file does not hold them; in the environment: {pip_command(solution.platform)}",
+        f"An explicit file cannot contain them; install them in the environment with: {pip_command(solution.platform)}",
     )
 
 

@@ -48,7 +48,7 @@ def find_client(asked: str | None, environ: Mapping[str, str]) -> Client:
     path = _asked(asked, environ) if asked else next(_around(environ), None)
     if path is None:
         raise OutsideError(
-            f"--engine conda-lock drives conda, and there is no {', '.join(NAMES[:-1])} or {NAMES[-1]}: neither "
+            f"--engine conda-lock needs conda, but there is no {', '.join(NAMES[:-1])} or {NAMES[-1]}: neither "
             f"{' nor '.join(_VARIABLES)} names one, and PATH has none",
             hint=f"name it with --conda PATH, or {_HINT}",
         )

@@ -164,7 +164,7 @@ class _Plan:
         name = path if "://" not in path else path.partition("://")[2].partition("/")[2]
         if {"", ".", ".."} & set(name.split("/")):  # a link of that name would lie elsewhere
             raise UsageError(
-                f"--engine conda-lock: {printable(path)} is no channel that conda could be told of",
+                f"--engine conda-lock: {printable(path)} is not a channel that conda can use",
                 hint="leave out --engine conda-lock",
             )
         if "://" not in target or target.startswith("file://"):
@@ -247,7 +247,7 @@ _FRAMES = (
     "During handling",
     "subprocess.CalledProcessError",
 )
-_HINT = "leave out --engine conda-lock: the embedded solver tells more"
+_HINT = "leave out --engine conda-lock: the embedded solver explains more"
 
 
 def solve(
@@ -341,7 +341,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise OutsideError("conda-lock ended well, and wrote no lock", hint=_HINT) from error
+        raise OutsideError("conda-lock succeeded but wrote no lock", hint=_HINT) from error
 
 
 def _solution(text: str, request: SolveRequest, plan: Reach, client: Client) -> Solution:

@@ -146,7 +146,7 @@ def _call(command: list[str], target: Path, tools: Toolchain, seconds: float) ->
     done = run(command, seconds, tools.environ, more=tools.environ, folder=str(target.parent))
     reason = done.reason
     if reason is None and not os.path.lexists(target):
-        reason = f"it wrote no {target.name}"
+        reason = f"it did not write {target.name}"
     return Compiled(
         what=target.name,
         command=tuple(command),

@@ -96,8 +96,8 @@ def _paths(prefix: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError as error:
         raise InputError(
-            f"{prefix} is no conda environment: {folder}: {error.strerror}",
-            hint="name the environment's folder, the one that holds conda-meta",
+            f"{prefix} is not a conda environment: {folder}: {error.strerror}",
+            hint="name the directory of the environment, which contains conda-meta",
         ) from error
 
 
@@ -106,7 +106,7 @@ def _load(path: Path) -> object:
     name = shown(path)
     try:
         if path.exists() and not is_file(path):
-            raise InputError(f"{name}: cannot be read: it is no regular file", hint=look(path))
+            raise InputError(f"{name}: cannot be read: it is not a regular file", hint=look(path))
         with path.open("rb") as stream:
             raw = stream.read(LIMIT + 1)
         if len(raw) > LIMIT:
@@ -117,7 +117,7 @@ def _load(path: Path) -> object:
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {why(error)}", hint=look(path, error)) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name}: no valid JSON", hint="reinstall the package it belongs to") from error
+        raise InputError(f"{name}: invalid JSON", hint="reinstall the package it belongs to") from error
     return data
 
 

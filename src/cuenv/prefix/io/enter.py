@@ -40,7 +40,7 @@ def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
         removes = tuple(name for name in ("PYTHONHOME",) if name in environ)
         return Entering(prefix=prefix, sets=sets, removes=removes, leaving={}, scripts={})
     raise InputError(
-        f"{shown(path)} is no environment: it holds neither conda-meta nor pyvenv.cfg",
+        f"{shown(path)} is not an environment: conda-meta and pyvenv.cfg are missing",
         hint=f"cuenv install --prefix {shown(path)}",
     )
 

@@ -54,7 +54,7 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[
     for path, text in have.items():
         if path.is_symlink() or (text is not None and not text.startswith(own)):
             raise InputError(
-                f"{shown(path)} is not cuenv's: it was left as it is",
+                f"{shown(path)} was not written by cuenv and was not changed",
                 hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
             )
     changed = [path for path, text in texts.items() if have[path] != text]

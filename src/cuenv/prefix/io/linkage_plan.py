@@ -266,7 +266,7 @@ def _bytes(root: Path, path: str, notes: list[str]) -> bytes:
         return b""
     place = root / path.lstrip("/")
     if os.path.exists(place) and not is_file(place):  # noqa: PTH110 - never an error
-        notes.append(f"{path}: it is no regular file")  # a pipe would never end
+        notes.append(f"{path}: it is not a regular file")  # a pipe would never end
         return b""
     try:
         with place.open("rb") as stream:

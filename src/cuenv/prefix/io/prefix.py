@@ -61,7 +61,7 @@ def find_prefix(path: Path) -> Prefix:
     python = found[1] if found else None
     if kind is None or (kind == "python" and python is None):
         raise InputError(
-            f"{shown(path)} is no environment: it holds neither conda-meta, nor pyvenv.cfg, nor a Python", hint=_HINT
+            f"{shown(path)} is not an environment: conda-meta, pyvenv.cfg and Python are missing", hint=_HINT
         )
     folders = tuple(_site_packages(real, library)) if library else ()
     records = read_conda_records(real) if kind == "conda" else _NOTHING
@@ -170,7 +170,7 @@ def _damaged(folder: Path) -> Iterator[tuple[str, str]]:
     for name in names_in(folder):
         path = folder / name
         if _LEFT_BY_PIP.fullmatch(name):
-            yield str(path), f"{shown(path)}: pip put it aside and never came back"
+            yield str(path), f"{shown(path)}: pip renamed it and was interrupted"
         elif name.endswith(".dist-info") and not is_file(path / "METADATA"):
             yield str(path), f"{shown(path)}: it has no METADATA: an installation was interrupted"
 
@@ -269,7 +269,8 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
         if folder.is_absolute() and above and above.is_dir() and os.access(above, os.W_OK | os.X_OK):
             return folder / name
     raise UsageError(
-        f"--name {name}: no folder for environments can be written", hint="name its folder: cuenv install --prefix DIR"
+        f"--name {name}: the directories for environments are not writable",
+        hint="name its folder: cuenv install --prefix DIR",
     )
 
 
@@ -296,7 +297,7 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
         near = get_close_matches(name, known, n=3)
         some = f"; near: {', '.join(near)}" if near else f"; known: {', '.join(list(known)[:8])}" if known else ""
         hint = f"{command} --name {near[0]}" if near else f"{command} --prefix DIR"
-        raise UsageError(f"--name {name}: conda knows no environment of that name{some}", hint=hint)
+        raise UsageError(f"--name {name}: conda has no environment with this name{some}", hint=hint)
     if len(found) > 1:
         listed = ", ".join(map(shown, found))
         raise UsageError(

@@ -101,7 +101,7 @@ def ask(name: str, place: Bench, timeout: float) -> Outcome:
         timeout: seconds after which it is stopped, with all that it started.
     """
     if not is_file(place.python) or not os.access(place.python, os.X_OK):
-        return Outcome(answer=None, reason=f"{place.python} cannot be started: it is no program")
+        return Outcome(answer=None, reason=f"{place.python} cannot be started: it is not a program")
     file = str(_PROBES / f"probe_{name}.py")
     begun = time.monotonic()
     done = run(

@@ -190,17 +190,17 @@ def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: Lin
         known = f"; {short(barred, ground)} may not be read"
         fix = f"chmod a+r {shlex.quote(barred)}"
     elif lying:
-        known = f"; {short(lying[0], ground)} lies where nothing looks"
+        known = f"; {short(lying[0], ground)} exists, but the loader does not look there"
         first = shlex.quote(posixpath.dirname(lying[0]))
         fix = f'export LD_LIBRARY_PATH={first}"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
     elif others and opening.root.kind == "extension":
-        known = f"; here is {others[0]}: it was built for another one"
+        known = f"; the environment has {others[0]}, which is another major version"
         fix = again(opening.root, ground)
     return Finding(
         code="CU230",
         severity=severity,
         subject=name,
-        message=f"{name} is missing: {needed}, so {_fails(opening.root)}{known}",
+        message=f"{name} is missing ({needed}), so {_fails(opening.root)}{known}",
         evidence=looked(opening, item),
         fix=fix,
     )
@@ -221,7 +221,7 @@ def _no_root(opening: Opening, ground: LinkageContext) -> Finding:
 
 def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: LinkageContext) -> Finding:
     opening, item = cases[0]
-    text = f"{name} comes with the NVIDIA driver and is not where the loader looks; {short(item.asker.path, ground)}"
+    text = f"{name} comes with the NVIDIA driver, but the loader does not find it; {short(item.asker.path, ground)}"
     return Finding(
         code="CU238",
         severity="warning",
@@ -247,7 +247,7 @@ def foreign_findings(openings: Iterable[Opening], ground: LinkageContext) -> Ite
 
 def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: LinkageContext) -> Finding:
     via, own = winner.via or "the executable", ground.own[name]
-    text = f"{name}: {winner.path} wins over the environment's own {short(own[0], ground)}, by {via}"
+    text = f"{name}: {winner.path} is loaded in place of the environment's {short(own[0], ground)}, by {via}"
     return Finding(
         code="CU232",
         severity="warning",
@@ -283,7 +283,7 @@ def glibc_findings(openings: Iterable[Opening], ground: LinkageContext) -> Itera
             lowest[item.path] = max(versions)
     if lowest:
         worst = max(lowest, key=lambda path: lowest[path])
-        text = f"{short(worst, ground)} needs glibc {lowest[worst]}, the host has {ground.glibc}"
+        text = f"{short(worst, ground)} needs glibc {lowest[worst]}, but the host has {ground.glibc}"
         more = f"; {len(lowest)} files need a later one" if len(lowest) > 1 else ""
         yield Finding(
             code="CU234",
@@ -333,7 +333,9 @@ def _kind(version: str) -> str:
 def _version(cases: list[NoVersion], ground: LinkageContext) -> Finding:
     first = cases[0]
     names = sorted({case.version for case in cases}, key=_numbers)
-    text = f"{first.file}: {short(first.winner.path, ground)} wins, and it does not define {names[-1]}{count(names)}"
+    text = (
+        f"{first.file}: {short(first.winner.path, ground)} is loaded, but it does not define {names[-1]}{count(names)}"
+    )
     askers = [case.asker for case in cases]
     return Finding(
         code="CU235" if _CPP.fullmatch(names[-1]) else "CU233",
@@ -341,7 +343,7 @@ def _version(cases: list[NoVersion], ground: LinkageContext) -> Finding:
         subject=first.file,
         message=f"{text}, which {short(first.asker.path, ground)} needs{more(askers)}",
         evidence=(
-            f"the loader will say: version `{first.version}' not found (required by {first.asker.path})",
+            f"the loader will report: version `{first.version}' not found (required by {first.asker.path})",
             f"{first.winner.path} is found by {first.winner.via or 'the executable'}",
         ),
         fix=replace(first.file, first.winner, ground),
@@ -357,11 +359,11 @@ def _symbol(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
     evidence = [f"undefined: {', '.join(names[:_SHOWN_SYMBOLS])}{count(names[_SHOWN_SYMBOLS - 1 :])}"]
     fix = None
     if winner is not None and want.file:
-        said += f"; {short(winner.path, ground)} wins for {want.file} and does not define it"
+        said += f"; {short(winner.path, ground)} is loaded for {want.file} but does not define it"
         evidence.append(f"{winner.path} is found by {winner.via or 'the executable'}")
         fix = replace(want.file, winner, ground)
     elif want.version is None:
-        said += "; no library that it is loaded with defines it"
+        said += "; the libraries loaded with it do not define it"
     return Finding(
         code="CU233",
         severity="error",
@@ -376,7 +378,9 @@ def _other_torch(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
     first = cases[0]
     names = [case.symbol.name for case in cases]
     path = short(first.asker.path, ground)
-    text = f"{path} was built for another torch: {readable(names[0])}{count(names)} is not in the torch that is here"
+    text = (
+        f"{path} was built for another torch: {readable(names[0])}{count(names)} is not defined by the installed torch"
+    )
     return Finding(
         code="CU236",
         severity="error",
