@@ -10,6 +10,7 @@ A verdict is remembered by exactly what its rule named, so that a wrong key cann
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -60,7 +61,7 @@ class Rule(NamedTuple):
     @property
     def reads(self) -> frozenset[str]:
         """All that it names."""
-        return frozenset(name for function in self.questions for name in _names(function))
+        return _all_names(self.questions)
 
 
 _FOUND: list[Rule] = []
@@ -101,6 +102,7 @@ def _known(functions: Iterable[Question], name: str) -> None:
         raise TypeError(f"the rule {name} reads {', '.join(sorted(strange))}, which nothing gives")
 
 
+@lru_cache(maxsize=128)
 def _names(function: Question) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -237,7 +239,13 @@ def seen(function: Question, unit: Unit) -> dict[str, Any]:
     return {name: _OF_HOST[name](*unit) for name in _names(function) if name in _OF_HOST}
 
 
-def key_of(functions: Iterable[Question]) -> Callable[[Candidate], Hashable]:
+@lru_cache(maxsize=128)
+def _all_names(functions: tuple[Question, ...]) -> frozenset[str]:
+    return frozenset(name for function in functions for name in _names(function))
+
+
+@lru_cache(maxsize=128)
+def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
     """A quick key of what functions read of a candidate: by identity, so that candidates must outlive its use."""
     names = dict.fromkeys(name for function in functions for name in _names(function))
     more = [name for name in names if name in _READINGS]
