@@ -536,7 +536,7 @@ def scan(
         driver: see ``host``.
         deep: look for device code outside of its own sections too.
     """
-    from cuenv.binary.scan import scan_paths  # noqa: PLC0415 - as above
+    from cuenv.binary.gpu_code import scan_paths  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
 
     options = host_options(host, gpus, driver, of="scan")

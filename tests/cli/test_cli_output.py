@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cases import collect
 from commands import HOST, inside
-from cuenv.binary.scan import scan_paths
+from cuenv.binary.gpu_code import scan_paths
 from cuenv.cli import output
 from cuenv.cli.main import _fail
 from cuenv.core.findings import Finding, Report

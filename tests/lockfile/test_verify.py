@@ -14,8 +14,7 @@ from cuenv.core.findings import Finding, report
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, FoundToolkit, HostFacts
 from cuenv.host.request import pool
-from cuenv.lockfile.host_check import candidate_of, host_findings
-from cuenv.lockfile.judge import drift_findings
+from cuenv.lockfile.host_check import candidate_of, drift_findings, host_findings
 from cuenv.prefix.packages import installed_findings
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.solution_policy import lock_findings, without_hash

@@ -33,8 +33,7 @@ from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import ccbin, find_host_compilers, nvcc_at, nvcc_host
 from cuenv.prefix.toolchain import hook as hook_scripts
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
-from cuenv.prefix.toolchain.policy import jit_findings, trial_findings
-from cuenv.prefix.toolchain.requirements import WantedHeader, Wants, compiling, wants, wheel_of
+from cuenv.prefix.toolchain.policy import WantedHeader, Wants, compiling, jit_findings, trial_findings, wants, wheel_of
 from cuenv.prefix.toolchain.toolchain import (
     BuildFolder,
     Compiled,

@@ -34,7 +34,7 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
       cuenv scan libcudnn_engines_precompiled.so.9 --deep --json
     """
     from cuenv.binary import scan_report  # noqa: PLC0415 - as above
-    from cuenv.binary.scan import scan_paths  # noqa: PLC0415 - not needed for --help
+    from cuenv.binary.gpu_code import scan_paths  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"] or values["as_json"])
     scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cuenv.core.errors import UsageError
 from cuenv.core.versions import Capability
 from cuenv.host.facts import sentence
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.guidance import Advice, Erratum, Guidance
+from cuenv.knowledge.guidance import Advice, Erratum, Guidance, Symptom
 from cuenv.knowledge.rows import Feature, GpuModel, Row, Source
 from cuenv.resolver.decision_json import source_fields
 from cuenv.resolver.lookup import which_gpu
 
-if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import AdviceFields, ErratumFields, ExplainDocument, ExplainGpuDocument
+if TYPE_CHECKING:
+    from cuenv.core.documents import AdviceFields, CodeDocument, ErratumFields, ExplainDocument, ExplainGpuDocument
 
 
 def line(topic: str, guidance: Guidance) -> str:
@@ -142,3 +143,74 @@ def _parts(found: GpuPage) -> Iterator[tuple[str, str, str | None, Row]]:
         yield "numbers", sentence(feature), None, feature
     for row in found.advice:
         yield row.about, row.says, row.do, row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePage:
+    """A code, and what is linked with it.
+
+    Attributes:
+        symptoms: errors that its finding announces.
+        errata: half-true recipes that lead to it.
+    """
+
+    code: str
+    severities: tuple[str, ...]
+    means: str
+    by: tuple[str, ...]
+    rule: str | None
+    symptoms: tuple[Symptom, ...]
+    errata: tuple[Erratum, ...]
+
+
+def code_page(text: str, guidance: Guidance) -> CodePage:
+    """What is known about a code.
+
+    Raises:
+        UsageError: there is no such code.
+    """
+    wanted = text.strip().upper()
+    row = next((row for row in guidance.codes if row.code == wanted), None)
+    if row is None:
+        near = [item.code for item in guidance.codes if item.code[:3] == wanted[:3]]
+        known = f"; codes of this kind are {near[0]} to {near[-1]}" if near else ""
+        raise UsageError(f"why {wanted}: unknown code{known}", hint=f"cuenv why {near[0] if near else 'CU401'}")
+    return CodePage(
+        code=row.code,
+        severities=row.severities,
+        means=row.means,
+        by=row.by,
+        rule=row.rule,
+        symptoms=tuple(item for item in guidance.symptoms if wanted in item.codes),
+        errata=tuple(item for item in guidance.errata if wanted in item.codes),
+    )
+
+
+def lines(page: CodePage) -> list[str]:
+    """The page as lines."""
+    text = [f"{page.code} ({', '.join(page.severities)}): {page.means}", f"found by  {', '.join(page.by)}"]
+    if page.rule:
+        text.append(f"rule      {page.rule}; 'cuenv resolve' applies it, too")
+    if page.symptoms:
+        text.append("typical errors (cuenv diagnose LOG finds the right one):")
+        text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
+    else:
+        text.append("typical errors: none in the catalogue")
+    if page.errata:
+        text.append("recipes that cause it:")
+        text += [f"  {f'cuenv explain {item.id}':28} {item.says}" for item in page.errata]
+    return text
+
+
+def plain(page: CodePage) -> CodeDocument:
+    """The page as plain data."""
+    return {
+        "schema": "cuenv/code/1",
+        "code": page.code,
+        "severities": list(page.severities),
+        "means": page.means,
+        "found_by": list(page.by),
+        "rule": page.rule,
+        "symptoms": [{"symptom": item.id, "layer": item.layer, "says": item.says} for item in page.symptoms],
+        "errata": [{"id": item.id, "topic": item.topic, "says": item.says} for item in page.errata],
+    }

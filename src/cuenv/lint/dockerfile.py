@@ -15,15 +15,17 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import (
     always_yes,
+    asked_in,
     command_lints,
+    compiles_later,
     drivers,
+    install_lints,
     release_of,
     second_torch,
     setting_lints,
     unanswered,
     without_comments,
 )
-from cuenv.lint.installing import asked_in, compiles_later, install_lints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

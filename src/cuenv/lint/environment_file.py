@@ -12,7 +12,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, lines_at, told
 from cuenv.lint.build_settings import arch_list_lints, sparse_attention
 from cuenv.lint.tree import WRITE, Node, written
-from cuenv.lockfile.judge import named_cuda
+from cuenv.lockfile.host_check import named_cuda
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.match_spec import parse_spec

@@ -29,8 +29,7 @@ from cuenv.lockfile.files import (
     read_environment,
     spec_digest,
 )
-from cuenv.lockfile.host_check import host_findings
-from cuenv.lockfile.judge import drift_findings, judge_spec, named_cuda
+from cuenv.lockfile.host_check import drift_findings, host_findings, judge_spec, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda

@@ -20,9 +20,8 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
-from cuenv.lockfile.host_check import candidate_of, host_findings
+from cuenv.lockfile.host_check import candidate_of, host_findings, judge_spec
 from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearness, notes
-from cuenv.lockfile.judge import judge_spec
 from cuenv.lockfile.lock import LockRequest
 from cuenv.lockfile.pip import before_pip
 from cuenv.resolver.candidates import pythons

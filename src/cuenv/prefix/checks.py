@@ -47,8 +47,18 @@ from cuenv.prefix.packages import gone_findings, installed_findings, pip_finding
 from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
 from cuenv.prefix.runtime_policy import compiler_findings, number_of, runtime_findings, runtime_line
 from cuenv.prefix.solution import as_solution, cuda_of
-from cuenv.prefix.toolchain.policy import hook, jit_findings, led_by, targets_of, trial_findings, without_its
-from cuenv.prefix.toolchain.requirements import Wants, compiling, has_torch, wants
+from cuenv.prefix.toolchain.policy import (
+    Wants,
+    compiling,
+    has_torch,
+    hook,
+    jit_findings,
+    led_by,
+    targets_of,
+    trial_findings,
+    wants,
+    without_its,
+)
 from cuenv.prefix.toolchain.toolchain import Compiled, Nvcc, Workshop
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import effective
