@@ -274,7 +274,7 @@ def test_nothing_that_closes_is_a_no(small: Sources, tmp_path: Path) -> None:
         folder=tmp_path,
     )
     assert done.returncode == 1
-    assert "nothing near to it fits the host and closes on the channels" in done.stderr
+    assert "no nearby candidate fits the host and is satisfiable on the channels" in done.stderr
     assert not (tmp_path / "new.yml").exists()
 
 

@@ -118,7 +118,10 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     if answer.spec is None and all(item.code.startswith(PIP) for item in answer.report.errors):
         return [*lines, "error: what is asked of pip stays as it is: mend it in the file"]
     if answer.spec is None:
-        return [*lines, "error: nothing near to it fits the host and closes on the channels: cuenv resolve --prove"]
+        return [
+            *lines,
+            "error: no nearby candidate fits the host and is satisfiable on the channels: cuenv resolve --prove",
+        ]
     lines += [str(change) for change in answer.changes]
     if answer.pins:
         pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)

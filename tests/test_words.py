@@ -1,0 +1,72 @@
+"""The words of what cuenv says: no string uses a private word where conda, NVIDIA or PyTorch have one.
+
+Every string literal of the source with two words or more is read over the syntax tree, docstrings left out, and the
+texts of the tables in ``data/guidance``. Whoever meets a failure says it in the words on the right.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "cuenv"
+FORBIDDEN = {
+    r"\bspeaks? CUDA\b": "supports CUDA",
+    r"\bclose[sd]? on the channels\b": "the channels can satisfy it; it is satisfiable",
+    r"\bcannot be had\b": "does not exist",
+    r"\bis kept out\b": "the build string excludes it",
+    r"\bputs? a second torch\b": "installs torch over",
+    r"\bbelow the floor\b": "older than the minimum driver",
+    r"\blayer that cuts\b": "names the limiting component",
+    r"(?<!there )\bis no (?:environment|regular file|lock)\b": "is not a ...",
+    r"\(s\)(?!\w)": "a plural by number",
+    r": the same$": "the whole meaning",
+}
+"""A pattern, and what to say instead."""
+EXEMPT = {
+    "resolver/rules": "the sentences of the rules, which lie in `verdicts.txt`, are not yet rewritten",
+    "cli/output.py": "the pattern that colours a count of errors",
+    "core": "the pattern that colours a count of errors",
+}
+"""Paths, with the reason."""
+
+
+def _docstrings(tree: ast.AST) -> set[int]:
+    bodies = (getattr(node, "body", None) for node in ast.walk(tree))
+    firsts = (statement for body in bodies if isinstance(body, list) for statement in body)
+    return {id(item.value) for item in firsts if isinstance(item, ast.Expr)}
+
+
+def strings() -> Iterator[tuple[str, str]]:
+    """Each string that a person may read, with its place."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documented = _docstrings(tree)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant) or id(node) in documented:
+                continue
+            if isinstance(node.value, str) and " " in node.value.strip():
+                yield f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node.value
+    for path in sorted((SOURCE / "data" / "guidance").glob("*.json")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for key in ("means", "remedy"):
+                found = re.search(rf'"{key}": "((?:[^"\\]|\\.)*)"', line)
+                if found:
+                    yield f"{path.relative_to(SOURCE).as_posix()}:{number}", found[1]
+
+
+def test_no_string_uses_a_private_word() -> None:
+    wrong = [
+        f"{place}: {text!r}: say {better!r}"
+        for place, text in strings()
+        if not place.startswith(tuple(EXEMPT))
+        for pattern, better in FORBIDDEN.items()
+        if re.search(pattern, text)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_strings_are_found() -> None:
+    assert sum(1 for _ in strings()) > 500
