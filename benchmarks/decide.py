@@ -87,7 +87,7 @@ def widened(knowledge: Knowledge, number: int) -> Knowledge:
     """The tables with their torch builds repeated under further release numbers, for that many candidates."""
     times = -(-number // len(candidates(knowledge, PLATFORM)))
     here = [row for row in knowledge.torch if row.platform == PLATFORM]
-    rows = [replace(row, version=version(f"{row.version}.{step}")) for step in range(times) for row in here]
+    rows = [row.replaced(version=version(f"{row.version}.{step}")) for step in range(times) for row in here]
     return replace(knowledge, torch=tuple(rows))
 
 
