@@ -15,7 +15,7 @@ import pytest
 
 from cases import collect
 from commands import in_shell
-from cuenv.cli.main import COMMANDS
+from cuenv.cli.main import COMMANDS, load
 from cuenv.demo.io.sample import write_sample
 from cuenv.host.io.record import SHIPPED
 from doc_pages import RUN, Step, commands, given, steps
@@ -112,7 +112,7 @@ def parsed(words: list[str], text: str) -> None:
     if not words or words[0].startswith("-"):
         return
     assert words[0] in COMMANDS, text
-    command = importlib.import_module(f"cuenv.cli.{words[0].replace('-', '_')}").command
+    command = load(words[0])
     rest = words[1:]
     if rest and isinstance(command, click.Group) and rest[0] in command.commands:
         command = command.commands[rest.pop(0)]

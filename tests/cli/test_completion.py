@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shlex
@@ -21,7 +20,7 @@ from commands import run as process
 from cuenv.cli import completion
 from cuenv.cli.completing import SHELLS, offers
 from cuenv.cli.completions import KINDS, items
-from cuenv.cli.main import COMMANDS, cli
+from cuenv.cli.main import COMMANDS, cli, load
 from cuenv.config.io.completion_names import TABLES, gpus
 from cuenv.core.errors import ExitCode
 from cuenv.host.select import HostOptions, host_facts
@@ -244,7 +243,7 @@ def test_every_option_that_names_a_thing_completes() -> None:
     """A new option of one of these names must not be forgotten."""
     kinds = {"--gpu", "--host", "--platform", "--profile", "--pytorch", "--cuda"}
     for name in COMMANDS:
-        found = importlib.import_module(f"cuenv.cli.{name.replace('-', '_')}").command
+        found = load(name)
         inner = found.commands.values() if isinstance(found, click.Group) else ()
         for option in (item for each in (found, *inner) for item in each.params if kinds.intersection(item.opts)):
             names = option.shell_complete(click.Context(found), "")

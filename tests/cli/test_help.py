@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from pathlib import Path
@@ -15,14 +14,14 @@ from commands import HOST
 from commands import inside as run
 from cuenv.cli import main
 from cuenv.cli.habits import ALIASES, POINTERS
-from cuenv.cli.main import COMMANDS, SECTIONS, cli
+from cuenv.cli.main import COMMANDS, SECTIONS, cli, load
 from cuenv.core.errors import ExitCode
 
 FOLDER = Path(main.__file__).parent
 
 
 def command(name: str) -> click.Command:
-    found = importlib.import_module(f"cuenv.cli.{name.replace('-', '_')}").command
+    found = load(name)
     assert isinstance(found, click.Command)
     return found
 
@@ -39,9 +38,9 @@ def every() -> list[tuple[str, click.Command]]:
 
 
 def test_every_module_with_a_command_is_listed() -> None:
-    made = re.compile(r"^@click\.(command|group)\(\"", re.MULTILINE)
-    modules = {path.stem for path in FOLDER.glob("*.py") if made.search(path.read_text())}
-    assert modules == {name.replace("-", "_") for name in COMMANDS}
+    made = re.compile(r'^@click\.(?:command|group)\("([^"]+)"', re.MULTILINE)
+    found = {name for path in FOLDER.glob("*.py") for name in made.findall(path.read_text())}
+    assert found == set(COMMANDS)
 
 
 @collect("name", COMMANDS)
@@ -156,7 +155,7 @@ def test_options_of_all_commands_stand_before_the_command_too(tmp_path: Path, wo
     (tmp_path / "cuenv.toml").write_text("glibc = '2.31'\n")
     count = next(number for number, word in enumerate(words) if word in COMMANDS)
     before, command = words[:count], words[count:]
-    known = {flag for item in importlib.import_module(f"cuenv.cli.{command[0]}").command.params for flag in item.opts}
+    known = {flag for item in load(command[0]).params for flag in item.opts}
     behind = [word for word in before if not word.startswith("-") or word.partition("=")[0] in known]
     if command[0] == "profile":
         behind = list(before)

@@ -66,6 +66,17 @@ Options and examples of a command:
 """
 
 
+_HOMES = {"why-not": "why", "shell-hook": "run"}
+"""Commands that stand in the module of another one."""
+
+
+def load(name: str) -> click.Command:
+    """Import a command from its module."""
+    module = importlib.import_module(f"cuenv.cli.{_HOMES.get(name, name).replace('-', '_')}")
+    command: click.Command = getattr(module, f"{name.replace('-', '_')}_command" if name in _HOMES else "command")
+    return command
+
+
 class Commands(click.Group):
     """Loads only the command that is used: each has its own module."""
 
@@ -77,8 +88,7 @@ class Commands(click.Group):
         """Import the module of a command; options that are not typed take what variables and settings say."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"cuenv.cli.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
+        command = load(cmd_name)
         ctx.default_map = {cmd_name: Defaults(command)}
         return command
 

@@ -1,4 +1,4 @@
-"""``cuenv run``."""
+"""``cuenv run`` and ``cuenv shell-hook``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
-from cuenv.cli.entering import environment, place_options
+from cuenv.cli.command import PATH, Grouped, several
 from cuenv.cli.options import talk_options
-from cuenv.core.errors import UsageError
+from cuenv.cli.output import emit, emit_json
+from cuenv.core.errors import ExitCode, UsageError
+from cuenv.prefix.shell_hook import SHELLS, render
+
+place_options = several(
+    click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment."),
+    click.option("-n", "--name", metavar="NAME", help="The name of a conda environment."),
+)
+"""An environment that is there."""
 
 
 @click.command("run", cls=Grouped, context_settings={"allow_interspersed_args": False})
@@ -36,3 +43,56 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
     if not words:
         raise UsageError("there is no command to run", hint="cuenv run --prefix DIR -- python train.py")
     run_inside(path, words, dict(os.environ))
+
+
+@click.command("shell-hook", cls=Grouped)
+@place_options
+@click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
+@talk_options
+def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Any) -> int:
+    """Print what your shell evaluates to activate an environment, without conda.
+
+    The lines do what 'conda activate' does: they set PATH, CONDA_PREFIX and the variables of the environment, then
+    run its activation scripts. An active conda environment is left first, and 'conda deactivate' takes you back to
+    it. bash, zsh and sh take the same lines. Without conda, leave the environment by leaving the shell.
+
+    \b
+    Examples:
+      eval "$(cuenv shell-hook --prefix ~/envs/train)"
+      eval "$(cuenv shell-hook -n cuenv)"
+      cuenv shell-hook --prefix ~/envs/train --shell fish | source
+    """
+    from cuenv.prefix.enter import entering  # noqa: PLC0415 - not needed for --help
+
+    found = entering(environment(prefix, name, "cuenv shell-hook"), os.environ)
+    if values["as_json"]:
+        emit_json(
+            {
+                "schema": "cuenv/shell-hook/1",
+                "prefix": found.prefix,
+                "sets": dict(found.sets),
+                "removes": list(found.removes),
+                "leaving": {ending: list(paths) for ending, paths in found.leaving.items()},
+                "scripts": {ending: list(paths) for ending, paths in found.scripts.items()},
+            }
+        )
+    else:
+        emit(render(found, shell))
+    return ExitCode.OK
+
+
+def environment(prefix: Path | None, name: str | None, command: str) -> Path:
+    """The folder of the environment that is named.
+
+    Raises:
+        UsageError: none is, or two are.
+    """
+    if prefix and name:
+        raise UsageError("--prefix and --name exclude each other", hint=f"{command} --prefix DIR")
+    from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - not needed for --help
+
+    if name is not None:
+        return named_environment(name, os.environ, command)
+    if prefix is None:
+        raise UsageError("no environment is named", hint=f"{command} --prefix DIR")
+    return prefix
