@@ -120,7 +120,7 @@ def test_equal_gpus_are_counted() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     assert "unknown driver" in host_line(machine("8.9"))
-    assert "speaks CUDA 12.4" in host_line(machine("8.9", level="12.4"))
+    assert "supports CUDA 12.4" in host_line(machine("8.9", level="12.4"))
     blind = replace(machine(), gpus=(Gpu(index=0, name="X", capability=None),))
     assert "compute capability unknown" in gpu_text(blind)
 

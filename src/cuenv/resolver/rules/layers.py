@@ -128,9 +128,7 @@ def _layer(
         because = f"every {name} that the build admits serves {oldest}"
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
     if found.answer == "below":
-        because = (
-            f"{name} is the layer that cuts: from {found.below} on it no longer serves {oldest}, so it is kept below"
-        )
+        because = f"{name} {found.below} dropped compute capability {oldest}, so {name} is pinned below {found.below}"
         return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
     if found.answer == "none":
         because = f"the {name} that this build needs ({requirement}) has dropped {oldest}"

@@ -50,6 +50,6 @@ def _conda_forge(cuda: Version, kb: Knowledge) -> Verdict:
     grounds: tuple[Ground, ...] = tuple(row_ground(end, f"{end.package}: {end.says}") for end in ends if end)
     because = f"conda-forge has no nvcc that can be locked for CUDA {cuda}"
     if lowest and cuda < lowest:
-        because = f"conda-forge has no lockable nvcc below {lowest}, so cudatoolkit-dev stays empty"
+        because = f"conda-forge has no nvcc before CUDA {lowest} that a lock file can pin"
     remedy = Remedy(text="an environment without compiler (--no-dev)", option="--no-dev")
     return Verdict(rule="roles", outcome="reject", because=because, grounds=grounds, remedy=remedy)
