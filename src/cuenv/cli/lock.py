@@ -245,7 +245,7 @@ def command(path: Path | None, **values: Any) -> int:
       cuenv lock --check
       cuenv lock --repair -o environment.new.yml
     """
-    from cuenv.cli.resolving import refuse_wishes, resolve_first  # noqa: PLC0415 - as above
+    from cuenv.cli.resolve import refuse_wishes, resolve_first  # noqa: PLC0415 - as above
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
     from cuenv.lockfile.lock import LockRequest, lock  # noqa: PLC0415 - as above
 
