@@ -88,7 +88,7 @@ def test_a_profile_of_the_settings_is_refused_with_its_path(project: Path) -> No
     assert (done.returncode, done.stdout) == (ExitCode.INPUT, "")
     assert "profiles.lab.python: expected a string, got 3.12" in done.stderr
     assert "profiles.lab: unknown key 'gpu' (did you mean 'gpus'?)" in done.stderr
-    assert "profiles.lab.lowest_driver: a driver without gpus" in done.stderr
+    assert "profiles.lab.lowest_driver: a driver needs gpus" in done.stderr
     assert run("resolve", *HOST, folder=project).returncode == ExitCode.OK  # nobody asked for it
 
 
@@ -175,7 +175,7 @@ def test_validate_decides_for_the_host_that_is_named(project: Path) -> None:
     assert "choice  pytorch 2.7.1" in done.stderr
     no = run("profile", "validate", "lab", "team", "--gpu", "V100", "--driver", "470.129.06", folder=project)
     assert no.returncode == ExitCode.NEGATIVE
-    assert "lab: no candidate fits\n" in no.stdout
+    assert "lab: nothing fits\n" in no.stdout
     (project / "bad.yml").write_text("name: 3\n")
     both = run("profile", "validate", "lab", "bad.yml", "--host", "no-gpu", "--json", folder=project)
     assert both.returncode == ExitCode.INPUT  # what cannot be read goes before what does not fit

@@ -285,7 +285,7 @@ def test_what_is_no_file(folder: Path) -> None:
         read_configuration({})
     own.unlink()
     os.mkfifo(own)
-    with pytest.raises(InputError, match="no regular file"):
+    with pytest.raises(InputError, match="not a regular file"):
         read_configuration({})
     own.unlink()
     own.mkdir()

@@ -318,7 +318,7 @@ def test_options_go_before_the_profile(here: HostFacts) -> None:
 
 
 def test_a_profile_with_a_gpu_that_nobody_knows(here: HostFacts) -> None:
-    with pytest.raises(UsageError, match=r"^profile lab: gpus: unknown GPU name 'RTX 9999'") as told:
+    with pytest.raises(UsageError, match=r"^profile lab: gpus: 'RTX 9999': unknown GPU name") as told:
         of(profile=replace(LAB, gpus=("RTX 9999",)))
     assert "--gpu" not in (told.value.hint or "")
 

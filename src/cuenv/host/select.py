@@ -252,7 +252,7 @@ def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
     if row:
         return Gpu(index=index, name=row.name, capability=row.capability)
     near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-    raise ValueError(f"unknown GPU name {text!r}" + (f"; the nearest are {near}" if near else ""))
+    raise ValueError(f"{text!r}: unknown GPU name" + (f"; the nearest are {near}" if near else ""))
 
 
 def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
