@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
@@ -20,14 +21,12 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host
 from cuenv.lockfile.io.conda_client import client_at_hand
-from cuenv.prefix.checks import CHECKS, NO_LOCK, Subject
 from cuenv.prefix.cuda_files import family
-from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.prefix import find_prefix, installed_digest
-from cuenv.prefix.io.probe import ask, bench
-from cuenv.prefix.packages import as_locked
-from cuenv.prefix.probing import PROBES, Around, Outcome, check_of
 from cuenv.solve.model import Lock
+
+if TYPE_CHECKING:  # a lock is checked without them
+    from cuenv.prefix.inventory import Prefix
+    from cuenv.prefix.probing import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +65,9 @@ def check_prefix(
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
+    from cuenv.prefix.checks import CHECKS, NO_LOCK, Subject  # noqa: PLC0415 - a lock is checked without them
+    from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
+
     prefix = find_prefix(path)
     made_from = read_lock(lock) if lock else None
     facts = facts or checked_host(outside(options, prefix.path), knowledge, wish)
@@ -96,6 +98,8 @@ def check_prefix(
 
 def _anew(prefix: Prefix, lock: Path) -> str:
     """The command that makes an environment anew from its lock, of one that cuenv made."""
+    from cuenv.prefix.io.prefix import installed_digest  # noqa: PLC0415 - a lock is checked without it
+
     if not installed_digest(Path(prefix.path)):
         return ""
     return shlex.join(["cuenv", "install", str(lock), "--prefix", prefix.path, "--replace"])
@@ -106,6 +110,8 @@ def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
     solution = lock.solution(facts.platform)
     if prefix.kind != "conda" or solution is None:
         return f"not compared: the lock is for {', '.join(one.platform for one in lock.solutions)}"
+    from cuenv.prefix.packages import as_locked  # noqa: PLC0415 - a lock is checked without it
+
     same = as_locked(prefix.conda, solution)
     if 2 * same >= len(solution.packages):
         return None
@@ -366,6 +372,9 @@ def _checks(
     prefix: Prefix, gpus: int, environ: Mapping[str, str], timeout: float, say: Callable[[str], None] | None
 ) -> Iterator[Check]:
     without: str | None = None
+    from cuenv.prefix.io.probe import ask, bench  # noqa: PLC0415 - only with --run
+    from cuenv.prefix.probing import PROBES, Around, check_of  # noqa: PLC0415 - as above
+
     with bench(prefix, environ) as place:
         around = Around(prefix=prefix.path, python=place.python, gpus=gpus, environ=place.given)
         for probe in PROBES:
