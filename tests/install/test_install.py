@@ -308,8 +308,8 @@ def test_records_as_conda_writes_them(tmp_path: Path, more: dict[str, object]) -
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ("", "no valid JSON"),
-        ("[" * 100_000, "no valid JSON"),
+        ("", "invalid JSON"),
+        ("[" * 100_000, "invalid JSON"),
         ("[]", "expected a mapping"),
         ({"name": 3}, "name: expected a string, got 3"),
         (CONDA | {"depends": "b"}, "depends: expected a list, got 'b'"),
@@ -323,5 +323,5 @@ def test_a_broken_record_is_named(tmp_path: Path, record: object, words: str) ->
 
 
 def test_no_environment(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no conda environment"):
+    with pytest.raises(InputError, match="is not a conda environment"):
         read_conda_meta(tmp_path)

@@ -762,4 +762,4 @@ def test_why_this_machine_shows_no_gpu_is_told_and_decides_nothing(
     assert checked.report.errors == ()
     told = {item.code: item for item in checked.report.findings if item.severity == "info"}
     assert "checked for" in told["CU409"].message
-    assert "this container was given no GPU" in told["CU417"].message
+    assert "this container has no GPU" in told["CU417"].message
