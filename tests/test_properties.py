@@ -291,7 +291,8 @@ def test_the_driver_of_a_near_miss_opens_it(gpus: list[Capability], driver: str,
     for miss in decision.near_misses:
         if miss.remedy.driver is None or (miss.remedy.upto and "." not in miss.remedy.driver):
             continue
-        then = decide(case(host(gpus, miss.remedy.driver), dev=dev), everything())
+        without = miss.remedy.option == "--no-dev"
+        then = decide(case(host(gpus, miss.remedy.driver), dev=dev and not without), everything())
         opened = next(item for item in then.fitting if item.candidate is miss.candidate)
         rank = Ranking(then.case).key
         assert rank(then.fitting[0]) <= rank(opened)
