@@ -79,7 +79,7 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
 
     wrong = next((kind for kind in kinds if kind not in KINDS), None)
     if wrong is not None:
-        raise UsageError(f"cache clean: {wrong!r} is no kind; there are {', '.join(KINDS)}", hint="cuenv cache info")
+        raise UsageError(f"unknown kind {wrong!r}; choose from {', '.join(KINDS)}", hint="cuenv cache info")
     wanted = [kind for kind in KINDS if kind in (kinds or KINDS)]
     folder = _folder()
     if dry_run:

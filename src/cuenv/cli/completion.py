@@ -44,7 +44,7 @@ def command(shell: str | None, **values: Any) -> None:
 
     name = shell or PurePath(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        said = f"{shell!r} is no shell that is known" if shell else f"the variable SHELL names {name!r}"
+        said = f"unknown shell {shell!r}" if shell else f"the variable SHELL names {name!r}"
         raise UsageError(f"completion: {said}; there are {', '.join(SHELLS)}", hint="cuenv completion bash")
     place = PLACES[name]
     script = source(click.get_current_context().find_root().command, name)

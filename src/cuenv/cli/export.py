@@ -115,7 +115,7 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
     )
     made = export_dockerfile(asked, knowledge_from(values))
     if folder and folder.exists() and not folder.is_dir():
-        raise UsageError(f"-o {folder}: it is no folder", hint="cuenv export dockerfile -o .")
+        raise UsageError(f"-o {folder}: it is not a folder", hint="cuenv export dockerfile -o .")
     place = folder or (Path() if values["vendor"] else None)
     files = {folder / name: text for name, text in made.files.items()} if folder else {}
     return _deliver(made, values, files, place)

@@ -348,7 +348,7 @@ def _count(solution: Solution) -> str:
 def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
     for code in codes:
         if not (code.startswith("CU") and code[2:].isdigit()):
-            raise UsageError(f"--allow {code!r} is no finding code", hint="cuenv lock --allow CU104")
+            raise UsageError(f"--allow {code!r} is not a finding code", hint="cuenv lock --allow CU104")
     return codes
 
 

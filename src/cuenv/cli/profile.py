@@ -115,7 +115,7 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
     from cuenv.core.io.files import make_folder, write_atomically  # noqa: PLC0415 - as above
 
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a profile", hint="cuenv profile new lab -o lab.yml")
+        raise UsageError(f"{name!r} cannot be the name of a profile", hint="cuenv profile new lab -o lab.yml")
     if output and os.path.lexists(output):
         raise UsageError(f"{output} is there already; nothing was written", hint="name another file with -o")
     text = template(name)
