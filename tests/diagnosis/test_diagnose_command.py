@@ -20,6 +20,7 @@ from commands import run as process
 from cuenv.cli.main import COMMANDS
 from cuenv.core.findings import CheckResult, Finding, report
 from cuenv.diagnosis.diagnose import look
+from cuenv.diagnosis.explain import code_page
 from cuenv.host.select import HostOptions
 from cuenv.resolver.rules import RULES
 from failure_logs import CASES, LOGS, rows, tables
@@ -222,9 +223,13 @@ def test_a_code_says_what_it_means_what_finds_it_and_what_it_prevents(tmp_path: 
     assert {item["id"] for item in found["errata"]} >= {"E35"}
 
 
-def test_codes_of_rules_are_those_of_the_check() -> None:
-    rules = {rule.code: rule.name for rule in RULES if rule.locked}
-    assert {row.code: row.rule for row in tables()[1].codes if row.rule} == rules
+def test_the_page_of_a_code_names_the_rule_that_declares_it() -> None:
+    guidance = tables()[1]
+    assert {rule.code for rule in RULES} <= {row.code for row in guidance.codes}
+    judging = {rule.name: rule.code for rule in RULES if rule.locked}
+    assert len(set(judging.values())) == len(judging)  # of a lock, a code names one rule
+    pages = [code_page(row.code, guidance) for row in guidance.codes]
+    assert {page.rule: page.code for page in pages if page.rule} == judging
 
 
 DEVICES = (

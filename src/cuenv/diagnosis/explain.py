@@ -14,6 +14,7 @@ from cuenv.knowledge.guidance import Advice, Erratum, Guidance, Symptom
 from cuenv.knowledge.rows import Feature, GpuModel, Row, Source
 from cuenv.resolver.decision_json import source_fields
 from cuenv.resolver.lookup import which_gpu
+from cuenv.resolver.rules import RULES
 
 if TYPE_CHECKING:
     from cuenv.core.documents import AdviceFields, CodeDocument, ErratumFields, ExplainDocument, ExplainGpuDocument
@@ -180,7 +181,7 @@ def code_page(text: str, guidance: Guidance) -> CodePage:
         severities=row.severities,
         means=row.means,
         by=row.by,
-        rule=row.rule,
+        rule=next((rule.name for rule in RULES if rule.locked and rule.code == wanted), None),
         symptoms=tuple(item for item in guidance.symptoms if wanted in item.codes),
         errata=tuple(item for item in guidance.errata if wanted in item.codes),
     )

@@ -87,7 +87,6 @@ class FindingCode(TableRow, key=("code",)):
     severities: tuple[str, ...] = column(several(one_of("error", "warning", "info")), "with which it is reported")
     means: str = column(TEXT, "what it means, readable alone")
     by: tuple[str, ...] = column(several(TEXT), "commands that find it")
-    rule: str | None = column(TEXT, "rule of a decision that judges the same", default=None)
 
 
 class Advice(Row, key=("id",)):
