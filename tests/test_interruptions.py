@@ -22,9 +22,8 @@ from cases import collect
 from channel_builder import pkg, write
 from commands import HOST, Begun, run
 from cuenv.core.errors import ExitCode, OutsideError
-from cuenv.core.io import locks as writing
-from cuenv.core.io.files import write_together
-from cuenv.core.io.locks import NAME, alone_in, undisturbed
+from cuenv.core.io import writing
+from cuenv.core.io.writing import NAME, alone_in, undisturbed, write_together
 from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.files import read_lock
 

@@ -27,9 +27,8 @@ from cuenv.core.io.files import (
     read_stdin,
     read_text,
     shown,
-    write_atomically,
-    write_together,
 )
+from cuenv.core.io.writing import write_atomically, write_together
 
 not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
@@ -117,7 +116,7 @@ def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_text("0" * 200_000)
     code = (
-        "import sys, itertools; from pathlib import Path; from cuenv.core.io.files import write_atomically\n"
+        "import sys, itertools; from pathlib import Path; from cuenv.core.io.writing import write_atomically\n"
         "for turn in itertools.cycle('123'):\n"
         "    write_atomically(Path(sys.argv[1]), turn * 200_000); print(turn, flush=True)"
     )

@@ -14,7 +14,8 @@ import pytest
 from cases import collect
 from commands import HOST
 from cuenv.core.errors import InputError, OutsideError
-from cuenv.core.io.files import make_folder, opened, read_text, write_atomically
+from cuenv.core.io.files import make_folder, opened, read_text
+from cuenv.core.io.writing import write_atomically
 from cuenv.install.io.bundles import staging
 from cuenv.install.io.installer import made_whole
 

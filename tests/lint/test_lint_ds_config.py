@@ -15,11 +15,10 @@ from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
 from cuenv.knowledge.io.guidance import load_guidance
 from cuenv.knowledge.io.load import load
-from cuenv.lint import Machine, place
+from cuenv.lint import Machine, Node, place
 from cuenv.lint.ds_config import ds_config_lints
 from cuenv.lint.files import Linted, lint
 from cuenv.lint.marks import marked_json
-from cuenv.lint.tree import Node
 from thorough import examples
 
 MICRO = '"train_micro_batch_size_per_gpu": 4'

@@ -215,7 +215,8 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str], 
         say([f"hint: {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
         return _ended(made, values, written)
     if wheel is not None and made.wheel:
-        from cuenv.core.io.files import make_folder, write_atomically  # noqa: PLC0415 - only then
+        from cuenv.core.io.files import make_folder  # noqa: PLC0415 - only then
+        from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - only then
 
         make_folder(wheel)
         write_atomically(wheel / made.wheel[0], made.wheel[1])

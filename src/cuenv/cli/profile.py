@@ -112,7 +112,8 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
       cuenv profile new lab
     """
     from cuenv.config.profiles import template  # noqa: PLC0415 - not needed for --help
-    from cuenv.core.io.files import make_folder, write_atomically  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import make_folder  # noqa: PLC0415 - as above
+    from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - as above
 
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a profile", hint="cuenv profile new lab -o lab.yml")

@@ -37,7 +37,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
       cuenv run --prefix ~/envs/train -- python train.py --epochs 3
       cuenv run -n cuenv -- torchrun --nproc-per-node 4 train.py
     """
-    from cuenv.prefix.enter import run_inside  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.enter import run_inside  # noqa: PLC0415 - not needed for --help
 
     path = environment(prefix, name, "cuenv run")
     if not words:
@@ -62,7 +62,7 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
       eval "$(cuenv shell-hook -n cuenv)"
       cuenv shell-hook --prefix ~/envs/train --shell fish | source
     """
-    from cuenv.prefix.enter import entering  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.enter import entering  # noqa: PLC0415 - not needed for --help
 
     found = entering(environment(prefix, name, "cuenv shell-hook"), os.environ)
     if values["as_json"]:

@@ -94,7 +94,7 @@ def demonstrate(
 
 
 def _write(path: Path, spec: EnvironmentSpec) -> None:
-    from cuenv.core.io.files import write_atomically  # noqa: PLC0415 - as above
+    from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - as above
     from cuenv.solve.environment_yml import render  # noqa: PLC0415 - as the other flows
 
     write_atomically(path, render(spec))

@@ -11,10 +11,8 @@ from packaging.version import Version
 from cuenv.core.findings import Finding
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, told
-from cuenv.lint.build_settings import arch_list_lints, sparse_attention
-from cuenv.lint.environment_file import frozen_finding, post_link_finding
-from cuenv.lint.tree import WRITE
+from cuenv.lint import WRITE, Edit, Lint, Machine, told
+from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.versions import Capability
 from cuenv.knowledge.guidance import DeepSpeedKeys
-from cuenv.lint import Edit, Lint, Machine
-from cuenv.lint.tree import Node
+from cuenv.lint import Edit, Lint, Machine, Node
 
 _NATIVE_BF16 = Capability(8, 0)
 _RENAMED = MappingProxyType(

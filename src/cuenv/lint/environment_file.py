@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
+from cuenv.core.versions import parse_arch_list, serve
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, lines_at, told
-from cuenv.lint.build_settings import arch_list_lints, sparse_attention
-from cuenv.lint.tree import WRITE, Node, written
+from cuenv.lint import WRITE, Edit, Lint, Machine, Node, lines_at, told, written
 from cuenv.lockfile.host_check import named_cuda
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -366,3 +367,70 @@ def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | N
         evidence=row.sources,
         fix=row.instead,
     )
+
+
+_NAMED = re.compile(r"(?i)\b[a-z]{3,}")
+"""torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""
+
+
+def arch_list_lints(
+    value: str, at: int, machine: Machine, nvcc: Version | None, knowledge: Knowledge
+) -> Iterator[Lint]:
+    """``TORCH_CUDA_ARCH_LIST``: each entry is one that nvcc takes, and every GPU gets code.
+
+    Names of architectures and references to other variables are not judged.
+
+    Args:
+        value: of the variable.
+        at: where it stands.
+        machine: with the GPUs.
+        nvcc: the release of the compiler; ``None`` when it is not known.
+        knowledge: the tables.
+    """
+    if _NAMED.search(value) or "$" in value:
+        return
+    try:
+        code = parse_arch_list(value, nvcc)
+    except ValueError as error:
+        yield Lint(finding=_arch_list_finding(f"TORCH_CUDA_ARCH_LIST: {error}", None), at=at)
+        return
+    row = knowledge.cuda(nvcc) if nvcc else None
+    refused = [item for item in code.sass if row and row.targets and item.capability not in row.targets]
+    if refused:
+        names = ", ".join(str(item) for item in refused)
+        yield Lint(
+            finding=_arch_list_finding(
+                f"TORCH_CUDA_ARCH_LIST names {names}, which nvcc {nvcc} cannot compile for",
+                f"TORCH_CUDA_ARCH_LIST={';'.join(str(item) for item in code.sass if item not in refused)}",
+            ),
+            at=at,
+        )
+    lacking = [gpu for gpu in sorted(set(machine.gpus)) if serve(code, gpu) is None]
+    if lacking:
+        names = ", ".join(map(str, lacking))
+        yield Lint(
+            finding=_arch_list_finding(
+                f"TORCH_CUDA_ARCH_LIST {value} leaves out {names}",
+                f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, sorted(set(machine.gpus))))}",
+            ),
+            at=at,
+        )
+
+
+def sparse_attention(at: int) -> Lint:
+    """``DS_BUILD_SPARSE_ATTN=1`` beside torch 2."""
+    return Lint(
+        finding=Finding(
+            code="CU311",
+            severity="error",
+            subject="DS_BUILD_SPARSE_ATTN",
+            message="DS_BUILD_SPARSE_ATTN=1: sparse_attn needs torch below 2.0 and triton 1.0.0; torch 2 does "
+            "not build it",
+            fix="take DS_BUILD_SPARSE_ATTN out; cuenv explain fused-ops",
+        ),
+        at=at,
+    )
+
+
+def _arch_list_finding(message: str, fix: str | None) -> Finding:
+    return Finding(code="CU310", severity="error", subject="TORCH_CUDA_ARCH_LIST", message=message, fix=fix)

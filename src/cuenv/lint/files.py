@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import CheckResult, Finding, Report, allowed
-from cuenv.core.io.files import first_bytes, is_file, names_in, read_text, write_atomically
+from cuenv.core.io.files import first_bytes, is_file, names_in, read_text
+from cuenv.core.io.writing import write_atomically
 from cuenv.core.reading import lines_of
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge

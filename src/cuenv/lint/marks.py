@@ -11,7 +11,7 @@ import yaml
 
 from cuenv.core.errors import InputError
 from cuenv.core.yaml_read import LOADER, load
-from cuenv.lint.tree import Node
+from cuenv.lint import Node
 
 _MAX_DEPTH = 64
 _SPACE = re.compile(r"[ \t\r\n\ufeff]+")

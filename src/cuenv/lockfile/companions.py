@@ -13,8 +13,9 @@ from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding
-from cuenv.core.io.files import is_file, read_text, write_together
+from cuenv.core.io.files import is_file, read_text
 from cuenv.core.io.products import keep_others
+from cuenv.core.io.writing import write_together
 from cuenv.lockfile.files import LOCK_NAME, environment_files, read_environment, read_lock, spec_digest
 from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec

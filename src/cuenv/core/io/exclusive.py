@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import shown
-from cuenv.core.io.locks import still_there
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -100,3 +99,12 @@ def in_turn(folder: Path) -> Iterator[None]:
     finally:
         if handle >= 0:
             os.close(handle)
+
+
+def still_there(path: Path, handle: int) -> bool:
+    """Whether an open file still has the name that it was opened by."""
+    try:
+        now, mine = path.stat(), os.fstat(handle)
+    except OSError:
+        return False
+    return (now.st_ino, now.st_dev) == (mine.st_ino, mine.st_dev)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shlex
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -315,145 +314,6 @@ def _decode(data: bytes, source: str, limit: int) -> str:
     if "\0" in text:
         raise InputError(f"cannot read {source}: it is a binary file", hint=_OTHER)
     return text
-
-
-def remove_own(path: Path, own: str) -> None:
-    """Remove a file of ours that no longer holds; any other stays.
-
-    Args:
-        path: the file, which need not be there.
-        own: how a file of ours begins.
-
-    Raises:
-        OutsideError: it cannot be read or removed.
-    """
-    if not is_file(path):
-        return
-    try:
-        if path.read_bytes().startswith(own.encode()):
-            path.unlink()
-    except OSError as error:
-        raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
-
-
-def write_atomically(path: Path, data: str | bytes) -> None:
-    """Write a file so that after a crash or on a full disk the old one is still whole.
-
-    The bytes go into a new file in the same folder, reach the disk, and take the name of the old one. A symbolic
-    link stays a link and its target is replaced. An existing file keeps its mode (and its owner where allowed); a
-    write-protected one is refused. A device or pipe (``/dev/null``) is written directly.
-
-    Raises:
-        OutsideError: the file cannot be written; nothing is left behind.
-    """
-    write_together([(path, data)])
-
-
-def write_together(files: Iterable[tuple[Path, str | bytes]], *, gone: Mapping[Path, str] | None = None) -> None:
-    """Write several files as `write_atomically` does: none takes its name before all of them are on the disk.
-
-    Two processes that write the same files take turns, and Ctrl-C waits while names are taken: what stands there in the
-    end is all of one run, unless it was killed between two names.
-
-    Args:
-        files: take their names in this order.
-        gone: files that no longer hold, each with how one of ours begins; any other stays.
-
-    Raises:
-        OutsideError: one cannot be written; no file has changed then, unless a name could not be taken.
-    """
-    from cuenv.core.io.locks import alone_in  # noqa: PLC0415 - most runs write nothing
-
-    wanted = [(path, data.encode() if isinstance(data, str) else data) for path, data in files]
-    folders = {folder for path, _ in wanted if (folder := _folder_of(path))}
-    with alone_in(folders):
-        _write_all_of(wanted)
-        for path, own in (gone or {}).items():
-            remove_own(path, own)
-    for folder in folders:
-        _sync_folder(folder)
-
-
-def _folder_of(path: Path) -> Path | None:
-    """Where the new file will lie; none for a device and for what cannot be, which the write will say."""
-    try:
-        target = path.resolve()
-        return None if target.exists() and not target.is_file() else target.parent
-    except (OSError, ValueError, RuntimeError):
-        return None
-
-
-def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
-    from cuenv.core.io.locks import undisturbed  # noqa: PLC0415 - as above
-
-    ready: list[tuple[Path, Path, Path, int]] = []
-    path = Path()
-    try:
-        for path, data in wanted:
-            prepared = _prepared(path, data)
-            ready += [(path, *prepared)] if prepared else []
-        for path, _, _, handle in ready:  # noqa: B007 - the error names the path that it failed for
-            os.fsync(handle)
-        with undisturbed():
-            for path, beside, target, _ in ready:  # noqa: B007 - as above
-                beside.replace(target)
-    except (OSError, ValueError, RuntimeError) as error:
-        missing = isinstance(error, FileNotFoundError)
-        reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
-        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else look(path, error)
-        raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
-    finally:
-        for _, beside, _, handle in ready:
-            os.close(handle)
-            with contextlib.suppress(OSError):
-                beside.unlink()
-
-
-def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
-    """The bytes in a new file beside the target, the target, and the open file; ``None`` for a device, written now."""
-    refuse_planted(path)
-    target = path.resolve()
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        old = None
-    if old is not None and not stat.S_ISREG(old.st_mode):
-        with target.open("wb", buffering=0) as stream:
-            _write_all(stream.fileno(), raw)
-        return None
-    if old is not None and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    beside = target.with_name(f".cuenv-{os.urandom(8).hex()}.tmp")
-    # O_EXCL with a fresh mode lets the umask of the user decide about a new file.
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        if old is not None:
-            with contextlib.suppress(OSError):
-                os.fchown(handle, old.st_uid, old.st_gid)
-            os.fchmod(handle, stat.S_IMODE(old.st_mode))
-        _write_all(handle, raw)
-    except BaseException:
-        os.close(handle)
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    return beside, target, handle
-
-
-def _write_all(handle: int, raw: bytes) -> None:
-    rest = memoryview(raw)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Let the new name reach the disk; some file systems cannot do this, and the file itself is safe already."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 BLOCK = 1024 * 1024

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError
-from cuenv.core.io.files import is_file, look, make_folder, shown, why, write_atomically
+from cuenv.core.io.files import is_file, look, make_folder, shown, why
+from cuenv.core.io.writing import write_atomically
 
 _KEPT = "An edited file is kept as FILE.bak when cuenv writes it again; it was written with sha256"
 _SEAL = re.compile(rb"^# %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding
-from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why, write_together
+from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
 from cuenv.host.io import nvml, system
@@ -121,6 +121,8 @@ def record(
         InputError: the folder holds something else; it stays untouched.
         OutsideError: a file cannot be written.
     """
+    from cuenv.core.io.writing import write_together  # noqa: PLC0415 - most runs write nothing
+
     _refuse_foreign(folder)
     words = private(environ, os.uname().nodename)
     texts = _capture(environ, root, outside or Outside())

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cuenv.core.errors import KnowledgeError
-from cuenv.core.io.files import DATA, make_folder, opened, shown, write_together
+from cuenv.core.io.files import DATA, make_folder, opened, shown
 from cuenv.core.reading import once
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.tables import TABLES, merge, parse
@@ -64,6 +64,8 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
     Raises:
         OutsideError: it cannot be written.
     """
+    from cuenv.core.io.writing import write_together  # noqa: PLC0415 - most runs write nothing
+
     make_folder(folder)
     files = [(folder / f"{name}.json", text) for name, text in texts.items()]
     write_together(files)

@@ -1,15 +1,18 @@
-"""The way into an environment, read from its files: the variables and scripts that ``conda activate`` would take."""
+"""The way into an environment, read from its files as ``conda activate`` would, and a program that runs inside."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from cuenv.core.errors import InputError
-from cuenv.core.io.files import is_file, is_folder, look, names_in, shown
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.io.files import is_file, is_folder, look, may_run, names_in, shown
+from cuenv.core.io.process import become, which
 from cuenv.prefix.io.activation import kept_variables
-from cuenv.prefix.shell_hook import Entering
+from cuenv.prefix.shell_hook import Entering, running
 
 _ENDINGS = ("sh", "fish")
 
@@ -85,3 +88,29 @@ def _scripts(prefix: Path, folder: str, ending: str) -> tuple[str, ...]:
     place = prefix / "etc/conda" / folder
     names = sorted(name for name in names_in(place) if name.endswith(f".{ending}") and name.isprintable())
     return tuple(f"{place}/{name}" for name in names if is_file(place / name))
+
+
+def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Become a program inside of an environment: its exit code, signals and streams are the caller's.
+
+    The environment's activation scripts are run by bash, which then becomes the program; without any there is no shell.
+
+    Raises:
+        UsageError: there is no such program.
+        InputError: it is no environment.
+        OutsideError: the program cannot be started.
+    """
+    entry: Entering = entering(prefix, environ)
+    inside = {name: value for name, value in environ.items() if name not in entry.removes}
+    inside.update(entry.sets)
+    name = words[0]
+    found = name if "/" in name else which(name, inside)
+    if found is None or not may_run(found):
+        raise UsageError(
+            f"program {name} was not found in {entry.prefix}/bin or on PATH",
+            hint=f"ls {shlex.quote(f'{entry.prefix}/bin')}",
+        )
+    if not entry.scripts.get("sh") and not entry.leaving.get("sh"):
+        become([found, *words[1:]], inside, name=name)
+    bash = which("bash", environ) or "/bin/bash"
+    become([bash, "--norc", "--noprofile", "-c", running(entry), "cuenv", *words], environ)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import InputError, OutsideError
-from cuenv.core.io.files import is_file, look, shown, why, write_atomically
+from cuenv.core.io.files import is_file, look, shown, why
+from cuenv.core.io.writing import write_atomically
 
 ENDINGS = ("sh", "fish")
 """Of the scripts: a shell sources those of its own ending."""

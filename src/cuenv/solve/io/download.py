@@ -19,8 +19,8 @@ from threading import Event, Lock
 from typing import IO
 
 from cuenv.core.errors import ChannelError, HashError, OutsideError
+from cuenv.core.io.exclusive import still_there
 from cuenv.core.io.files import is_file, look, names_in, shown, why
-from cuenv.core.io.locks import still_there
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import Again, Connection
 from cuenv.solve.io.sources import Place, Sources, place_of
