@@ -103,12 +103,19 @@ class Knowledge:
 
     def native_driver(self, cuda: Version) -> str | None:
         """The driver that came with the first release of a CUDA minor: full features, and JIT of its PTX."""
-        return self._natives.get(cuda.release[:2])
+        return next((row.driver for row in self.toolkits_of(cuda)), None)
+
+    def toolkits_of(self, cuda: Version) -> tuple[Toolkit, ...]:
+        """The releases of a CUDA minor of which the driver is known, the first first."""
+        return self._toolkits.get(cuda.release[:2], ())
 
     @cached_property
-    def _natives(self) -> Mapping[tuple[int, ...], str]:
-        rows = sorted(self.toolkits, key=lambda row: row.version, reverse=True)
-        return {row.version.release[:2]: row.driver for row in rows if row.driver}
+    def _toolkits(self) -> Mapping[tuple[int, ...], tuple[Toolkit, ...]]:
+        found: dict[tuple[int, ...], tuple[Toolkit, ...]] = {}
+        for row in sorted(self.toolkits, key=lambda row: row.version):
+            if row.driver:
+                found[row.version.release[:2]] = (*found.get(row.version.release[:2], ()), row)
+        return found
 
     def first_driver(self, branch: int) -> str:
         """The earliest known driver of a branch, else the branch itself."""
@@ -129,11 +136,18 @@ class Knowledge:
 
     def layers_of(self, library: str, cuda: Version | None) -> tuple[Layer, ...]:
         """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
-        rows = [row for row in self.layers if row.library == library]
-        majors = {row.cuda or 0 for row in rows}
-        reached = [major for major in majors if cuda is None or major <= cuda.major]
-        nearest = max(reached) if reached else min(majors, default=0)
-        return tuple(row for row in rows if (row.cuda or 0) == nearest)
+        of_library = self._layers.get(library, {})
+        highest = cuda.major if cuda else max(of_library, default=0)
+        reached = [major for major in of_library if major <= highest]
+        return of_library.get(max(reached) if reached else min(of_library, default=0), ())
+
+    @cached_property
+    def _layers(self) -> Mapping[str, Mapping[int, tuple[Layer, ...]]]:
+        found: dict[str, dict[int, tuple[Layer, ...]]] = {}
+        for row in self.layers:
+            of_library = found.setdefault(row.library, {})
+            of_library[row.cuda or 0] = (*of_library.get(row.cuda or 0, ()), row)
+        return found
 
     def layer(self, library: str, release: Version, cuda: Version | None) -> Layer | None:
         """The row that covers a release of a library, made for a CUDA release."""

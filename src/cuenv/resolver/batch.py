@@ -65,9 +65,10 @@ class _Pool:
         self._of = of
         self._knowledge = knowledge
         self._asker = Asker(wish, knowledge)
+        self._parted: dict[frozenset[str], list[tuple[Candidate, int]]] = {}
         self._rules = [self._asked(rule) for rule in RULES]
         self._criteria = [
-            (item, item.key and self._grouped((item.key,)), dict[Hashable, list[int]]())
+            (item, item.key and self._grouped(item.key), dict[Hashable, list[int]]())
             for item in preference(wish.prefer)
         ]
         self._known: dict[Hashable, Candidate | None] = {}
@@ -134,34 +135,39 @@ class _Pool:
     def _asked(self, rule: Rule) -> _Grouped:
         """A rule with what it says whatever the host, and with the groups for which it depends on the host."""
         if rule.unless is None:
-            return _Grouped(rule, {}, self._grouped((rule.judge,)), {})
+            return _Grouped(rule, {}, self._grouped(rule.judge), {})
         before: list[tuple[int, int]] = []
         rest = 0
-        for given, bits in self._grouped((rule.unless,)):
+        for given, bits in self._grouped(rule.unless):
             verdict = rule.unless(**given)
             if verdict is None:
                 rest |= bits
             elif verdict.outcome != "reject":
                 before.append((left_open(verdict), bits))
-        return _Grouped(rule, _opened(before), self._grouped((rule.judge,), rest), {})
+        return _Grouped(rule, _opened(before), self._grouped(rule.judge, rest), {})
 
-    def _grouped(self, functions: tuple[Question, ...], among: int = -1) -> list[tuple[dict[str, Any], int]]:
-        """Candidates of which functions read the same: what the first of them reads, and the bits of all of a group."""
+    def _grouped(self, function: Question, among: int = -1) -> list[tuple[dict[str, Any], int]]:
+        """Candidates of which a function reads the same: what it reads of the first, and the bits of all of a group."""
+        if not among:
+            return []
+        names = self._asker.of_candidate(function)
+        groups = self._parted.get(names)
+        if groups is None:
+            groups = self._parted[names] = self._groups(function)
+        return [(self._asker.values(function, first), both) for first, bits in groups if (both := bits & among)]
+
+    def _groups(self, function: Question) -> list[tuple[Candidate, int]]:
+        """The first candidate, and the bits, of each group."""
         quick: dict[Hashable, list[int]] = {}
         by_value: dict[Hashable, list[int]] = {}
-        key = key_of(functions)
+        key = key_of((function,))
         for index, item in enumerate(self._of):
-            if not among >> index & 1:
-                continue
             same = key(item)
             group = quick.get(same)
             if group is None:
-                group = quick[same] = by_value.setdefault(self._asker.same(functions, item), [])
+                group = quick[same] = by_value.setdefault(self._asker.same((function,), item), [])
             group.append(index)
-        return [
-            (self._asker.values(functions[0], self._of[group[0]]), _bits(group, len(self._of)))
-            for group in by_value.values()
-        ]
+        return [(self._of[group[0]], _bits(group, len(self._of))) for group in by_value.values()]
 
 
 def _opened(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
@@ -179,6 +185,8 @@ def _joined(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
 
 def _bits(indexes: list[int], size: int) -> int:
     """A number with these bits."""
+    if len(indexes) == 1:
+        return 1 << indexes[0]
     bits = bytearray(size // 8 + 1)
     for index in indexes:
         bits[index >> 3] |= 1 << (index & 7)

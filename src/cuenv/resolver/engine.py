@@ -85,7 +85,7 @@ def rule(name: str, *, code: str, order: int, title: str, **more: Any) -> Callab
 
 
 def reading(function: Question) -> Question:
-    """Mark a function whose name rules may name: it is asked with what it names of a candidate and the tables."""
+    """Mark a function whose name rules and further readings may name: it is asked with what it names itself."""
     _READINGS[function.__name__] = function
     return function
 
@@ -201,6 +201,10 @@ class Asker:
         """What a function names of the request and the tables."""
         return self._plan(function)[0]
 
+    def of_candidate(self, function: Question) -> frozenset[str]:
+        """What a function names of a candidate: functions that name the same divide candidates in the same way."""
+        return frozenset(name for name, _ in self._plan(function)[1])
+
     def same(self, functions: Iterable[Question], candidate: Candidate) -> Hashable:
         """What functions read of a candidate, equal for candidates of which they say the same."""
         return tuple([read(candidate) for function in functions for _, read in self._plan(function)[1]])
@@ -244,12 +248,18 @@ def _all_names(functions: tuple[Question, ...]) -> frozenset[str]:
     return frozenset(name for function in functions for name in _names(function))
 
 
+def _read_at_last(function: Question) -> Iterator[str]:
+    """What a function names, and what is named by what it names."""
+    for name in _names(function):
+        yield name
+        if name in _READINGS:
+            yield from _read_at_last(_READINGS[name])
+
+
 @lru_cache(maxsize=128)
 def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
     """A quick key of what functions read of a candidate: by identity, so that candidates must outlive its use."""
-    names = dict.fromkeys(name for function in functions for name in _names(function))
-    more = [name for name in names if name in _READINGS]
-    names |= dict.fromkeys(name for each in more for name in _names(_READINGS[each]))
+    names = dict.fromkeys(name for function in functions for name in _read_at_last(function))
     rows = [_OF_CANDIDATE[name] for name in names if name in _OF_CANDIDATE and name not in _TEXTS]
     texts = [_OF_CANDIDATE[name] for name in names if name in _TEXTS]
     if not rows and not texts:

@@ -205,16 +205,16 @@ def floor_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
     Before CUDA 11 it is the driver of the release.
     """
     floor = knowledge.floor(cuda)
-    own = [row for row in knowledge.toolkits if row.driver and row.version.release[:2] == cuda.release[:2]]
+    own = knowledge.toolkits_of(cuda)
     if floor:
-        last = max(own, key=lambda row: row.version, default=None)
+        last = own[-1] if own else None
         # only within the branch of the floor: a later release runs on the floor as well
         mine = driver_key(last.driver) if last and last.driver else (0,)
         family = driver_key(floor.driver)
         if last and last.driver and mine[0] == family[0] and mine < family:
             return last.driver, last
         return floor.driver, floor
-    first = min((row for row in own if row.hard), key=lambda row: row.version, default=None)
+    first = next((row for row in own if row.hard), None)
     return (first.driver, first) if first and first.driver else None
 
 

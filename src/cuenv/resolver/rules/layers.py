@@ -187,9 +187,26 @@ class GlibcNeed(NamedTuple):
 
 
 @reading
-def glibc_need(build: TorchBuild, cuda: Version | None, kb: Knowledge) -> GlibcNeed | None:
+def glibc_need(
+    build: TorchBuild, cuda: Version | None, library_glibc: GlibcNeed | None, kb: Knowledge
+) -> GlibcNeed | None:
     """The part of an environment that needs the latest glibc."""
-    return max(_glibc_needs(build, cuda, kb), key=lambda item: item.lowest, default=None)
+    row = kb.cuda(cuda)
+    own = GlibcNeed(build.glibc, build, "the torch build") if build.glibc else None
+    toolkit = GlibcNeed(row.glibc, row, "its CUDA toolkit") if row and row.glibc else None
+    return max(filter(None, (own, toolkit, library_glibc)), key=lambda item: item.lowest, default=None)
+
+
+@reading
+def library_glibc(build: TorchBuild, kb: Knowledge) -> GlibcNeed | None:
+    """The CUDA library of conda-forge that needs the latest glibc, in the oldest release that a build admits."""
+    needs: list[GlibcNeed] = []
+    for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)) if build.stack == "conda-forge" else ():
+        first = requirement.first if requirement else None
+        layer = kb.layer(library, first, build.cuda) if first else None
+        if layer and layer.glibc:
+            needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
+    return max(needs, key=lambda item: item.lowest, default=None)
 
 
 def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdict | None:
@@ -225,23 +242,6 @@ def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
         return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
     because = f"glibc {libc.version} of {HOST} is below {lowest}: {ground.says}"
     return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
-
-
-def _glibc_needs(build: TorchBuild, cuda: Version | None, knowledge: Knowledge) -> list[GlibcNeed]:
-    needs: list[GlibcNeed] = []
-    if build.glibc:
-        needs.append(GlibcNeed(build.glibc, build, "the torch build"))
-    row = knowledge.cuda(cuda)
-    if row and row.glibc:
-        needs.append(GlibcNeed(row.glibc, row, "its CUDA toolkit"))
-    if build.stack == "conda-forge":
-        for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)):
-            # The oldest release that the build admits needs the oldest C library.
-            first = requirement.first if requirement else None
-            layer = knowledge.layer(library, first, build.cuda) if first else None
-            if layer and layer.glibc:
-                needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
-    return needs
 
 
 @lru_cache(maxsize=512)
