@@ -10,12 +10,12 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
 from cuenv.binary.elf import NOBITS, Elf, Section, read_elf
 from cuenv.binary.fatbin import HEADER, MAGIC, Entry, FatbinReader
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, Target
 
 LOADABLE = ".nv_fatbin"

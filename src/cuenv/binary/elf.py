@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from cuenv.binary.data import BinaryError, Data, Strings, numbers, take
+from cuenv.core.record import dataclass
 
 Kind = Literal["shared", "executable", "relocatable", "core", "other"]
 

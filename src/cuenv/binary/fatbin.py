@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
+from cuenv.core.record import dataclass, field
 from cuenv.core.versions import Capability, Target
 
 EntryKind = Literal["sass", "ptx", "lto", "tile", "other"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from packaging.version import Version
@@ -14,6 +13,7 @@ from cuenv.binary.fatbin import Entry
 from cuenv.binary.io.binaries import Unlisted, files_below, may_be_binary, scan
 from cuenv.core.errors import ExitCode
 from cuenv.core.io.files import is_folder
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts

@@ -11,11 +11,11 @@ import posixpath
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from cuenv.binary.data import BinaryError, Strings, numbers, take
 from cuenv.binary.elf import Elf
+from cuenv.core.record import dataclass, field
 
 Kind = Literal["absent", "denied", "other", "broken", "elf"]
 

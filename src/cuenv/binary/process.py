@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 
 from cuenv.binary.loader import Loaded, Look, Seen, System, search
+from cuenv.core.record import dataclass
 
 _MOST_OBJECTS = 4096
 

@@ -98,8 +98,7 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
 
 
 def _folder() -> Path:
-    from dataclasses import replace  # noqa: PLC0415 - not needed for --help
-
+    from cuenv.core.record import replace  # noqa: PLC0415 - not needed for --help
     from cuenv.solve.io.sources import Sources  # noqa: PLC0415 - as above
 
     return replace(Sources(), cache=set_value("cache-dir") or "").cache_folder()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.config.io.configuration import Configuration
 from cuenv.config.settings import Setting, merge, unknown_variables
+from cuenv.core.record import replace
 from cuenv.solve.io.sources import VERIFY, Condarc, condarc_files, read_condarc
 
 if TYPE_CHECKING:  # types alone

@@ -266,7 +266,7 @@ def knowledge_from(values: dict[str, Any]) -> Knowledge:
 
 def wish_from(values: dict[str, Any]) -> Request:
     """The profile of a command with its options laid over it."""
-    from dataclasses import replace  # noqa: PLC0415 - as above
+    from cuenv.core.record import replace  # noqa: PLC0415 - as above
 
     values, wish = without_replaced(values), Request()
     if values["profile"]:
@@ -320,8 +320,7 @@ def typed(name: str) -> bool:
 
 def channel_sources(values: dict[str, Any]) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``."""
-    from dataclasses import replace  # noqa: PLC0415 - as above
-
+    from cuenv.core.record import replace  # noqa: PLC0415 - as above
     from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
         condarc_files,
         parse_mirrors,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.record import replace
 from cuenv.host.facts import Driver
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 

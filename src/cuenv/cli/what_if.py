@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from cuenv.cli.configured import without_replaced
 from cuenv.cli.options import host_from, knowledge_from, talk_options, wish_from, wish_options, would_be_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import ExitCode
+from cuenv.core.record import replace
 
 
 @click.command("what-if", cls=Grouped)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cuenv.config.io.configuration import Configuration
 from cuenv.config.io.profiles import SHIPPED, ProfilePlace, find_profile, places
 from cuenv.core.errors import InputError
+from cuenv.core.record import dataclass
 from cuenv.core.yaml_write import quote, scalar
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge

@@ -7,11 +7,11 @@ replaces the one below it; lists are never joined.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from cuenv.core.errors import UsageError
 from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable, redact
 from cuenv.core.versions import check_driver, parse_wish
 from cuenv.host.facts import glibc

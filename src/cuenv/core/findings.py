@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from cuenv.core.errors import ExitCode
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability
 
 Severity = Literal["error", "warning", "info"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.findings import Finding, Report, report
+from cuenv.core.record import dataclass
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request

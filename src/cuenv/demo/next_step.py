@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import join, quote
 
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.files import is_file, is_folder, read_text
+from cuenv.core.record import dataclass
 from cuenv.lockfile.files import LOCK_NAME, lock_words, locked_from
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Literal
 
+from cuenv.core.record import dataclass, field, replace
 from cuenv.diagnosis import on_host, on_host_build, on_host_run
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words

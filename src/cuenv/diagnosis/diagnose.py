@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import file_blocks, is_file, size_of, stdin_blocks
+from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Diagnosis, diagnose
 from cuenv.host.facts import HostFacts

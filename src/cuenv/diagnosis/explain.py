@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import UsageError
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability
 from cuenv.host.facts import sentence
 from cuenv.knowledge.base import Knowledge

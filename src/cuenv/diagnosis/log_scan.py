@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import printable, redact
 from cuenv.knowledge.guidance import Symptom, compiled
 

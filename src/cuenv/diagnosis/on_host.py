@@ -6,10 +6,10 @@ Each join takes a `Case` and says what it knows; where the facts are silent it s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, field
 from cuenv.core.versions import Capability, Native, arch_list, reaches, serve, version
 from cuenv.host.describe import gpu_text, host_options
 from cuenv.host.facts import Driver, HostFacts

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, field
 from cuenv.core.versions import check_driver, version
 from cuenv.export.tables import Delivery, Image
 from cuenv.knowledge.base import Knowledge

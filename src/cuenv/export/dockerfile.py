@@ -9,10 +9,10 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.templates import Blocks, fill
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import one_line
 from cuenv.export.container import Content, Stages
 from cuenv.export.tables import Image

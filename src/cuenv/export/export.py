@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import is_file, is_there, relative_path, shown
 from cuenv.core.io.products import write_product
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh

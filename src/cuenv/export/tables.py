@@ -7,11 +7,11 @@ never written into a file: it might not exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from cuenv.core.io.files import DATA
+from cuenv.core.record import dataclass
 from cuenv.knowledge.io.load import decode
 from cuenv.knowledge.rows import PLATFORMS, Row, Source
 from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped, text_of

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from cuenv.core.io.templates import fill
+from cuenv.core.record import dataclass
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, minor, target_for, version
 from cuenv.host.facts import FoundToolkit

@@ -6,10 +6,10 @@ Reference: https://docs.github.com/actions/reference/workflows-and-actions/workf
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.templates import Blocks, fill
+from cuenv.core.record import dataclass
 from cuenv.core.yaml_write import quote
 from cuenv.export.dockerfile import comments, context_path
 from cuenv.export.tables import Action

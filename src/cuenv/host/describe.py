@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import groupby
 
+from cuenv.core.record import replace
 from cuenv.core.urls import one_line
 from cuenv.host.facts import Driver, Gpu, HostFacts, Switch
 

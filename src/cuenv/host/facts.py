@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, field
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu

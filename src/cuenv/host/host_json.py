@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe, once
+from cuenv.core.record import replace
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from cuenv.core.errors import UsageError
 from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Wish, check_driver, driver_key, parse_wish
 from cuenv.host.facts import Driver, Evidence, HostFacts, Libc, kernel_number
 from cuenv.knowledge.rows import STACKS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import real_path
 from cuenv.core.io.process import environment
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, Libc, glibc
 from cuenv.host.request import Request, pool

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, digest
 

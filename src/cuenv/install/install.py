@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import HashError, InputError, OutsideError
 from cuenv.core.findings import Report, report
 from cuenv.core.io.files import is_file, is_folder, may_write_in, shown, why
+from cuenv.core.record import dataclass
 from cuenv.install.bundle import Item, conda_item, pip_item
 from cuenv.install.io.bundles import is_bundle, opened
 from cuenv.install.io.installer import write_state

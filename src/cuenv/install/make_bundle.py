@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.exclusive import patiently
 from cuenv.core.io.files import absolute, at_home, read_text, shown, why
 from cuenv.core.io.process import machine
+from cuenv.core.record import dataclass, replace
 from cuenv.host.io.system import platform_of
 from cuenv.install import bundle as repodata
 from cuenv.install.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass
 
 Kind = Literal["file", "link", "folder"]
 Parts = tuple[str, ...]

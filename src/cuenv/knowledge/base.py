@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, driver_key, within
 from cuenv.knowledge.rows import (
     Branch,

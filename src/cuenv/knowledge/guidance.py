@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 
+from cuenv.core.record import dataclass
 from cuenv.knowledge.rows import NUMBERS, Row, Source
 from cuenv.knowledge.schema import (
     FLAG,

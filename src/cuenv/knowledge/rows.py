@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from packaging.version import Version
 
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, DeviceCode, version, within
 from cuenv.knowledge.schema import (
     ARCH_LIST,

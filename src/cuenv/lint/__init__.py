@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability
 
 KINDS = ("environment.yml", "conda-lock.yml", "Dockerfile", "ds_config", "shell")

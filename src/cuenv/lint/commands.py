@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import WRITE, Edit, Lint, Machine, told

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import lines_of
+from cuenv.core.record import dataclass
 from cuenv.core.versions import minor
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import dataclass
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list, serve
 from cuenv.knowledge.base import Knowledge

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from cuenv.core.findings import CheckResult, Finding, Report, allowed
 from cuenv.core.io.files import first_bytes, is_file, names_in, read_text
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.reading import lines_of
+from cuenv.core.record import dataclass, replace
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place

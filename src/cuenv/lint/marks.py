@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import yaml
 
 from cuenv.core.errors import InputError
+from cuenv.core.record import dataclass, field
 from cuenv.core.yaml_read import LOADER, load
 from cuenv.lint import Node
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, LayerCoverage, Report, allowed, report
+from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import redact
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts

@@ -7,11 +7,11 @@ say what the file with the least device code serves, never the union over a pack
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from packaging.version import Version
 
 from cuenv.core.findings import How, LayerCoverage
+from cuenv.core.record import replace
 from cuenv.core.versions import Capability, Jit, Native, serve
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request

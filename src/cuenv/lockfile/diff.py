@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from cuenv.core.findings import Finding, How
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, Native, serve
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Gpu, HostFacts

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from cuenv.core.errors import ChannelError, HashError, UsageError
 from cuenv.core.findings import Finding
+from cuenv.core.record import dataclass, replace
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import ENGINES, LockedPackage, Solution, SolveRequest, Unsatisfiable

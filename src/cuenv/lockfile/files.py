@@ -6,11 +6,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError
 from cuenv.core.io.files import exists, is_file, is_folder, read_text, shown
+from cuenv.core.record import replace
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts

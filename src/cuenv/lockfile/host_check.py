@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from packaging.version import Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import Wish, minor, parse_wish, version
 from cuenv.host.describe import host_options

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from packaging.version import Version
 
 from cuenv.core.errors import UsageError
+from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import Wish, minor, parse_wish, version
 from cuenv.host.request import Request

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from cuenv.core.errors import CuenvError, UsageError
 from cuenv.core.findings import Finding, Report, allowed, report
 from cuenv.core.io.exclusive import side_by_side
 from cuenv.core.io.files import read_text
+from cuenv.core.record import dataclass, field, replace
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge

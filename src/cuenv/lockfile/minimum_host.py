@@ -6,12 +6,12 @@ It is written into the lock, so that a machine whose tables do not know the lock
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, Jit, check_driver, reaches, serve
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import exists
+from cuenv.core.record import replace
 from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED

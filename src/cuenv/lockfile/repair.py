@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, UsageError
 from cuenv.core.findings import Finding, LayerCoverage, Report, report
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import parse_wish
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
+from cuenv.core.record import dataclass, replace
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts

@@ -6,12 +6,12 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from packaging.version import Version
 
+from cuenv.core.record import replace
 from cuenv.core.versions import DeviceCode, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, Extension, Requirement, Source, TorchBuild, Twin

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import ChannelError, UsageError
 from cuenv.core.findings import Finding, Report, report
+from cuenv.core.record import dataclass
 from cuenv.core.urls import printable, short_channel, strip_credentials
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import save as save_tables

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from cuenv.core.record import dataclass, field
 
 _OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
 _SPACE = " \t\r\0"

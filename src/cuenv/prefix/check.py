@@ -6,13 +6,13 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
 from cuenv.core.io.files import exists
+from cuenv.core.record import dataclass, replace
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request

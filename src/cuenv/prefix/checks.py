@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from packaging.version import Version
@@ -17,6 +16,7 @@ from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Seen
 from cuenv.binary.process import Process
 from cuenv.core.findings import Check, Finding, judged, skipped
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, parse_arch_list, target_for, version
 from cuenv.host.describe import host_line
 from cuenv.host.facts import THIS_MACHINE, HostFacts

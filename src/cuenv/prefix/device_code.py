@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from cuenv.binary.code import CodeObject, FileCode, summary
 from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Target, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass
 from cuenv.knowledge.rows import Extension
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.solution import cuda_of

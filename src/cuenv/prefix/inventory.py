@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
+from cuenv.core.record import dataclass, field
 from cuenv.solve.model import LockedPackage
 
 Kind = Literal["conda", "venv", "python"]

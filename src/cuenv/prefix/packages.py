@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, driver_key, target_for, version
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge

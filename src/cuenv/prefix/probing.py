@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from shlex import quote
 from types import MappingProxyType
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Check, Finding, Severity, judged, skipped
 from cuenv.core.reading import Faults, Reader, once
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable
 
 

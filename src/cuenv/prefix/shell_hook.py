@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from cuenv.core.record import dataclass
 from cuenv.prefix.toolchain.hook import quoting
 
 SHELLS = ("bash", "zsh", "sh", "fish")

@@ -7,10 +7,10 @@ channel's builds: what they hold for a GPU is read from their files, not from ro
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from packaging.version import Version
 
+from cuenv.core.record import replace
 from cuenv.core.versions import minor, version
 from cuenv.prefix.cuda_files import CudaFiles, InstalledCudaLibrary, family
 from cuenv.prefix.inventory import Prefix

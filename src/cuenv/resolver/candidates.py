@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Wish, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, LabelFit, TorchBuild

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from cuenv.core.record import replace
 from cuenv.core.versions import Wish, target_for
 from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.resolver.candidates import Candidate, admits, candidates, pythons

@@ -5,9 +5,9 @@ Every verdict is about this driver; what is odd about the way to it is for `cuen
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from cuenv.core.record import replace
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, Evidence, HostFacts
 from cuenv.host.request import pool

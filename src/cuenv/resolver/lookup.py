@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cuenv.core.errors import UsageError
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
 from cuenv.host.facts import sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from cuenv.core.findings import Finding
+from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS

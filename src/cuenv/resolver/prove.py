@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import islice
 
 from cuenv.core.errors import ChannelError
+from cuenv.core.record import replace
 from cuenv.host.facts import virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate

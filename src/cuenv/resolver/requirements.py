@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge

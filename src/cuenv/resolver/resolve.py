@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, OutsideError, UsageError
 from cuenv.core.findings import Finding, report
+from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge

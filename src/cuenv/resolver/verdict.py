@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from cuenv.core.record import dataclass
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request

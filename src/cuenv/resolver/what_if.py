@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import UsageError
+from cuenv.core.record import dataclass, replace
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts
 from cuenv.host.request import Request, pool

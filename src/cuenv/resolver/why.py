@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuenv.core.errors import UsageError
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Wish, parse_wish, version
 from cuenv.resolver.candidates import Candidate, admits, candidates
 from cuenv.resolver.decision import Decision, decide, grouped

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import product
 
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass, field
 
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""

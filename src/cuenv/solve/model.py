@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage

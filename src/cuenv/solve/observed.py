@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass
 from cuenv.core.versions import version
 from cuenv.knowledge.rows import BuildKey, Requirement
 from cuenv.solve.match_spec import split_name

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from cuenv.core.record import dataclass
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.model import LockedPackage, PipLocked

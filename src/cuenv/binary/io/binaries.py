@@ -8,7 +8,6 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Dynamic, Elf, read_elf
 from cuenv.binary.loader import Loaded, Seen
 from cuenv.core.io.files import shown, why
+from cuenv.core.record import dataclass
 
 _NOT_REGULAR = (
     (stat.S_ISDIR, "it is a folder"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cuenv.config.settings import HINT, KINDS, WRITTEN, Setting, merge, parse_ta
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import read_text, shown, why
 from cuenv.core.reading import Faults
+from cuenv.core.record import dataclass, field
 
 _LIMIT = 1024 * 1024
 _NESTED = "in cuenv.toml the keys stand at the top, without [tool.cuenv]"

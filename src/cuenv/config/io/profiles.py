@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import DATA, at_home, is_file, names_in, read_text, shown
+from cuenv.core.record import dataclass, field
 from cuenv.host.request import Request, parse
 
 if TYPE_CHECKING:  # most commands have no settings

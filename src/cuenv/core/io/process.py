@@ -10,11 +10,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, look, shown, why
+from cuenv.core.record import dataclass
 
 if TYPE_CHECKING:
     import subprocess

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bz2
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO
+
+from cuenv.core.record import dataclass
 
 _MIB = 1 << 20
 _CHUNK = 1 << 18

@@ -13,7 +13,6 @@ import json
 import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import look
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import channel_url
 from cuenv.solve.io.sources import Mirror
 

@@ -13,13 +13,13 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.config.io.profiles import folder
 from cuenv.core import __version__
 from cuenv.core.errors import InputError, OutsideError, UsageError
 from cuenv.core.io.files import is_file, read_bytes, shown, why
+from cuenv.core.record import dataclass
 from cuenv.core.urls import redact, strip_credentials
 
 NAME = f"cuenv-{__version__}-py3-none-any.whl"

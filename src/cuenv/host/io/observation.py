@@ -7,10 +7,10 @@ its evidence. The gaps of the earlier ones stay: they say why a later one was be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.version import Version
 
 from cuenv.core.io import process
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.versions import Capability
 from cuenv.host.facts import THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
 from cuenv.host.io import system

@@ -10,12 +10,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding
 from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why
+from cuenv.core.record import dataclass, replace
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
 from cuenv.host.io import nvml, system

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import is_file, is_folder, names_in
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import CudaLibrary, Driver, Evidence, Gap, Gpu, Libc, LibraryPath, Resources
 from cuenv.host.io.observation import ProbeResult, nameless

@@ -9,12 +9,12 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.io.files import is_file, is_folder, names_in
 from cuenv.core.io.process import Run, which
 from cuenv.core.reading import describe
+from cuenv.core.record import dataclass
 from cuenv.host.facts import Compiler, Evidence, FoundToolkit, Gap
 from cuenv.host.io.system import read
 

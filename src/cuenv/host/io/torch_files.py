@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.io.files import is_file, names_in
 from cuenv.core.io.process import Run, which
+from cuenv.core.record import dataclass
 from cuenv.host.facts import Evidence, FoundTorch, Gap
 from cuenv.host.io.system import read
 

@@ -14,7 +14,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
@@ -29,6 +28,7 @@ from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.core.io.exclusive import BusyError, alone, in_turn, patiently
 from cuenv.core.io.files import look, refuse_planted, shown, why
 from cuenv.core.reading import describe
+from cuenv.core.record import replace
 from cuenv.core.urls import printable, redact, short_channel
 from cuenv.install.bundle import conda_item
 from cuenv.install.io.archives import inspect_together

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, shown
 from cuenv.core.io.process import Completed, run
+from cuenv.core.record import replace
 from cuenv.core.urls import printable, redact
 from cuenv.install.bundle import file_name
 from cuenv.lockfile.formats import requirements_txt

@@ -11,11 +11,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import replace
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote

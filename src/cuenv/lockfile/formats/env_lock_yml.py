@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
+from cuenv.core.record import replace
 from cuenv.core.urls import redact, short_channel, strip_credentials
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, requirements_txt
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
+from cuenv.core.record import replace
 from cuenv.core.urls import blanked, index_url, redact
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat
 from cuenv.solve.environment_spec import EnvironmentSpec

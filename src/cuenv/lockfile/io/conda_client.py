@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError, UsageError
 from cuenv.core.io.files import at_home, is_file
 from cuenv.core.io.process import run, which
+from cuenv.core.record import dataclass
 from cuenv.core.urls import printable
 
 NAMES = ("conda", "mamba", "micromamba")

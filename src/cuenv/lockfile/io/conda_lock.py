@@ -12,7 +12,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from urllib.parse import quote
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.io.files import look, private_folder
 from cuenv.core.io.process import Completed, run
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import channel_url, credentials, printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats.conda_lock import parse

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuenv.core.io.files import private_folder
 from cuenv.core.io.process import run
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import printable
 from cuenv.core.versions import Capability
 from cuenv.prefix.toolchain.toolchain import Compiled, gencode, probe_source

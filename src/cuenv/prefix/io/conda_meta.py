@@ -8,7 +8,6 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import DATA, LIMIT, is_file, look, names_in, read_text, shown, why
 from cuenv.core.reading import Faults, Reader
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import channel_url, printable, strip_credentials
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.system import read

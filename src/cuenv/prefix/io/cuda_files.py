@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
@@ -13,6 +12,7 @@ from packaging.version import Version
 from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import linkage, scan
 from cuenv.core.io.files import is_file, names_in
+from cuenv.core.record import dataclass
 from cuenv.core.versions import minor, version
 from cuenv.host.io.system import read
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family

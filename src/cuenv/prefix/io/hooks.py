@@ -7,12 +7,12 @@ import errno
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import InputError, OutsideError
 from cuenv.core.io.files import is_file, look, shown, why
 from cuenv.core.io.writing import write_atomically
+from cuenv.core.record import dataclass
 
 ENDINGS = ("sh", "fish")
 """Of the scripts: a shell sources those of its own ending."""

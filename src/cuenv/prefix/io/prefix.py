@@ -11,12 +11,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import is_file, is_folder, look, names_in, shown
 from cuenv.core.reading import describe
+from cuenv.core.record import replace
 from cuenv.core.urls import strip_credentials
 from cuenv.host.io.system import read
 from cuenv.host.io.torch_files import parse_version_py

@@ -7,11 +7,11 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.io.files import DATA, is_file, is_folder, private_folder
 from cuenv.core.io.process import Completed, run, which
+from cuenv.core.record import dataclass
 from cuenv.core.urls import printable
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.activation import kept_variables

@@ -6,7 +6,6 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace as changed
 from itertools import groupby
 
 from packaging.version import Version
@@ -14,6 +13,7 @@ from packaging.version import Version
 from cuenv.binary.loader import Loaded, candidates
 from cuenv.binary.process import MissingLibrary
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import replace as changed
 from cuenv.core.urls import one_line
 from cuenv.prefix.fixes import bring_again, conda_install, pip_command, pip_exactly, with_torch
 from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root, is_driver, stem_of

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from packaging.version import Version
 
 from cuenv.binary.loader import Loaded
 from cuenv.binary.process import MissingLibrary, Opened, Process
+from cuenv.core.record import dataclass, field, replace
 from cuenv.prefix.fixes import Owner
 from cuenv.prefix.inventory import Prefix
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Elf, Symbol
 from cuenv.binary.exports import Exports, Finder, Memory, gnu_hash, wanted
 from cuenv.binary.loader import Loaded
+from cuenv.core.record import dataclass
 from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root
 
 Contents = Callable[[Loaded], tuple[Data, Elf]]

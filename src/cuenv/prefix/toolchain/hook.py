@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from cuenv.core.io.templates import Blocks, fill
+from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, target_for
 from cuenv.solve.environment_spec import WRITTEN_BY
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_folder, names_in
+from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts, outside
 from cuenv.knowledge.base import Knowledge

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, target_for, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request

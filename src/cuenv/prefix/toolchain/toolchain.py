@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from packaging.version import Version
 
+from cuenv.core.record import dataclass, field
 from cuenv.core.versions import Capability
 
 

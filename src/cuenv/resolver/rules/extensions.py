@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from packaging.version import Version
 
+from cuenv.core.record import replace
 from cuenv.core.versions import Capability, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, TorchBuild, span_text

@@ -7,12 +7,12 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuenv.core.errors import InputError, OutsideError
 from cuenv.core.io.exclusive import BusyError
 from cuenv.core.io.files import at_home, is_folder, look, shown, why
+from cuenv.core.record import dataclass
 from cuenv.solve.io.sources import Sources
 
 KINDS: Mapping[str, str] = {

@@ -17,7 +17,6 @@ import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock, Thread
@@ -28,6 +27,7 @@ from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, S
 from rattler.exceptions import GatewayError
 
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError
+from cuenv.core.record import dataclass
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.solve.io import channel_errors
 from cuenv.solve.io.cache import unwritable, use

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
 from typing import IO
@@ -21,6 +20,7 @@ from typing import IO
 from cuenv.core.errors import ChannelError, HashError, OutsideError
 from cuenv.core.io.exclusive import still_there
 from cuenv.core.io.files import is_file, look, names_in, shown, why
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import Again, Connection
 from cuenv.solve.io.sources import Place, Sources, place_of

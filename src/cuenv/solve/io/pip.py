@@ -14,7 +14,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from zipfile import ZipFile
@@ -24,6 +23,7 @@ from cuenv.core.io import files as toml
 from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_text
 from cuenv.core.io.process import Completed, run
 from cuenv.core.reading import Faults, Reader
+from cuenv.core.record import replace
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
 from cuenv.solve.io.connection import authorities, of_requests

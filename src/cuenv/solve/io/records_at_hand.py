@@ -6,11 +6,11 @@ Found without asking anybody and without loading the solver, so that a choice ca
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError
+from cuenv.core.record import dataclass, replace
 
 if TYPE_CHECKING:  # where nothing lies here, nothing is loaded
     from cuenv.solve.io.sources import Sources

@@ -15,7 +15,6 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, LifoQueue
 from threading import BoundedSemaphore, Lock, Thread
@@ -27,6 +26,7 @@ from rattler.networking.middleware import MirrorMiddleware
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.process import tell
 from cuenv.core.io.unpacking import ALL, TooMuchError, human
+from cuenv.core.record import replace
 from cuenv.core.urls import origin, printable, redact, short_channel, strip_credentials
 from cuenv.solve.io.cache import unwritable
 from cuenv.solve.io.connection import ENVIRONMENT, Connection

@@ -8,13 +8,13 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cuenv.core.io import process as telling
 from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, human, limits_of, measure
+from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import PASSING, Again, Connection, retry_after, words
 from cuenv.solve.io.download import growing

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from urllib.parse import unquote
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import LIMIT, at_home, is_file, is_folder, look, opened, shown
 from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import CANONICAL, channel_url, printable, redact, strip_credentials
 from cuenv.solve.model import digest
 
