@@ -11,9 +11,11 @@ import yaml
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
+from cuenv.lockfile.formats import PLATFORM, formats
 from pip_index import index, wheel
 
 LOCKS = {"conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml"}
+KNOWN = {item.file.replace(PLATFORM, "linux-64") for item in formats()}
 PIP = "channels: [conda-forge]\ndependencies: [python, pip, {pip: [%s]}]\n"
 HASH = "0" * 64
 
@@ -106,7 +108,7 @@ def test_what_is_only_unusual_is_locked(name: str, tmp_path: Path, mirror: str, 
     text, says, packages = GOOD[name]
     code, said, written = locked(tmp_path, text, mirror, server.url)
     assert code == 0, said
-    assert written - {"requirements-linux-64.lock.txt"} == LOCKS
+    assert LOCKS <= written <= KNOWN
     assert says in said
     entries = yaml.safe_load((tmp_path / "conda-lock.yml").read_text())["package"]
     assert {item["name"]: item["version"] for item in entries} == packages
@@ -133,7 +135,8 @@ def test_an_index_that_is_down_leaves_the_old_lock(tmp_path: Path, mirror: str, 
 def test_a_package_without_hashes(tmp_path: Path, mirror: str, server: Server) -> None:
     with index(server.folder, hashes="") as bare:
         code, said, written = locked(tmp_path, PIP % "tool", mirror, bare.url)
-    assert (code, written) == (0, LOCKS | {"requirements-linux-64.lock.txt"}), said  # uv hashes the file itself
+    assert code == 0, said
+    assert written >= LOCKS | {"requirements-linux-64.lock.txt"}  # uv hashes the file itself
     assert "--hash=sha256:" in (tmp_path / "requirements-linux-64.lock.txt").read_text()
     with index(server.folder, hashes="md5") as weak:
         (tmp_path / "weak").mkdir()

@@ -263,23 +263,24 @@ def test_every_sentence_is_as_it_was_read() -> None:
 
 
 def test_every_rule_says_each_thing_that_it_can_say() -> None:
-    """The cases are many enough: each rule passes somewhere, and each that can say no or unknown does."""
+    """The cases are many enough: each rule passes somewhere, and of the rules named here each that can say no, unknown
+    or a warning does. A new rule is tried in `test_rules`, and needs no line here.
+    """
     outcomes: dict[str, set[str]] = {rule.name: set() for rule in RULES}
     for facts, items, wishes in CASES.values():
         for item in items:
             for verdict in Judge(case(facts, **wishes)).verdicts(item):
                 outcomes[verdict.rule].add(verdict.outcome)
     assert all("pass" in said for said in outcomes.values())
-    never_reject = {"driver-level"}
-    assert {name for name, said in outcomes.items() if "reject" not in said} == never_reject
+    assert {name for name, said in outcomes.items() if "reject" in said} >= {
+        *("platform", "cpu", "gpu", "wish", "driver-gpu", "driver-floor", "device-code", "nvcc", "cudnn", "nccl"),
+        *("glibc", "roles", "extensions"),
+    }
+    assert "reject" not in outcomes["driver-level"]
     assert {name for name, said in outcomes.items() if "unknown" in said} >= {
         *("gpu", "driver-gpu", "driver-floor", "device-code", "nvcc", "cudnn", "nccl", "glibc", "roles", "extensions"),
     }
-    assert {name for name, said in outcomes.items() if "warn" in said} == {
-        "device-code",
-        "cudnn",
-        "nccl",
-        "extensions",
-        "driver-level",
+    assert {name for name, said in outcomes.items() if "warn" in said} >= {
+        *("device-code", "cudnn", "nccl", "extensions", "driver-level"),
     }
     assert base().edition
