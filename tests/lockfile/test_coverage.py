@@ -116,7 +116,7 @@ def test_the_pin_of_a_layer_is_the_release_before_it_cut() -> None:
     found = tuple(layers(have, "7.0").values())
     (pin,) = repairs(have, found, base())
     assert (pin.name, pin.version, pin.channel) == ("libcudnn", "<9.11", "conda-forge")
-    assert pin.why == ("cuDNN 9.13.1.26 serves 7.5 and up, not 7.0",)
+    assert pin.why == ("cuDNN 9.13.1.26 supports compute capability 7.5 and later, but not compute capability 7.0",)
     older = locked(package("cudnn", "9.13.1.26"))
     assert [item.name for item in repairs(older, tuple(layers(older, "7.0").values()), base())] == ["cudnn"]
 

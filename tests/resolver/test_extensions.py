@@ -154,7 +154,7 @@ def test_bitsandbytes_wants_a_library_for_torchs_cuda(wish: str, item: Candidate
 def test_bitsandbytes_says_which_libraries_it_has() -> None:
     found = judged(CUDA129, "bitsandbytes>=0.43,<0.44")
     assert found.because.endswith(
-        "has libraries for CUDA 11.7, 11.8, 12.0, 12.1, 12.2, 12.3, 12.4, 12.5, and torch is made with CUDA 12.9"
+        "has libraries for CUDA 11.7, 11.8, 12.0, 12.1, 12.2, 12.3, 12.4, 12.5, but PyTorch is built with CUDA 12.9"
     )
     assert {source for ground in found.grounds for source in ground.sources} >= {"bnbw"}
 
@@ -172,7 +172,7 @@ def test_the_library_for_12_9_serves_no_pascal(wish: str, gpu: str, outcome: str
     found = judged(CUDA129, wish, facts=machine(gpu, driver="575.57.08"))
     assert found.outcome == outcome, found.because
     if outcome == "reject":
-        assert f"there is a {gpu}" in found.because
+        assert f"the host has compute capability {gpu}" in found.because
 
 
 def test_before_0_40_1_the_runtime_of_the_environment_counts() -> None:
@@ -181,7 +181,7 @@ def test_before_0_40_1_the_runtime_of_the_environment_counts() -> None:
     item = candidate("2.5.1", "cuda120*", "12.4")
     found = judged(item, "bitsandbytes==0.38.1")
     assert found.outcome == "reject"
-    assert "this environment has CUDA 12.4" in found.because
+    assert "the environment has CUDA 12.4" in found.because
 
 
 # DeepSpeed compares nvcc with torch
@@ -209,7 +209,7 @@ def test_with_cuda_13_nvcc_and_torch_must_be_of_one_minor() -> None:
         found = judged(item, "deepspeed>=0.14.0")
         assert found.outcome == "reject"
         assert f"nvcc {item.cuda}" in found.because
-        assert "they must be equal" in found.because
+        assert "both must have one CUDA release" in found.because
 
 
 def test_what_compiles_on_first_use_needs_a_compiler() -> None:
@@ -244,7 +244,7 @@ def test_what_the_tables_leave_open_keeps_its_remedy() -> None:
     asked = replace(case(A100, pip=("flash-attn>=2.3",), dev=False), knowledge=few)
     found = verdict_of("extensions", CUDA129, asked)
     assert found.outcome == "unknown"
-    assert "others may" in found.because
+    assert "a release that they do not list may" in found.because
     assert found.remedy
     assert found.remedy.option == "--dev"
 
@@ -256,7 +256,7 @@ def test_what_the_tables_leave_open_keeps_its_remedy() -> None:
 def test_flash_attention_wants_ampere(gpu: str) -> None:
     found = judged(CUDA129, "flash-attn", facts=machine(gpu, driver="575.57.08"))
     assert found.outcome == "reject"
-    assert "from 8.0 on" in found.because
+    assert "compute capability 8.0 or later" in found.because
     assert judged(CUDA129, "flash-attn").outcome == "warn"
 
 
@@ -267,7 +267,7 @@ def test_what_a_library_serves_does_not_depend_on_who_packs_it(gpu: str, item: C
     old = machine(gpu, driver="470.256.02")
     found = verdict("extensions", item, old, packages=("flash-attn",))
     assert found.outcome == "reject"
-    assert f"serves GPUs from 8.0 on, and there is a {gpu}" in found.because
+    assert f"needs compute capability 8.0 or later, but the host has compute capability {gpu}" in found.because
     assert verdict("extensions", item, old, packages=("flash-attn<2",)).outcome == "unknown"  # of which no row speaks
     assert verdict("extensions", CUDA129, machine("8.0"), packages=("flash-attn",)).outcome != "reject"
 
@@ -290,9 +290,15 @@ def test_a_library_that_no_row_knows_is_said_to_be_unknown() -> None:
     known = judged(CUDA129, "accelerate")
     assert known.outcome == "pass"
     found = judged(CUDA129, "accelerate", "sglang>=0.9", "apex")
-    assert (found.outcome, found.because) == ("unknown", "no row says what sglang, apex need of torch and CUDA")
+    assert (found.outcome, found.because) == (
+        "unknown",
+        "the cuenv tables do not list which PyTorch and CUDA sglang, apex need",
+    )
     conda = verdict("extensions", CUDA129, A100, packages=("sglang", "libcufft-dev"))
-    assert (conda.outcome, conda.because) == ("unknown", "no row says what sglang needs of torch and CUDA")
+    assert (conda.outcome, conda.because) == (
+        "unknown",
+        "the cuenv tables do not list which PyTorch and CUDA sglang needs",
+    )
     assert verdict("extensions", CUDA129, A100, packages=("libcufft-dev",)).outcome == "pass"
 
 
@@ -302,7 +308,7 @@ def test_a_wheel_that_must_be_compiled_is_said() -> None:
     assert judged(ready, "flash-attn").outcome == "pass"
     found = judged(CUDA129, "flash-attn")
     assert found.outcome == "warn"
-    assert "no prebuilt wheel is for pytorch 2.13.0 with CUDA 12.9" in found.because
+    assert "no prebuilt wheel of flash-attn works with pytorch 2.13.0 and CUDA 12.9" in found.because
     assert judged(CUDA129, "deepspeed").outcome == "pass"  # it is source alone, and compiles on first use
 
 
@@ -630,7 +636,7 @@ def test_the_page_of_deepspeed() -> None:
 
 def test_the_summary_tells_an_unknown() -> None:
     lines = summary(decided(A100, pip=("bitsandbytes==0.30",)))
-    assert any("no row says what bitsandbytes==0.30 needs" in line for line in lines)
+    assert any("do not list which PyTorch and CUDA bitsandbytes==0.30 needs" in line for line in lines)
 
 
 def test_rows_serve_only_capabilities_that_exist() -> None:

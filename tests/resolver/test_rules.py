@@ -607,7 +607,7 @@ def test_a_library_may_need_a_later_glibc_than_the_build(library: str, name: str
     item = built(CUDA129, nccl=Requirement.parse("nccl >=2.27.3,<3"))
     found = verdict_of("glibc", item, replace(case(machine("8.9")), knowledge=replace(base(), layers=late)))
     assert found.outcome == "reject"
-    says(found, f"the {name} that this build admits needs glibc 2.40")
+    says(found, f"the {name} of this PyTorch build needs glibc 2.40")
 
 
 def test_numbers_and_not_text_are_compared() -> None:
@@ -647,7 +647,7 @@ def test_tables_without_any_compiler_say_so() -> None:
     none = replace(base(), cudas=tuple(row.replaced(conda_nvcc=False) for row in base().cudas))
     found = verdict_of("roles", CUDA129, replace(case(machine("8.0")), knowledge=none))
     assert found.outcome == "reject"
-    assert found.because == "conda-forge has no nvcc that can be locked for CUDA 12.9"
+    assert found.because == "conda-forge has no nvcc of CUDA 12.9 that a lock file can pin"
 
 
 def test_a_label_is_proven_to_fit_or_unknown() -> None:
@@ -696,6 +696,22 @@ def test_what_is_remembered_is_what_would_be_judged_again(
         assert shared.verdicts(item) == Judge(facts).verdicts(item)
 
 
+def test_a_compute_capability_is_followed_by_the_names_of_its_gpus() -> None:
+    facts = machine("12.0", "12.0", "7.0", driver="575.57.08")
+    facts = replace(
+        facts,
+        gpus=tuple(
+            replace(gpu, name="RTX 5090") if gpu.capability.major == 12 else gpu for gpu in facts.gpus if gpu.capability
+        ),
+    )
+    says(verdict("nvcc", CUDA118, facts), "nvcc 11.8 cannot compile for compute capability 12.0 (RTX 5090)")
+    says(verdict("device-code", CUDA130, facts), "but not for compute capability 7.0")
+    says(
+        verdict("driver-gpu", CUDA118, replace(facts, driver=None)),
+        "RTX 5090 (compute capability 12.0) needs branch 570",
+    )
+
+
 def test_labels_of_one_build_are_told_apart_where_a_patch_is_asked_for() -> None:
     """They share the build, the CUDA minor and the Python, and are judged one after the other by one judge."""
     of = candidate("2.5.1", "*cuda12.4*", "12.4").build
@@ -709,8 +725,8 @@ def test_labels_of_one_build_are_told_apart_where_a_patch_is_asked_for() -> None
         assert of_item["wish"].outcome == ("pass" if fits else "reject")
         says(of_item["roles"], f"cuda-{item.label.label} ")
         if not fits:
-            says(of_item["wish"], "--cuda 12.4.1 was asked for")
-            assert of_item["wish"].grounds[0].says.endswith(f"the toolkit of this one is {item.label.label}")
+            says(of_item["wish"], "the build does not match --cuda 12.4.1")
+            assert of_item["wish"].grounds[0].says.endswith(f"its CUDA toolkit is {item.label.label}")
     assert {of_item["wish"].outcome for of_item in found} == {"pass", "reject"}
 
 
@@ -734,7 +750,7 @@ def test_a_cudnn_is_that_of_the_build_and_no_newer_on_a_newer_toolkit() -> None:
     found = {verdict("cudnn", item, facts) for item in old}
     assert {one.outcome for one in found} == {"unknown"}
     assert {one.because for one in found} == {
-        "the cuDNN of a CUDA 12.0 build is older than 12.0: no row vouches for it"
+        "the cuenv tables do not say whether cuDNN for CUDA 12.0 supports the newer compute capability 12.0"
     }
 
 
@@ -804,7 +820,7 @@ def test_a_machine_of_which_only_a_level_is_known_and_a_pool_with_a_bare_machine
     bare = pool([machine("8.9", label="one"), machine(label="two"), machine(label="three")])
     found = verdict("gpu", CUDA129, bare)
     assert found.outcome == "reject"
-    says(found, "three, two shows")
+    says(found, "no NVIDIA GPU was found on three, two")
 
 
 def test_a_level_that_no_branch_speaks_is_unknown() -> None:

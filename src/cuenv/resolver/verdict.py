@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from cuenv.core.record import dataclass
-from cuenv.core.versions import driver_key
+from cuenv.core.versions import Capability, driver_key
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -80,10 +81,22 @@ class Context:
         object.__setattr__(self, "facts", effective(self.facts, self.knowledge))
 
 
-HOST, GPU, BARE, BLIND, GAPS = "\ue000\ue001\ue002\ue003\ue004"
+HOST, GPU, BARE, BLIND, GAPS, NAMES = "\ue000\ue001\ue002\ue003\ue004\ue005"
 """Words that name a host, in the text of a rule: its label, the GPU, the machines without a GPU, the GPUs of unknown
-capability; and, as a whole ground, what could not be found out. `told` fills them in, so that equal hosts share a
-verdict."""
+capability; as a whole ground, what could not be found out; and, behind a compute capability, the names of its GPUs.
+`told` fills them in, so that equal hosts share a verdict."""
+_NAMED = re.compile(rf"([0-9]+\.[0-9]+){NAMES}")
+
+
+def both(items: Iterable[object]) -> str:
+    """``A, B and C``."""
+    *most, last = map(str, items)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def of_capability(*capabilities: Capability) -> str:
+    """``compute capability 12.0``; `told` adds the names of the GPUs of the host: ``12.0 (RTX 5090)``."""
+    return f"compute capability {both(f'{capability}{NAMES}' for capability in capabilities)}"
 
 
 def row_ground(row: Row, says: str) -> Ground:
@@ -109,7 +122,17 @@ def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
         blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
         words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
     grounds = tuple([each for ground in verdict.grounds for each in _told_ground(ground, facts, words)])
-    return verdict._replace(because=verdict.because.translate(words), grounds=grounds)
+    return verdict._replace(because=_named(verdict.because, facts).translate(words), grounds=grounds)
+
+
+def _named(text: str, facts: HostFacts) -> str:
+    """A text in which a compute capability of the host is followed by the names of its GPUs."""
+
+    def name(found: re.Match[str]) -> str:
+        names = {gpu.name: None for gpu in facts.gpus if gpu.name and str(gpu.capability) == found[1]}
+        return f"{found[1]} ({', '.join(map(str, names))})" if names else found[1]
+
+    return _NAMED.sub(name, text) if NAMES in text else text
 
 
 def _told_ground(ground: Ground, facts: HostFacts, words: dict[int, str]) -> Iterable[Ground]:
@@ -119,13 +142,15 @@ def _told_ground(ground: Ground, facts: HostFacts, words: dict[int, str]) -> Ite
         gaps = (gap for gap in facts.gaps if gap.fact in ground.sources)
         return [Ground("host", gap.reason, (gap.source,)) for gap in gaps]
     evidence = facts.evidence_for(ground.sources[0])
-    return (Ground("host", ground.says.translate(words), (evidence.source if evidence else facts.label,)),)
+    return (
+        Ground("host", _named(ground.says, facts).translate(words), (evidence.source if evidence else facts.label,)),
+    )
 
 
 def _gpu_name(gpu: Gpu) -> str:
     if gpu.name and gpu.capability:
-        return f"{gpu.name} ({gpu.capability})"
-    return gpu.name or f"GPU {gpu.capability or gpu.index}"
+        return f"{gpu.name} (compute capability {gpu.capability})"
+    return gpu.name or (f"compute capability {gpu.capability}" if gpu.capability else f"GPU {gpu.index}")
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

@@ -17,15 +17,15 @@ from cuenv.resolver.verdict import Context, Ground, Outcome, Remedy, Verdict
 
 __all__ = ["RULES", "Context", "Ground", "Judge", "Outcome", "Remedy", "Rule", "Verdict", "rule_named", "verdict_of"]
 
-_NO_LIBRARY = Verdict(rule="extensions", outcome="pass", because="no library that sits on torch was asked for")
+_NO_LIBRARY = Verdict(rule="extensions", outcome="pass", because="no library that uses PyTorch was requested")
 
 
 def _no_library(packages: tuple[str, ...], pip: tuple[str, ...]) -> Verdict | None:
     return None if packages or pip else _NO_LIBRARY
 
 
-@rule("extensions", code="CU505", order=130, title="the wished libraries suit it", unless=_no_library)
-def wished_libraries(
+@rule("extensions", code="CU505", order=130, title="the requested libraries work with this build", unless=_no_library)
+def requested_libraries(
     *,
     build: TorchBuild,
     cuda: Version | None,

@@ -6,23 +6,32 @@ from collections.abc import Iterable
 
 from packaging.version import Version
 
-from cuenv.core.versions import Capability, DeviceCode, Jit, Native, arch_list, is_tegra, serve, target_for
+from cuenv.core.versions import Capability, DeviceCode, Jit, Native, is_tegra, serve, target_for
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.engine import rule
-from cuenv.resolver.verdict import HOST, Ground, Remedy, Verdict, fact_ground, row_ground
+from cuenv.resolver.verdict import HOST, Ground, Remedy, Verdict, both, fact_ground, of_capability, row_ground
 
 
 def _build_ground(build: TorchBuild) -> Ground:
-    holds = arch_list(build.code) if build.code else "not known"
-    return row_ground(build, f"pytorch {build.version} {build.build} ({build.stack}) holds {holds}")
+    what = f"pytorch {build.version} {build.build} ({build.stack})"
+    if not build.code:
+        return row_ground(build, f"the cuenv tables do not list the GPU code of {what}")
+    return row_ground(build, f"{what} has code for compute capability {_code_text(build.code)}")
+
+
+def _code_text(code: DeviceCode) -> str:
+    """``7.5, 8.0 and 9.0``, with the PTX beside the machine code."""
+    parts = [both(code.sass)] if code.sass else []
+    parts += [f"PTX for {both(code.ptx)}"] if code.ptx else []
+    return ", and ".join(parts)
 
 
 def _no_code(build: TorchBuild) -> Verdict | None:
     if build.cuda is None:
-        return Verdict(rule="device-code", outcome="pass", because="a CPU build holds no device code")
+        return Verdict(rule="device-code", outcome="pass", because="a CPU build contains no GPU code")
     if build.code is None:
-        because = f"no row says which GPUs {build.version} {build.build} holds code for"
+        because = f"the cuenv tables do not list the GPU code of pytorch {build.version} {build.build}"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=(_build_ground(build),))
     return None
 
@@ -31,43 +40,45 @@ def _no_code(build: TorchBuild) -> Verdict | None:
     "device-code",
     code="CU403",
     order=70,
-    title="torch holds code for the GPUs",
+    title="PyTorch contains code for the GPUs",
     per="capability",
     unless=_no_code,
     cites=_build_ground,
-    without="no GPU to serve",
+    without="the host has no GPU of known compute capability",
 )
 def device_code(code: DeviceCode, capability: Capability, level: Version | None, kb: Knowledge) -> Verdict:
     """The build has code for every GPU: machine code, or PTX that the machine's driver can compile."""
-    grounds: tuple[Ground, ...] = (fact_ground("gpus", f"{HOST} has a {capability} GPU"),)
+    grounds: tuple[Ground, ...] = (fact_ground("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
     service = serve(code, capability)
     if isinstance(service, Native):
-        because = f"its {service.target} code runs on {capability}"
+        by = "" if service.target.capability == capability else f" (its code for {service.target} runs there)"
+        because = f"this PyTorch build supports {of_capability(capability)}{by}"
         return Verdict(rule="device-code", outcome="pass", because=because, grounds=grounds)
     if not isinstance(service, Jit):
-        tegra = ", and desktop code does not run on a Tegra chip" if is_tegra(capability) else ""
-        because = f"it holds {arch_list(code)}, nothing for {capability}{tegra}"
+        tegra = "; code for desktop GPUs does not run on a Tegra chip" if is_tegra(capability) else ""
+        because = f"this PyTorch build has code for {_code_text(code)}, but not for {of_capability(capability)}{tegra}"
         return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds)
-    how = f"{capability} is served by JIT of {service.target} PTX"
+    how = f"this PyTorch build has only PTX ({service.target}) for {of_capability(capability)}"
     if service.needs is None:
-        because = f"{how}, and nobody knows which driver speaks its PTX"
+        because = f"{how}, and the cuenv tables do not list the driver that compiles this PTX"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds)
     needs = kb.native_driver(service.needs)
     remedy = Remedy(text=f"driver {needs} or later", driver=needs) if needs else None
     if level is None:
-        because = f"{how}, which needs a driver that speaks CUDA {service.needs}; the driver is not known"
+        because = f"{how}; the PTX needs a driver that supports CUDA {service.needs}, but the driver is not known"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
-    grounds = (*grounds, fact_ground("driver.cuda", f"{HOST}: its driver speaks CUDA {level}"))
+    grounds = (*grounds, fact_ground("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
     if level < service.needs:
-        because = f"{how}, which needs a driver that speaks CUDA {service.needs}; {HOST} speaks {level}"
+        needed = f"the PTX needs a driver that supports CUDA {service.needs}"
+        because = f"{how}; {needed}, but the driver of {HOST} supports CUDA {level}"
         return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds, remedy=remedy)
-    because = f"{how}: the first start compiles every kernel"
+    because = f"{how}; the driver compiles every kernel at the first start (JIT)"
     return Verdict(rule="device-code", outcome="warn", because=because, grounds=grounds)
 
 
 def _no_compiler(cuda: Version | None, dev: bool) -> Verdict | None:
     asked = cuda is not None and dev
-    return None if asked else Verdict(rule="nvcc", outcome="pass", because="no compiler was asked for")
+    return None if asked else Verdict(rule="nvcc", outcome="pass", because="no compiler was requested")
 
 
 @rule(
@@ -82,14 +93,14 @@ def nvcc(cuda: Version, capabilities: tuple[Capability, ...], kb: Knowledge) -> 
     """With a compiler in the environment, its nvcc can compile code that runs on every GPU."""
     row = kb.cuda(cuda)
     if row is None or not row.targets:
-        because = f"no row says what nvcc {cuda} compiles for"
+        because = f"the cuenv tables do not list the compute capabilities that nvcc {cuda} compiles for"
         return Verdict(rule="nvcc", outcome="unknown", because=because)
-    ground = row_ground(row, f"nvcc {row.version} compiles for {', '.join(map(str, row.targets))}")
+    ground = row_ground(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
     lacking = [capability for capability in capabilities if target_for(capability, row.targets) is None]
     if lacking:
-        because = f"nvcc {row.version} cannot compile for {', '.join(map(str, lacking))}"
+        because = f"nvcc {row.version} cannot compile for {of_capability(*lacking)}"
         return Verdict(rule="nvcc", outcome="reject", because=because, grounds=(ground,))
-    because = f"nvcc {row.version} compiles for every GPU"
+    because = f"nvcc {row.version} compiles for every GPU of the host"
     return Verdict(rule="nvcc", outcome="pass", because=because, grounds=(ground,))
 
 

@@ -25,6 +25,7 @@ from cuenv.resolver.verdict import (
     Remedy,
     Verdict,
     fact_ground,
+    of_capability,
     row_ground,
 )
 
@@ -33,20 +34,20 @@ def _needs_no_gpu(cpu: bool) -> Verdict | None:
     return Verdict(rule="gpu", outcome="pass", because="a CPU build needs no GPU") if cpu else None
 
 
-@rule("gpu", code="CU409", order=30, title="there is a GPU of known capability", unless=_needs_no_gpu)
+@rule("gpu", code="CU409", order=30, title="the host has a GPU of known compute capability", unless=_needs_no_gpu)
 def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     """The host has an NVIDIA GPU, and its compute capability is known."""
     if presence == "level":
-        because = "no GPU is named, only the CUDA level of a driver"
+        because = "the GPUs are not known, because only the driver's CUDA version is given"
         return Verdict(rule="gpu", outcome="unknown", because=because)
     if presence == "no":
         reasons = (Ground("host", GAPS, ("driver", "gpus")),)
-        return Verdict(rule="gpu", outcome="reject", because=f"{HOST} shows no NVIDIA GPU", grounds=reasons)
+        return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {HOST}", grounds=reasons)
     if presence == "bare":
-        return Verdict(rule="gpu", outcome="reject", because=f"{BARE} shows no NVIDIA GPU")
+        return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {BARE}")
     if presence == "blind":
-        return Verdict(rule="gpu", outcome="unknown", because=f"the capability of {BLIND} is not known")
-    because = "GPUs of capability " + ", ".join(str(capability) for capability in capabilities)
+        return Verdict(rule="gpu", outcome="unknown", because=f"the compute capability of {BLIND} is not known")
+    because = f"the host has GPUs of {of_capability(*capabilities)}"
     return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_ground("gpus", because),))
 
 
@@ -54,22 +55,22 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     "driver-gpu",
     code="CU402",
     order=50,
-    title="the driver drives the GPUs",
+    title="the driver supports the GPUs",
     about=("driver",),
     per="gpu",
-    without="no GPU to drive",
+    without="the host has no GPU",
 )
 def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowledge) -> Verdict:
     """The driver branch of each machine supports its GPUs: RTX 50 needs 570, Pascal and Volta end with 580."""
     row = kb.generation(capability)
     if row is None:
-        because = f"no row says which drivers drive {GPU}"
+        because = f"the cuenv tables do not list the drivers that support {GPU}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
     ground = _generation_ground(row)
     branch = _branch(driver, kb)
     if driver is None or branch is None:
-        floor = f"; it needs {_first_text(row)} or later" if row.first_branch else ""
-        because = f"the driver is not known{floor}"
+        needs = f"; {GPU} needs {_first_text(row)} or later" if row.first_branch else ""
+        because = f"the driver is not known{needs}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=(ground,))
     grounds = (_driver_ground(driver), ground)
     have = _driver_text(driver)
@@ -78,26 +79,28 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     if lowest and not drives:
         remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
         if drives is None:
-            because = f"{have} names only the branch; {GPU} needs {lowest} or later of it"
+            because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
             return Verdict("driver-gpu", "unknown", because, grounds, remedy)
-        because = f"{_first_text(row)} is the first that drives {GPU}{_inferred(row)}; {HOST} has {have}"
+        because = f"{GPU} needs {_first_text(row)} or later{_inferred(row)}, but {HOST} has {have}"
         return Verdict("driver-gpu", "reject", because, grounds, remedy)
     newest = max(item.number for item in kb.branches)
     if driver.version and branch > newest:
-        because = f"{have} is of a branch after {newest}, the last that the tables know: it may not drive {GPU}"
+        because = (
+            f"{have} is newer than branch {newest}, the last branch of the cuenv tables, so it may not support {GPU}"
+        )
         return Verdict("driver-gpu", "unknown", because, grounds)
     if row.low and branch == row.first_branch:
-        because = f"that branch {branch} drives {GPU} is inferred and of low confidence; {HOST} has {have}"
+        because = f"branch {branch} probably supports {GPU} (inferred, of low confidence); {HOST} has {have}"
         return Verdict("driver-gpu", "unknown", because, grounds)
     if row.last_branch and branch > row.last_branch:
         return Verdict(
             rule="driver-gpu",
             outcome="reject",
-            because=f"branch {row.last_branch} is the last that drives {GPU}; {HOST} has {have}",
+            because=f"branch {row.last_branch} is the last driver branch that supports {GPU}, but {HOST} has {have}",
             grounds=grounds,
             remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
         )
-    return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} drives {GPU}", grounds=grounds)
+    return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} supports {GPU}", grounds=grounds)
 
 
 def _drives(driver: Driver, branch: int, row: Generation) -> bool | None:
@@ -123,7 +126,7 @@ def _no_floor(cuda: Version | None, kb: Knowledge) -> Verdict | None:
     if cuda is None:
         return Verdict(rule="driver-floor", outcome="pass", because="a CPU build needs no driver")
     if floor_of(cuda, kb) is None:
-        because = f"no row says which driver CUDA {cuda} needs"
+        because = f"the cuenv tables do not list the minimum driver of CUDA {cuda}"
         return Verdict(rule="driver-floor", outcome="unknown", because=because)
     return None
 
@@ -132,7 +135,7 @@ def _no_floor(cuda: Version | None, kb: Knowledge) -> Verdict | None:
     "driver-floor",
     code="CU401",
     order=60,
-    title="the driver runs the CUDA major",
+    title="the driver supports the CUDA major version",
     about=("cuda", "driver"),
     per="machine",
     unless=_no_floor,
@@ -151,17 +154,17 @@ def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict
     elif driver and driver.cuda:
         enough = driver.cuda.major >= cuda.major if cuda.major > 10 else driver.cuda >= cuda
     else:
-        because = f"the driver is not known; {what} needs {lowest} or later"
+        because = f"the driver is not known, and {what} needs driver {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
     have = _driver_text(driver)
     grounds = (_driver_ground(driver), ground)
     if enough is None:
-        because = f"{have} names only the branch; {what} needs {lowest} or later of it"
+        because = f"{have} is only a branch number, and {what} needs driver {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
     if enough:
-        because = f"{have} is at or above the floor {lowest} of {what}"
+        because = f"{have} meets the minimum driver {lowest} of {what}"
         return Verdict(rule="driver-floor", outcome="pass", because=because, grounds=grounds)
-    because = f"{have} of {HOST} is below the floor {lowest} of {what}"
+    because = f"{what} needs driver {lowest} or later, but {HOST} has {have}"
     return Verdict(rule="driver-floor", outcome="reject", because=because, grounds=grounds, remedy=remedy)
 
 
@@ -169,25 +172,26 @@ def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict
     "driver-level",
     code="CU408",
     order=140,
-    title="the toolkit is within the driver's level",
+    title="the CUDA toolkit is not newer than the driver's CUDA version",
     about=("cuda", "driver"),
 )
 def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     """The toolkit is not newer than the driver's CUDA version, or relies on minor-version compatibility (no PTX)."""
     if cuda is None or level is None:
-        return Verdict(rule="driver-level", outcome="pass", because="nothing to compare")
-    grounds = (fact_ground("driver.cuda", f"the driver speaks CUDA {level}"),)
+        because = "a CPU build has no CUDA toolkit" if cuda is None else "the driver's CUDA version is not known"
+        return Verdict(rule="driver-level", outcome="pass", because=because)
+    grounds = (fact_ground("driver.cuda", f"the driver supports CUDA {level}"),)
     if cuda.major > level.major:
-        because = "minor-version compatibility ends at the major: judged by the floor"
+        because = "minor-version compatibility ends with the CUDA major version, so the minimum driver decides"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
     if cuda <= level:
-        because = f"CUDA {cuda} is within the driver's {level}"
+        because = f"CUDA {cuda} is not newer than CUDA {level}, which the driver supports"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
     if cuda.major < 11:
-        because = "before CUDA 11 there is no minor-version compatibility: judged by the floor"
+        because = "CUDA 10 has no minor-version compatibility, so the minimum driver decides"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
     because = (
-        f"CUDA {cuda} is above the driver's {level}: it runs by minor-version compatibility, "
+        f"CUDA {cuda} is newer than CUDA {level}, which the driver supports; it runs by minor-version compatibility, "
         "which covers machine code but not PTX"
     )
     return Verdict(rule="driver-level", outcome="warn", because=because, grounds=grounds)
@@ -226,7 +230,7 @@ def _branch(driver: Driver | None, knowledge: Knowledge) -> int | None:
 
 
 def _driver_text(driver: Driver) -> str:
-    return f"driver {driver.version}" if driver.version else f"a driver that speaks CUDA {driver.cuda}"
+    return f"driver {driver.version}" if driver.version else f"a driver that supports CUDA {driver.cuda}"
 
 
 def _driver_ground(driver: Driver) -> Ground:
@@ -235,9 +239,11 @@ def _driver_ground(driver: Driver) -> Ground:
 
 
 def _generation_ground(row: Generation) -> Ground:
-    first = f"first {_first_text(row)}" if row.first_branch else "first branch unknown"
-    last = f"last branch {row.last_branch}" if row.last_branch else "no last branch known"
-    return row_ground(row, f"capability {row.capability} ({row.architecture}): {first}, {last}")
+    which = [f"from {_first_text(row)} on"] if row.first_branch else []
+    which += [f"up to branch {row.last_branch}"] if row.last_branch else []
+    what = f"compute capability {row.capability} ({row.architecture})"
+    says = f"drivers {' and '.join(which)} support {what}" if which else f"the tables list no driver limit of {what}"
+    return row_ground(row, says)
 
 
 def minimum_driver(candidate: Candidate, case: Context) -> str | None:

@@ -1,4 +1,4 @@
-"""The rule on libraries that sit on torch: some release that the wish admits suits torch, CUDA, GPUs and compiler."""
+"""The rule on libraries that use torch: a requested release works with this torch, CUDA, GPUs and compiler."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cuenv.core.versions import Capability, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, TorchBuild, span_text
 from cuenv.resolver.requirements import Demand, broken, broken_when, covered, meets
-from cuenv.resolver.verdict import Ground, Remedy, Verdict, row_ground, worst
+from cuenv.resolver.verdict import Ground, Remedy, Verdict, of_capability, row_ground, worst
 
 _NAME = "extensions"
-_PASS = Verdict(rule=_NAME, outcome="pass", because="no library that sits on torch was asked for")
-_DEV = Remedy(text="an environment with compiler (--dev)", option="--dev")
+_PASS = Verdict(rule=_NAME, outcome="pass", because="no library that uses PyTorch was requested")
+_DEV = Remedy(text="an environment with a compiler (--dev)", option="--dev")
 
 
 class _Torch(NamedTuple):
@@ -64,7 +64,7 @@ def judged(
     """A requested release of each library (such as DeepSpeed) works with this torch, CUDA, GPUs and compiler."""
     case = _Asked(capabilities, dev, offload, kb)
     if build.cuda is None or cuda is None:
-        because = "beside a CPU build no library needs CUDA"
+        because = "the requested libraries need no CUDA beside a CPU build"
         return Verdict(rule=_NAME, outcome="pass", because=because)
     torch = _Torch(build.version, build.cuda, cuda, build.stack, build.platform)
     known = {row.package for row in case.knowledge.extensions}
@@ -77,7 +77,7 @@ def judged(
 def _not_judged(strange: list[Demand]) -> Verdict:
     """Libraries that no row knows: they may need another torch, and nobody here can say."""
     names = ", ".join(dict.fromkeys(item.name for item in strange))
-    because = f"no row says what {names} need{'' if len(strange) > 1 else 's'} of torch and CUDA"
+    because = f"the cuenv tables do not list which PyTorch and CUDA {names} need{'' if len(strange) > 1 else 's'}"
     grounds = tuple(Ground("wish", item.text) for item in strange)
     return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds)
 
@@ -93,11 +93,11 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, torch))
     left = tuple(row for row in meant if meets(demand, row, out))
     if meant and not left:
-        because = f"{demand.text} with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
+        because = f"{demand.text} fails with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
         grounds = (asked, *(row_ground(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
         return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
     if not left:
-        because = f"no row says what {demand.text} needs of torch and CUDA"
+        because = f"the cuenv tables do not list which PyTorch and CUDA {demand.text} needs"
         return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
     faults = [(row, _fault(row, left, torch, case)) for row in reversed(_speaking(left, torch))]
     suits = [row for row, fault in faults if fault is None]
@@ -113,13 +113,13 @@ def _suits(
     """Some release suits: a warning where it has ready wheels, and none of them is for this torch."""
     ready = [row for row in suits if "source" not in row.comes]
     row = (ready or suits)[0]
-    says = f"{demand.name} ({row.span()}) suits pytorch {torch.release} with CUDA {torch.toolkit}"
+    says = f"{demand.name} ({row.span()}) works with pytorch {torch.release} and CUDA {torch.toolkit}"
     grounds = (asked, row_ground(row, says))
     if ready or not any("wheel" in item.comes for item in meant):
         return Verdict(rule=_NAME, outcome="pass", because=says, grounds=grounds)
     because = (
-        f"{demand.text}: no prebuilt wheel is for pytorch {torch.release} with CUDA {torch.toolkit}, so pip compiles "
-        "it with nvcc, which can take an hour"
+        f"no prebuilt wheel of {demand.text} works with pytorch {torch.release} and CUDA {torch.toolkit}, so pip "
+        "compiles it with nvcc, which can take an hour"
     )
     return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
 
@@ -135,8 +135,14 @@ def _dropped(demand: Demand, asked: Ground, case: _Asked) -> Verdict | None:
     below = [item for item in case.capabilities if item < min(limits)]
     if not below:
         return None
-    because = f"{demand.text}: {demand.name} serves GPUs from {min(limits)} on, and there is a {below[0]}"
-    grounds = (asked, *(row_ground(row, f"{row.package} {row.span()}: GPUs from {row.serves_from}") for row in meant))
+    because = f"{demand.text} {_needs_gpu(min(limits), below[0])}"
+    grounds = (
+        asked,
+        *(
+            row_ground(row, f"{row.package} {row.span()} needs compute capability {row.serves_from} or later")
+            for row in meant
+        ),
+    )
     return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
 
 
@@ -145,11 +151,11 @@ def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: boo
     last = max(faults, key=_Fault.leads)
     grounds = (asked, *(row_ground(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
     if whole:
-        because = f"{demand.text}: {demand.name} {last.row.span()} {last.says}"
+        because = f"{demand.text} does not work here: {demand.name} ({last.row.span()}) {last.says}"
         return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds, remedy=last.remedy)
     because = (
-        f"no release of {demand.text} that the tables know suits; others may: "
-        f"{demand.name} {last.row.span()} {last.says}"
+        f"the cuenv tables list no release of {demand.text} that works here, but a release that they do not list may: "
+        f"{demand.name} ({last.row.span()}) {last.says}"
     )
     return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds, remedy=last.remedy)
 
@@ -167,18 +173,18 @@ def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
 def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: _Asked) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``."""
     if row.torch and not row.torch.admits(torch.release):
-        return _Fault(row, f"is for torch {span_text(row.torch)}")
+        return _Fault(row, f"needs torch {span_text(row.torch)}")
     if row.cuda and not _ships(row, rows, torch):
         shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
-        what = "this environment has" if row.match == "toolkit" else "torch is made with"
-        return _Fault(row, f"has libraries for CUDA {shipped}, and {what} CUDA {_own(row, torch)}")
+        what = "the environment has" if row.match == "toolkit" else "PyTorch is built with"
+        return _Fault(row, f"has libraries for CUDA {shipped}, but {what} CUDA {_own(row, torch)}")
     below = [item for item in case.capabilities if row.serves_from and item < row.serves_from]
-    if below:
-        return _Fault(row, f"serves GPUs from {row.serves_from} on, and there is a {below[0]}")
+    if row.serves_from and below:
+        return _Fault(row, _needs_gpu(row.serves_from, below[0]))
     if row.nvcc and not case.dev:
-        return _Fault(row, "compiles its kernels itself, and this environment has no nvcc", _DEV)
+        return _Fault(row, "compiles its kernels with nvcc, but the environment has no nvcc", _DEV)
     if row.nvcc and not row.nvcc.admits(torch.toolkit):
-        return _Fault(row, f"compiles with nvcc {span_text(row.nvcc)}, and this one is {torch.toolkit}")
+        return _Fault(row, f"needs nvcc {span_text(row.nvcc)}, but the environment has nvcc {torch.toolkit}")
     # What brings its kernels compiles further ones on first use, where there is a compiler.
     refuses = case.dev and row.refuses(torch.cuda, torch.toolkit)
     return _refused(row, torch.cuda, torch.toolkit) if refuses else None
@@ -187,8 +193,12 @@ def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: _As
 def _refused(row: Extension, own: Version, toolkit: Version) -> _Fault:
     """The library compares nvcc with the CUDA that torch is made with."""
     list_of = [item for item in row.tolerates if item.major == own.major]
-    but = f"it lets them differ only within {list_of[0]} to {list_of[-1]}" if list_of else "they must be equal"
-    return _Fault(row, f"refuses nvcc {toolkit} beside a torch made with CUDA {own}: {but}")
+    span = f"both must be within CUDA {list_of[0]} to {list_of[-1]}" if list_of else "both must have one CUDA release"
+    return _Fault(row, f"refuses nvcc {toolkit} with a torch built with CUDA {own}: {span}")
+
+
+def _needs_gpu(least: Capability, have: Capability) -> str:
+    return f"needs compute capability {least} or later, but the host has {of_capability(have)}"
 
 
 def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> tuple[Extension, ...]:

@@ -1,6 +1,6 @@
-"""Rules on the layers beside torch: cuDNN and NCCL serve every GPU, the C library is new enough.
+"""Rules on the libraries beside torch: cuDNN and NCCL support every GPU, the C library is new enough.
 
-The weakest layer decides: a torch build may hold code for a GPU that its cuDNN has dropped.
+The weakest one decides: a torch build may contain code for a GPU that its cuDNN has dropped.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Layer, Requirement, Row, TorchBuild
 from cuenv.resolver.engine import reading, rule
-from cuenv.resolver.verdict import HOST, Verdict, fact_ground, row_ground
+from cuenv.resolver.verdict import HOST, Verdict, fact_ground, of_capability, row_ground
 
 _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
 
 class Range(NamedTuple):
-    """Which releases of a layer serve a GPU.
+    """Which releases of a library support a GPU.
 
     Attributes:
         answer: ``any`` release that the build admits, only those ``below`` a release, ``none``, or ``unknown``.
-        below: the first release that no longer serves it.
+        below: the first release that no longer supports it.
         rows: the rows that say so.
     """
 
@@ -37,7 +37,7 @@ class Range(NamedTuple):
 def range_for(
     library: str, requirement: Requirement | None, device: Capability, cuda: Version, knowledge: Knowledge
 ) -> Range:
-    """Which of the releases that a build for a CUDA release admits serve a GPU.
+    """Which of the releases that a build for a CUDA release admits support a GPU.
 
     A row can vouch for a GPU. Its silence about an older one is a no only where it is of full confidence and builds
     for this CUDA major were looked at; else it is *unknown*.
@@ -54,7 +54,7 @@ def range_for(
         return Range("any", None, tuple(serving))
     cuts = [row.below for row in serving if row.below]
     if not cuts:
-        return Range("unknown", None, tuple(rows))  # only the releases without an end serve it: there is no cut
+        return Range("unknown", None, tuple(rows))  # only the releases without an end support it: no bound can be given
     return Range("below", max(cuts), tuple(rows))
 
 
@@ -63,7 +63,7 @@ def _silent(row: Layer, cuda: Version) -> bool:
     return row.low or (row.cuda is not None and cuda.major < row.cuda)
 
 
-@rule("cudnn", code="CU405", order=90, title="cuDNN serves the GPUs", about=("cudnn",))
+@rule("cudnn", code="CU405", order=90, title="cuDNN supports the GPUs", about=("cudnn",))
 def cudnn(
     asked_cudnn: Requirement | None,
     cudnn: Version | None,
@@ -78,7 +78,7 @@ def cudnn(
     return _layer("cudnn", asked_cudnn, cudnn, built_cuda=built_cuda, devices=capabilities, kb=kb)
 
 
-@rule("nccl", code="CU406", order=100, title="NCCL serves the GPUs", about=("nccl",))
+@rule("nccl", code="CU406", order=100, title="NCCL supports the GPUs", about=("nccl",))
 def nccl(
     *,
     asked_nccl: Requirement | None,
@@ -92,7 +92,7 @@ def nccl(
     found = _layer("nccl", asked_nccl, nccl, built_cuda=built_cuda, devices=capabilities, kb=kb)
     if found.outcome != "reject" or not alone:
         return found
-    return found._replace(outcome="warn", because=f"{found.because}; it is called with several GPUs alone")
+    return found._replace(outcome="warn", because=f"{found.because}; PyTorch calls NCCL only with several GPUs")
 
 
 def _layer(
@@ -106,7 +106,8 @@ def _layer(
 ) -> Verdict:
     name = _NAMES[library]
     if built_cuda is None or not devices:
-        return Verdict(rule=library, outcome="pass", because=f"no GPU asks {name} for anything")
+        because = f"a CPU build needs no {name}" if built_cuda is None else f"without a GPU, {name} is not used"
+        return Verdict(rule=library, outcome="pass", because=because)
     oldest = devices[0]
     young = [device for device in devices if _younger(device, built_cuda, kb)]
     if young:
@@ -114,26 +115,28 @@ def _layer(
         rest = _layer(library, requirement, release, built_cuda=built_cuda, devices=older, kb=kb)
         if rest.outcome == "reject":
             return rest
-        gpus = ", ".join(map(str, young))
-        because = f"the {name} of a CUDA {built_cuda} build is older than {gpus}: no row vouches for it"
+        what = f"{name} for CUDA {built_cuda}"
+        because = f"the cuenv tables do not say whether {what} supports the newer {of_capability(*young)}"
         return Verdict(rule=library, outcome="unknown", because=because)
     if release is not None:
         return _known(library, release, devices, built_cuda, kb)
     found = range_for(library, requirement, oldest, built_cuda, kb)
     grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
     if found.answer == "any" and _doubtful(found.rows, oldest, kb.layers_of(library, built_cuda)):
-        because = f"the {name} that the build admits serves {oldest}, by a row of low confidence"
+        because = (
+            f"the {name} that this build allows probably supports {of_capability(oldest)} (evidence of low confidence)"
+        )
         return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
     if found.answer == "any":
-        because = f"every {name} that the build admits serves {oldest}"
+        because = f"every {name} release that this build allows supports {of_capability(oldest)}"
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
     if found.answer == "below":
-        because = f"{name} {found.below} dropped compute capability {oldest}, so {name} is pinned below {found.below}"
+        because = f"{name} {found.below} dropped {of_capability(oldest)}, so {name} is pinned below {found.below}"
         return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
     if found.answer == "none":
-        because = f"the {name} that this build needs ({requirement}) has dropped {oldest}"
+        because = f"the {name} that this build needs ({requirement}) has dropped {of_capability(oldest)}"
         return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
-    because = f"no row says whether the {name} of this build serves {oldest}"
+    because = f"the cuenv tables do not say whether the {name} of this build supports {of_capability(oldest)}"
     return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
 
 
@@ -165,15 +168,15 @@ def _known(
     name = _NAMES[library]
     row = knowledge.layer(library, release, cuda)
     if row is None:
-        because = f"no row says which GPUs {name} {release} serves"
+        because = f"the cuenv tables do not list the GPUs that {name} {release} supports"
         return Verdict(rule=library, outcome="unknown", because=because)
     lacking = [device for device in devices if device < row.serves_from]
     grounds = (row_ground(row, _says(row)),)
     if not lacking:
-        because = f"{name} {release} serves {row.serves_from} and up"
+        because = f"{name} {release} supports compute capability {row.serves_from} and later"
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
-    gone = ", ".join(map(str, lacking))
-    because = f"{name} {release} serves {row.serves_from} and up, not {gone}"
+    gone = of_capability(*lacking)
+    because = f"{name} {release} supports compute capability {row.serves_from} and later, but not {gone}"
     outcome: Literal["unknown", "reject"] = "unknown" if _silent(row, cuda) else "reject"
     return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
 
@@ -192,8 +195,8 @@ def glibc_need(
 ) -> GlibcNeed | None:
     """The part of an environment that needs the latest glibc."""
     row = kb.cuda(cuda)
-    own = GlibcNeed(build.glibc, build, "the torch build") if build.glibc else None
-    toolkit = GlibcNeed(row.glibc, row, "its CUDA toolkit") if row and row.glibc else None
+    own = GlibcNeed(build.glibc, build, "this PyTorch build") if build.glibc else None
+    toolkit = GlibcNeed(row.glibc, row, "the CUDA toolkit of this build") if row and row.glibc else None
     return max(filter(None, (own, toolkit, library_glibc)), key=lambda item: item.lowest, default=None)
 
 
@@ -205,15 +208,19 @@ def library_glibc(build: TorchBuild, kb: Knowledge) -> GlibcNeed | None:
         first = requirement.first if requirement else None
         layer = kb.layer(library, first, build.cuda) if first else None
         if layer and layer.glibc:
-            needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} that this build admits"))
+            needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} of this PyTorch build"))
     return max(needs, key=lambda item: item.lowest, default=None)
 
 
 def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdict | None:
     if glibc_need is None and built_cuda is None:
-        return Verdict(rule="glibc", outcome="pass", because="no row says that a CPU build needs a later glibc")
+        return Verdict(
+            rule="glibc", outcome="pass", because="the cuenv tables list no glibc requirement of a CPU build"
+        )
     if glibc_need is None:
-        return Verdict(rule="glibc", outcome="unknown", because="no row says which glibc the build needs")
+        return Verdict(
+            rule="glibc", outcome="unknown", because="the cuenv tables do not list the glibc that this build needs"
+        )
     return None
 
 
@@ -221,7 +228,7 @@ def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdic
     "glibc",
     code="CU407",
     order=110,
-    title="the C library is new enough",
+    title="the C library (glibc) is new enough",
     about=("cuda",),
     per="machine",
     unless=_no_need,
@@ -229,23 +236,23 @@ def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdic
 def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
     """The C library of each machine is new enough for the build, its toolkit and its CUDA libraries."""
     lowest, row, what = glibc_need
-    ground = row_ground(row, f"{what} needs glibc {lowest}")
+    ground = row_ground(row, f"{what} needs glibc {lowest} or later")
     if libc is None:
-        because = f"the C library is not known; glibc {lowest} or later is needed"
+        because = f"the C library is not known, and the packages need glibc {lowest} or later"
         return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
     grounds = (fact_ground("libc", f"{HOST} has {libc.family} {libc.version}"), ground)
     if libc.family != "glibc":
-        because = f"{HOST} has {libc.family}; conda packages for Linux need glibc {lowest}"
+        because = f"conda packages for Linux need glibc {lowest} or later, but {HOST} has {libc.family}"
         return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
     if libc.version >= lowest:
-        because = f"glibc {libc.version} is at or above {lowest}"
+        because = f"glibc {libc.version} is new enough, because the packages need glibc {lowest} or later"
         return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
-    because = f"glibc {libc.version} of {HOST} is below {lowest}: {ground.says}"
+    because = f"{ground.says}, but {HOST} has glibc {libc.version}"
     return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
 
 
 @lru_cache(maxsize=512)
 def _says(row: Layer) -> str:
-    bounds = [f"from {row.first}" if row.first else "", f"below {row.below}" if row.below else ""]
-    which = " ".join(bound for bound in bounds if bound) or "every release"
-    return f"{_NAMES[row.library]} {which} serves {row.serves_from} and up"
+    bounds = [f">={row.first}" if row.first else "", f"<{row.below}" if row.below else ""]
+    which = f" {','.join(bound for bound in bounds if bound)}".rstrip()
+    return f"{_NAMES[row.library]}{which} supports compute capability {row.serves_from} and later"

@@ -1,4 +1,4 @@
-"""Rules on what was asked for: the platform, CPU or CUDA, and the wishes on versions."""
+"""Rules on the request: the platform, CPU or CUDA, and the versions."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ from cuenv.host.request import Request
 from cuenv.knowledge.rows import LabelFit, TorchBuild
 from cuenv.resolver.candidates import admits
 from cuenv.resolver.engine import rule
-from cuenv.resolver.verdict import Ground, Verdict, fact_ground
+from cuenv.resolver.verdict import HOST, Ground, Verdict, fact_ground
 
 
-@rule("platform", code="CU110", order=10, title="the build is for the platform", locked=False)
+@rule("platform", code="CU110", order=10, title="the build is for the platform of the host", locked=False)
 def platform(built_for: str, platform: str) -> Verdict:
     """The build exists for the platform of the host."""
-    grounds = (fact_ground("platform", f"the platform is {platform}"),)
+    grounds = (fact_ground("platform", f"the platform of {HOST} is {platform}"),)
     if platform == built_for:
-        return Verdict(rule="platform", outcome="pass", because=f"the build is for {built_for}", grounds=grounds)
-    because = f"a build for {built_for} does not run on {platform}"
+        return Verdict(rule="platform", outcome="pass", because=f"this build is for {built_for}", grounds=grounds)
+    because = f"this build is for {built_for}, but the platform of the host is {platform}"
     return Verdict(rule="platform", outcome="reject", because=because, grounds=grounds)
 
 
-@rule("cpu", code="CU110", order=20, title="CPU only when asked for", locked=False)
+@rule("cpu", code="CU110", order=20, title="a CPU build is chosen only on request", locked=False)
 def cpu_only_when_asked_for(built_cuda: Version | None, cpu: bool) -> Verdict:
     """A CPU build is chosen when it is asked for, and only then."""
     is_cpu = built_cuda is None
     grounds = (Ground("wish", "--cpu was given" if cpu else "--cpu was not given"),)
     if is_cpu == cpu:
-        because = "a CPU build was asked for" if is_cpu else "a CUDA build"
+        because = "--cpu requests this CPU build" if is_cpu else "this is a CUDA build"
         return Verdict(rule="cpu", outcome="pass", because=because, grounds=grounds)
     because = (
-        "a CPU build is never chosen unless --cpu asks for it"
-        if is_cpu
-        else "a CPU build was asked for, and this one is for CUDA"
+        "a CPU build is chosen only with --cpu" if is_cpu else "--cpu requests a CPU build, but this is a CUDA build"
     )
     return Verdict(rule="cpu", outcome="reject", because=because, grounds=grounds)
 
 
-_AS_ASKED = Verdict(rule="wish", outcome="pass", because="it is what was asked for")
+_AS_ASKED = Verdict(rule="wish", outcome="pass", because="this build has the requested versions")
 
 
 def _nothing_asked(request: Request) -> Verdict | None:
@@ -50,7 +48,7 @@ def _nothing_asked(request: Request) -> Verdict | None:
     "wish",
     code="CU110",
     order=40,
-    title="it is what was asked for",
+    title="the build has the requested versions",
     about=("cuda", "python", "stack"),
     unless=_nothing_asked,
     locked=False,
@@ -59,18 +57,20 @@ def wish(build: TorchBuild, cuda: Version | None, label: LabelFit | None, python
     """The versions and the stack are those that the options or the profile request."""
     asked = request
     if asked.stack and asked.stack != build.stack:
-        return _refused(f"--stack {asked.stack}", f"this build is of the stack {build.stack}")
+        return _refused(f"--stack {asked.stack}", f"this build is from the stack {build.stack}")
     if asked.pytorch and not asked.pytorch.admits(build.version):
-        return _refused(f"--pytorch {asked.pytorch}", f"this one has pytorch {build.version}")
+        return _refused(f"--pytorch {asked.pytorch}", f"this build has pytorch {build.version}")
     if asked.cuda and cuda and not admits(asked.cuda, str(cuda)):
-        return _refused(f"--cuda {asked.cuda}", f"this one has CUDA {cuda}")
+        return _refused(f"--cuda {asked.cuda}", f"this build has CUDA {cuda}")
     if asked.cuda and label and not asked.cuda.admits(version(label.label)):
-        return _refused(f"--cuda {asked.cuda}", f"the toolkit of this one is {label.label}")
+        return _refused(f"--cuda {asked.cuda}", f"its CUDA toolkit is {label.label}")
     if asked.python and not admits(asked.python, python):
         return _refused(f"--python {asked.python}", f"this build has python {', '.join(build.pythons)}")
     return _AS_ASKED
 
 
 def _refused(asked: str, but: str) -> Verdict:
-    because = f"{asked} was asked for"
-    return Verdict(rule="wish", outcome="reject", because=because, grounds=(Ground("wish", f"{asked}; {but}"),))
+    because = f"the build does not match {asked}"
+    return Verdict(
+        rule="wish", outcome="reject", because=because, grounds=(Ground("wish", f"{asked} was given, but {but}"),)
+    )
