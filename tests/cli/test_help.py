@@ -14,6 +14,7 @@ from commands import HOST
 from commands import inside as run
 from cuenv.cli import main
 from cuenv.cli.habits import ALIASES, POINTERS
+from cuenv.cli.kb import Topics
 from cuenv.cli.main import COMMANDS, SECTIONS, cli, load
 from cuenv.core.errors import ExitCode
 
@@ -40,7 +41,7 @@ def every() -> list[tuple[str, click.Command]]:
 def test_every_module_with_a_command_is_listed() -> None:
     made = re.compile(r'^@click\.(?:command|group)\("([^"]+)"', re.MULTILINE)
     found = {name for path in FOLDER.glob("*.py") for name in made.findall(path.read_text())}
-    assert found == set(COMMANDS)
+    assert found == {*COMMANDS, *Topics.subcommands}
 
 
 @collect("name", COMMANDS)

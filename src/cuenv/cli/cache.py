@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import GroupedGroup
+from cuenv.cli.command import GroupedGroup, talk_options
 from cuenv.cli.configured import set_value
-from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, say
 
 if TYPE_CHECKING:

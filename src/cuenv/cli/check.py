@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cuenv.cli.command import PATH, Grouped, no_progress_option
-from cuenv.cli.completions import completes
+from cuenv.cli.completion_names import completes
 from cuenv.cli.options import (
     environment_options,
     format_option,

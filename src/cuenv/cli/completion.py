@@ -1,17 +1,30 @@
-"""``cuenv completion``."""
+"""``cuenv completion``, and what a shell is told when Tab is pressed: click's scripts and protocol.
+
+A completion is never an error: whatever goes wrong, there is nothing to offer.
+"""
 
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from cuenv.cli.command import Grouped
-from cuenv.cli.options import talk_options
+from cuenv.cli.command import Grouped, talk_options
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+VARIABLE = "_CUENV_COMPLETE"
+"""By which a shell asks: ``bash_complete``, ``zsh_complete`` or ``fish_complete``."""
+
+
+PROGRAM = "cuenv"
 
 PLACES = {
     "bash": "~/.local/share/bash-completion/completions/cuenv",
@@ -27,6 +40,47 @@ _MORE = {
 }
 
 
+class _Whole(ShellComplete):
+    """An option that has its value behind ``=`` completes as well.
+
+    bash breaks ``--gpu=V100`` into three words, where click takes the sign for the value; zsh and fish put an offer in
+    place of the whole word, where click offers the value alone.
+    """
+
+    def source(self) -> str:
+        """The script; no other bash is started to ask for its version."""
+        return ShellComplete.source(self)
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the one that is being written, and that one."""
+        words, written = super().get_completion_args()
+        return [word for before, word in pairwise(["", *words]) if (before[:2], word) != ("--", "=")], written
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+        """What click offers, with the option where it was typed in the same word."""
+        found: list[CompletionItem[str]] = super().get_completions(args, incomplete)
+        option, sign, _ = incomplete.partition("=")
+        if sign and option.startswith("--"):
+            for item in found:
+                item.value = f"{option}={item.value}"
+        return found
+
+
+class _Bash(_Whole, BashComplete):
+    """bash."""
+
+
+class _Zsh(_Whole, ZshComplete):
+    """zsh."""
+
+
+class _Fish(_Whole, FishComplete):
+    """fish."""
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+
+
 @click.command("completion", cls=Grouped)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 @talk_options
@@ -40,14 +94,12 @@ def command(shell: str | None, **values: Any) -> None:
       cuenv completion bash
       cuenv completion fish > ~/.config/fish/completions/cuenv.fish
     """
-    from cuenv.cli.completing import SHELLS, source  # noqa: PLC0415 - not needed for --help
-
     name = shell or PurePath(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         said = f"unknown shell {shell!r}" if shell else f"the variable SHELL names {name!r}"
         raise UsageError(f"completion: {said}; there are {', '.join(SHELLS)}", hint="cuenv completion bash")
     place = PLACES[name]
-    script = source(click.get_current_context().find_root().command, name)
+    script = SHELLS[name](click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE).source()
     if values["as_json"]:
         emit_json({"schema": "cuenv/completion/1", "shell": name, "place": place, "script": script})
         return
@@ -59,3 +111,21 @@ def command(shell: str | None, **values: Any) -> None:
     ]
     say(lines, quiet=values["quiet"])
     emit(script)
+
+
+def offers(command: click.Command, instruction: str) -> str:
+    """What a shell is answered; empty for a question that is none, or when anything goes wrong.
+
+    Args:
+        command: the command line.
+        instruction: as click defines it: ``bash_complete``, or ``bash_source`` for the script.
+    """
+    shell, _, what = instruction.partition("_")
+    try:
+        if shell in SHELLS and what == "source":
+            return SHELLS[shell](command, {}, PROGRAM, VARIABLE).source()
+        if shell in SHELLS and what == "complete":
+            return SHELLS[shell](command, {}, PROGRAM, VARIABLE).complete()
+    except Exception:  # noqa: BLE001 - a traceback in the middle of someone's command line helps nobody
+        return ""
+    return ""

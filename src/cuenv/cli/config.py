@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import Grouped, talk_options
 from cuenv.cli.configured import configuration, typed
-from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.config.io.configuration import Configuration
 from cuenv.config.settings import Setting, merge, unknown_variables

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cuenv.cli.command import Grouped
-from cuenv.cli.completions import completes
+from cuenv.cli.completion_names import completes
 from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import UsageError

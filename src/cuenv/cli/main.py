@@ -108,7 +108,7 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete commands without importing them; options as click does."""
-        from cuenv.cli.completions import items  # noqa: PLC0415 - only when a shell asks
+        from cuenv.cli.completion_names import items  # noqa: PLC0415 - only when a shell asks
 
         names = {name: COMMANDS[name] for name in self.list_commands(ctx)}
         return [*items(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
@@ -240,7 +240,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _complete(instruction: str) -> int:
     """Answer a shell; a completion is never an error."""
-    from cuenv.cli.completing import offers  # noqa: PLC0415 - only when a shell asks
+    from cuenv.cli.completion import offers  # noqa: PLC0415 - only when a shell asks
 
     found = offers(cli, instruction)
     if found:

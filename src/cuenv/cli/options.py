@@ -10,7 +10,7 @@ import click
 
 from cuenv.cli.command import PATH, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
-from cuenv.cli.completions import completes
+from cuenv.cli.completion_names import completes
 from cuenv.cli.configured import configuration, set_value, without_replaced
 from cuenv.core.errors import UsageError
 from cuenv.core.render import FORMS

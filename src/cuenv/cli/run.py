@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, several
-from cuenv.cli.options import talk_options
+from cuenv.cli.command import PATH, Grouped, several, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.prefix.shell_hook import SHELLS, render

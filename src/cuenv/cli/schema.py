@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from cuenv.cli.command import Grouped
-from cuenv.cli.completions import completes
-from cuenv.cli.options import talk_options
+from cuenv.cli.command import Grouped, talk_options
+from cuenv.cli.completion_names import completes
 from cuenv.cli.output import emit, emit_json, emit_lines
 from cuenv.core.errors import UsageError
 
@@ -29,7 +28,7 @@ def command(name: str | None, **values: Any) -> None:
       cuenv schema report > report-1.json
       cuenv schema cuenv/host/1
     """
-    from cuenv.config.io.completion_names import schemas  # noqa: PLC0415 - not needed for --help
+    from cuenv.cli.completion_names import schemas  # noqa: PLC0415 - not needed for --help
 
     found = schemas()
     if name is None:

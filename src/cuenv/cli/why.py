@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cuenv.cli.command import Grouped
-from cuenv.cli.completions import completes
+from cuenv.cli.completion_names import completes
 from cuenv.cli.options import (
     channel_options,
     channel_sources,

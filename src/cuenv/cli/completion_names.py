@@ -1,0 +1,274 @@
+"""What options and arguments complete to, by kind: ``shell_complete=completes("gpu")`` on an option.
+
+Tab is pressed in the middle of a line, so this is quick and never in the way: nothing is read before a shell asks,
+tables are read as they are and not judged, and what cannot be read has no names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import click
+
+from cuenv.core.errors import CuenvError
+from cuenv.core.io.files import DATA
+
+if TYPE_CHECKING:  # only when a shell asks
+    from click.shell_completion import CompletionItem
+
+Names: TypeAlias = Mapping[str, str]
+"""Names, each with a few words about it."""
+
+Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]"
+
+_FILE = "\0file"
+"""Stands for the files that the shell itself knows."""
+
+_LIMIT = 4 * 1024 * 1024
+
+
+def completes(kind: str) -> Completer:
+    """A callback for ``shell_complete`` that offers the names of a kind, one of `KINDS`."""
+
+    def complete(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem[str]]:
+        return items(KINDS[kind](context), text)
+
+    return complete
+
+
+def items(names: Names, text: str) -> list[CompletionItem[str]]:
+    """Those of the names that begin with a text, in any case; else those of which a later word does.
+
+    A name of several words is offered with hyphens, and one that is not ours to change is left out: then no shell has
+    anything to quote. A shell puts what all offers share in place of what was typed: where that would lose it, nothing
+    is offered.
+    """
+    from os.path import commonprefix  # noqa: PLC0415 - only when a shell asks
+
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only when a shell asks
+
+    plain = {name: says for name, says in names.items() if name.isprintable() and " " not in name}
+    wanted = text.casefold().replace(" ", "-")
+    fitting = [name for name in plain if name.casefold().startswith(wanted)]
+    if not fitting:
+        fitting = [name for name in plain if f"-{wanted}" in name.casefold()]
+        shared = commonprefix(fitting).casefold()  # noqa: RUF071 - letters are meant, these are no paths
+        fitting = fitting if wanted in shared or not shared else []
+    found = [CompletionItem(name, help=_short(plain[name])) for name in fitting]
+    # click's script for bash forgets what came before a file
+    return [CompletionItem(text, type="file"), *found] if _FILE in names and text.isprintable() else found
+
+
+def _short(text: str) -> str | None:
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return (line if len(line) <= 60 else f"{line[:57]}...") or None
+
+
+def gpus(extra: Path | None = None) -> dict[str, str]:
+    """Product names as people type them, with hyphens, then capabilities, each with a few words about it.
+
+    Args:
+        extra: a folder of further tables, as ``--knowledge`` takes it.
+    """
+    names: dict[str, str] = {}
+    served: dict[str, list[str]] = {}
+    for row in _rows("gpus", extra):
+        name, capability = row.get("name"), row.get("capability")
+        if _good(name) and _good(capability):
+            typed = name.removeprefix("GeForce ").replace(" ", "-")
+            names[typed] = f"{capability}, {row.get('architecture')}"
+            served.setdefault(capability, []).append(typed)
+    order = sorted(served, key=_numbers)
+    return names | {item: ", ".join(served[item][:3]) for item in order}
+
+
+def torch_releases(extra: Path | None = None) -> dict[str, str]:
+    """The releases of PyTorch that the tables know, the newest first."""
+    return _versions(_rows("torch", extra), parts=3)
+
+
+def cuda_releases(extra: Path | None = None) -> dict[str, str]:
+    """The CUDA releases that the tables know, the newest first."""
+    return _versions(_rows("toolkits", extra), parts=2)
+
+
+def driver_branches(extra: Path | None = None) -> dict[str, str]:
+    """The lowest drivers of the CUDA releases, the newest first."""
+    rows = [{"version": row.get("driver")} for row in _rows("toolkits", extra)]
+    return _versions(rows, parts=4)
+
+
+def packages(extra: Path | None = None) -> dict[str, str]:
+    """The packages that the tables say something of: components, twins, what ended, libraries that sit on torch."""
+    tables = {"components": "name", "twins": "package", "endings": "package", "extensions": "package"}
+    found = {row.get(key) for table, key in tables.items() for row in _rows(table, extra)}
+    return dict.fromkeys(sorted(filter(_good, found)), "")
+
+
+def topics() -> dict[str, str]:
+    """The topics of ``cuenv explain``, each with what recipes say."""
+    found: dict[str, str] = {}
+    for row in _rows("guidance/errata", None):
+        if _good(row.get("topic")):
+            found.setdefault(row["topic"], str(row.get("says", "")))
+    return found
+
+
+def codes() -> dict[str, str]:
+    """The codes of findings, each with what it means."""
+    return {row["code"]: str(row.get("means", "")) for row in _rows("guidance/codes", None) if _good(row.get("code"))}
+
+
+def hosts() -> dict[str, str]:
+    """The recorded hosts that come with cuenv."""
+    try:
+        return {path.stem: "" for path in sorted((DATA / "hosts").glob("*.json"))}
+    except OSError:
+        return {}
+
+
+def schemas() -> dict[str, str]:
+    """The JSON Schema of each document that ships, by its name without the version."""
+    paths = sorted((DATA / "schemas").glob("*.json"))
+    return {path.stem.removesuffix("-1"): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _rows(table: str, extra: Path | None) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for folder in (DATA, extra):
+        if folder is not None:
+            found += _read(folder / f"{table}.json")
+    return found
+
+
+def _read(path: Path) -> list[Mapping[str, Any]]:
+    try:
+        if not path.is_file() or path.stat().st_size > _LIMIT:
+            return []
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    rows = data.get("rows") if isinstance(data, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _versions(rows: Iterable[Mapping[str, Any]], *, parts: int) -> dict[str, str]:
+    texts = (row.get("version") for row in rows)
+    found = {".".join(text.split(".")[:parts]) for text in texts if _good(text)}
+    return dict.fromkeys(sorted(found, key=_numbers, reverse=True), "")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdecimal() and part.isascii() else 0 for part in text.split("."))
+
+
+def _good(text: object) -> TypeGuard[str]:
+    return isinstance(text, str) and bool(text) and text.isprintable()
+
+
+TABLES: Mapping[str, Callable[[Path | None], dict[str, str]]] = {
+    "gpu": gpus,
+    "pytorch": torch_releases,
+    "cuda": cuda_releases,
+    "driver": driver_branches,
+    "package": packages,
+}
+"""By the topic of ``cuenv kb``."""
+
+
+def _schemas(_: click.Context) -> Names:
+    return dict.fromkeys(schemas(), "")
+
+
+def _gpus(context: click.Context) -> Names:
+    return gpus(context.params.get("tables"))
+
+
+def _hosts(_: click.Context) -> Names:
+    return {**hosts(), "-": "standard input", _FILE: ""}
+
+
+def _profiles(context: click.Context) -> Names:
+    from cuenv.cli.configured import configuration  # noqa: PLC0415 - only when a shell asks
+    from cuenv.config.io.profiles import places  # noqa: PLC0415 - only when a shell asks
+
+    try:
+        known = places(configuration(context))
+    except CuenvError:
+        known = places()
+    names: dict[str, str] = {}
+    for place in known:
+        names.setdefault(place.name, place.origin)
+    return {**names, _FILE: ""}
+
+
+def _platforms(_: click.Context) -> Names:
+    from cuenv.knowledge.rows import PLATFORMS  # noqa: PLC0415 - only when a shell asks
+
+    return dict.fromkeys(PLATFORMS, "")
+
+
+def _releases(table: str) -> Callable[[click.Context], Names]:
+    def releases(context: click.Context) -> Names:
+        return TABLES[table](context.params.get("tables"))
+
+    return releases
+
+
+def _explained(_: click.Context) -> Names:
+    return {**topics(), "gpu": "what to know when training on a card"}
+
+
+def _explained_gpu(context: click.Context) -> Names:
+    return _gpus(context) if context.params.get("topic") == "gpu" else {}
+
+
+def _topics(context: click.Context) -> Names:
+    from cuenv.resolver.lookup import TOPICS  # noqa: PLC0415 - only when a shell asks
+
+    return dict.fromkeys((*TOPICS, *getattr(context.command, "subcommands", ())), "")
+
+
+def _topic_subjects(context: click.Context) -> Names:
+    names = TABLES.get(str(context.params.get("topic")))
+    return names(context.params.get("tables")) if names else {}
+
+
+def _subjects(_: click.Context) -> Names:
+    from cuenv.resolver.why import SUBJECTS  # noqa: PLC0415 - only when a shell asks
+
+    return {**dict.fromkeys(SUBJECTS, ""), **codes()}
+
+
+def _questions(context: click.Context) -> Names:
+    from cuenv.resolver.why import KEYS  # noqa: PLC0415 - only when a shell asks
+
+    wishes = {f"{key}={name}": "" for key in ("pytorch", "cuda") for name in _releases(key)(context)}
+    return {**dict.fromkeys((f"{key}=" for key in KEYS), ""), **wishes}
+
+
+def _files(_: click.Context) -> Names:
+    return {_FILE: ""}
+
+
+KINDS: Mapping[str, Callable[[click.Context], Names]] = {
+    "gpu": _gpus,
+    "host": _hosts,
+    "profile": _profiles,
+    "platform": _platforms,
+    "pytorch": _releases("pytorch"),
+    "cuda": _releases("cuda"),
+    "driver": _releases("driver"),
+    "explain": _explained,
+    "explain-gpu": _explained_gpu,
+    "kb": _topics,
+    "kb-subject": _topic_subjects,
+    "why": _subjects,
+    "why-not": _questions,
+    "schema": _schemas,
+    "file": _files,
+}
+"""What there is to complete, each read only when a shell asks."""
