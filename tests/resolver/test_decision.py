@@ -25,8 +25,7 @@ from cuenv.resolver.decision_json import decision_plain
 from cuenv.resolver.explain import hints, minimum_text, summary
 from cuenv.resolver.ranking import PREFERENCE, Assessment, Criterion, Ranking, preference
 from cuenv.resolver.resolve import resolve
-from cuenv.resolver.rules import RULES, Context
-from cuenv.resolver.rules.driver import minimum_driver, minimum_drivers
+from cuenv.resolver.rules import RULES, Context, minimum_driver, minimum_drivers
 from cuenv.resolver.why import why_not
 from given import (
     DRIVERS,

@@ -19,8 +19,7 @@ from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import pool
 from cuenv.resolver.decision import Decision, _remedied, decide
 from cuenv.resolver.ranking import NATIVE_LEVEL
-from cuenv.resolver.rules import Remedy
-from cuenv.resolver.rules.driver import minimum_driver
+from cuenv.resolver.rules import Remedy, minimum_driver
 from given import base, candidate, case, decided, machine
 
 TOLD = Path(__file__).parents[1] / "decisions.txt"

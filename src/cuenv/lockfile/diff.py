@@ -16,8 +16,7 @@ from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import lock_file, read_lock, recorded_host
 from cuenv.lockfile.host_check import candidate_of, host_findings
-from cuenv.resolver.rules import Context
-from cuenv.resolver.rules.driver import minimum_driver
+from cuenv.resolver.rules import Context, minimum_driver
 from cuenv.solve.model import Lock, LockedPackage, Solution
 
 _CORE = ("python", "pytorch-cuda", "torchtriton", "triton")

@@ -19,8 +19,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.coverage import coverage
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import Context
-from cuenv.resolver.rules.driver import minimum_driver
+from cuenv.resolver.rules import Context, minimum_driver
 from cuenv.solve.model import Lock, Solution
 
 How: TypeAlias = Literal["native", "jit"]

@@ -11,8 +11,7 @@ from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.resolver.candidates import Candidate, admits, candidates, pythons
 from cuenv.resolver.ranking import Assessment, Criterion, Ranking
-from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict
-from cuenv.resolver.rules.driver import minimum_driver, minimum_drivers
+from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict, minimum_drivers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,9 @@ class Decision:
     @property
     def minimum_driver(self) -> str | None:
         """The lowest driver that runs what was chosen; of a pool, that of the machine that needs most."""
-        return minimum_driver(self.chosen.candidate, self.case) if self.chosen else None
+        return max((lowest for _, lowest in self.minimum_drivers), key=driver_key, default=None)
 
-    @property
+    @cached_property
     def minimum_drivers(self) -> tuple[tuple[HostFacts, str], ...]:
         """Each machine with the lowest driver that runs what was chosen on its own GPUs."""
         return minimum_drivers(self.chosen.candidate, self.case) if self.chosen else ()

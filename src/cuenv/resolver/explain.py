@@ -14,8 +14,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.decision import Decision, NearMiss, decide
-from cuenv.resolver.rules import Context, Ground, Verdict
-from cuenv.resolver.rules.driver import inferred
+from cuenv.resolver.rules import Context, Ground, Verdict, inferred
 
 _SHOWN = 6
 

@@ -5,9 +5,13 @@ One truth: acceptance, ``why``, ``why-not``, ``check`` and hints all read the ve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from packaging.version import Version
 
-from cuenv.core.versions import Capability
+from cuenv.core.record import replace
+from cuenv.core.versions import Capability, driver_key
+from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
@@ -15,7 +19,21 @@ from cuenv.resolver.engine import Judge, Rule, rule, rules
 from cuenv.resolver.rules import device, driver, layers, roles, wishes  # noqa: F401 - each holds rules
 from cuenv.resolver.verdict import Context, Ground, Outcome, Remedy, Verdict
 
-__all__ = ["RULES", "Context", "Ground", "Judge", "Outcome", "Remedy", "Rule", "Verdict", "rule_named", "verdict_of"]
+__all__ = [
+    "RULES",
+    "Context",
+    "Ground",
+    "Judge",
+    "Outcome",
+    "Remedy",
+    "Rule",
+    "Verdict",
+    "inferred",
+    "minimum_driver",
+    "minimum_drivers",
+    "rule_named",
+    "verdict_of",
+]
 
 _NO_LIBRARY = Verdict(rule="extensions", outcome="pass", because="no library that uses PyTorch was requested")
 
@@ -57,3 +75,51 @@ def verdict_of(name: str, candidate: Candidate, case: Context) -> Verdict:
     """What one rule says of one candidate."""
     (verdict,) = Judge(case, (_BY_NAME[name],)).verdicts(candidate)
     return verdict
+
+
+_OF_DRIVERS = tuple(one for one in RULES if one.reads & {"driver", "level"})
+
+
+def minimum_driver(candidate: Candidate, case: Context) -> str | None:
+    """The lowest driver that runs a candidate, by what the rules say where no driver is known.
+
+    Of a pool, that of the machine that needs most; the others may need less, see `minimum_drivers`. ``None`` for a CPU
+    build and where no row says it.
+    """
+    return max((lowest for _, lowest in minimum_drivers(candidate, case)), key=driver_key, default=None)
+
+
+def minimum_drivers(candidate: Candidate, case: Context) -> tuple[tuple[HostFacts, str], ...]:
+    """Each machine with the lowest driver that runs a candidate on its own GPUs; those of which no row says it are out.
+
+    Machines of a pool have drivers of their own: one may drive a GPU that the driver of another has dropped.
+    """
+    found = []
+    for machine in case.facts.machines:
+        remedies = [verdict.remedy for verdict in _asked_of(machine, candidate, case)]
+        drivers = [remedy.driver for remedy in remedies if remedy and remedy.driver]
+        if drivers:
+            found.append((machine, max(drivers, key=driver_key)))
+    return tuple(found)
+
+
+def inferred(candidate: Candidate, case: Context) -> bool:
+    """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
+    needs = [verdict for machine in case.facts.machines for verdict in _asked_of(machine, candidate, case)]
+    lowest = max(map(_driver_of, needs), default=())
+    return any(_driver_of(need) == lowest and any(ground.low for ground in need.grounds) for need in needs)
+
+
+def _asked_of(machine: HostFacts, candidate: Candidate, case: Context) -> Iterator[Verdict]:
+    """What the rules say of each GPU of a machine without a driver, where they name a driver that will do."""
+    if candidate.cuda is None:
+        return
+    for gpu in {gpu.capability: gpu for gpu in machine.gpus}.values() or (None,):
+        alone = replace(machine, driver=None, gpus=(gpu,) if gpu else ())
+        judge = Judge(replace(case, facts=alone), _OF_DRIVERS)
+        yield from (verdict for verdict in judge.verdicts(candidate) if verdict.remedy and verdict.remedy.driver)
+
+
+def _driver_of(verdict: Verdict) -> tuple[int, ...]:
+    """The driver that will do, as numbers, for ordering."""
+    return driver_key(verdict.remedy.driver or "0") if verdict.remedy else ()

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from cuenv.core.versions import Capability, Jit, driver_key, reaches, serve
-from cuenv.host.facts import Driver, HostFacts
+from cuenv.core.versions import Capability, driver_key, reaches
+from cuenv.host.facts import Driver
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Floor, Generation, Row
-from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import Presence, rule
 from cuenv.resolver.verdict import (
     BARE,
@@ -20,7 +19,6 @@ from cuenv.resolver.verdict import (
     GAPS,
     GPU,
     HOST,
-    Context,
     Ground,
     Remedy,
     Verdict,
@@ -68,16 +66,16 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
     ground = _generation_ground(row)
     branch = _branch(driver, kb)
+    lowest = kb.first_drives(row)
+    remedy = Remedy(text=f"driver {lowest} or later", driver=lowest) if lowest else None
     if driver is None or branch is None:
         needs = f"; {GPU} needs {_first_text(row)} or later" if row.first_branch else ""
         because = f"the driver is not known{needs}"
-        return Verdict(rule="driver-gpu", outcome="unknown", because=because, grounds=(ground,))
+        return Verdict("driver-gpu", "unknown", because, (ground,), remedy)
     grounds = (_driver_ground(driver), ground)
     have = _driver_text(driver)
-    lowest = kb.first_drives(row)
     drives = _drives(driver, branch, row)
     if lowest and not drives:
-        remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
         if drives is None:
             because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
             return Verdict("driver-gpu", "unknown", because, grounds, remedy)
@@ -244,46 +242,3 @@ def _generation_ground(row: Generation) -> Ground:
     what = f"compute capability {row.capability} ({row.architecture})"
     says = f"drivers {' and '.join(which)} support {what}" if which else f"the tables list no driver limit of {what}"
     return row_ground(row, says)
-
-
-def minimum_driver(candidate: Candidate, case: Context) -> str | None:
-    """The lowest driver that runs a candidate: floor of its CUDA, branch of each GPU, JIT of its PTX.
-
-    Of a pool, that of the machine that needs most; the others may need less, see `minimum_drivers`. ``None`` for a CPU
-    build and where no row says it.
-    """
-    return max((lowest for _, lowest in minimum_drivers(candidate, case)), key=driver_key, default=None)
-
-
-def minimum_drivers(candidate: Candidate, case: Context) -> tuple[tuple[HostFacts, str], ...]:
-    """Each machine with the lowest driver that runs a candidate on its own GPUs; those of which no row says it are out.
-
-    Machines of a pool have drivers of their own: one may drive a GPU that the driver of another has dropped.
-    """
-    if candidate.cuda is None:
-        return ()
-    found = floor_of(candidate.cuda, case.knowledge)
-    floor = [found[0]] if found else []
-    pairs = ((machine, [*floor, *_needs(machine, candidate, case.knowledge)]) for machine in case.facts.machines)
-    return tuple((machine, max(needs, key=driver_key)) for machine, needs in pairs if needs)
-
-
-def _needs(machine: HostFacts, candidate: Candidate, knowledge: Knowledge) -> list[str]:
-    """The drivers from which on each GPU of a machine is driven, and PTX compiled for it."""
-    needs = []
-    for capability in machine.capabilities:
-        row = knowledge.generation(capability)
-        first = knowledge.first_drives(row) if row else None
-        if first:
-            needs.append(first)
-        service = serve(candidate.build.code, capability) if candidate.build.code else None
-        if isinstance(service, Jit) and service.needs:
-            needs.append(knowledge.native_driver(service.needs) or "")
-    return [need for need in needs if need]
-
-
-def inferred(candidate: Candidate, case: Context) -> bool:
-    """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
-    lowest = minimum_driver(candidate, case)
-    rows = [case.knowledge.generation(item) for item in case.facts.capabilities]
-    return lowest is not None and any(row and row.low and case.knowledge.first_drives(row) == lowest for row in rows)
