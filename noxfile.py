@@ -192,7 +192,8 @@ def coverage(session: nox.Session) -> None:
     what = "--include=" + ",".join(f"{folder.strip()}/{name}" for name in names)
     tests = [*mutmut["pytest_add_cli_args_test_selection"], "tests/test_properties.py"]
     session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()) / "coverage")
-    session.run("coverage", "run", "--branch", what, "-m", "pytest", "-q", "-n0", *tests)
+    alike = ("-q", "-n0", "--hypothesis-profile=mutate")  # the examples are the same each time
+    session.run("coverage", "run", "--branch", what, "-m", "pytest", *alike, *tests)
     session.run("coverage", "report", "--show-missing", "--fail-under=100", "--precision=2", what)
 
 

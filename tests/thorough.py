@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import settings
 
-_TIMES = 12
-_MANY = 400
+_USUAL = 40
+_FEWEST = 5
 
 
 def examples(count: int, **more: Any) -> settings:
-    """So many examples in the fast suite, and twelve times as many with ``--hypothesis-profile=thorough``."""
-    thorough = settings.default is not None and settings.default.max_examples > _MANY
-    return settings(max_examples=count * (_TIMES if thorough else 1), **more)
+    """So many examples where a law without a number of its own gets 40; more or fewer as the profile says."""
+    of_profile = settings.default.max_examples if settings.default is not None else _USUAL
+    return settings(max_examples=max(_FEWEST, count * of_profile // _USUAL), **more)
