@@ -14,11 +14,12 @@ from cuenv.core.findings import Finding, report
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, FoundToolkit, HostFacts
 from cuenv.host.request import pool
+from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.host_check import candidate_of, drift_findings, host_findings
 from cuenv.prefix.packages import installed_findings
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.solution_policy import lock_findings, without_hash
-from cuenv.solve.model import WHEEL, LockedPackage, PipLocked, build_cuda
+from cuenv.solve.model import LockedPackage, PipLocked, build_cuda
 from given import (
     DRIVERS,
     base,
@@ -381,8 +382,8 @@ def test_a_bound_on_cudnn_is_proposed_only_where_the_torch_build_admits_it() -> 
 
 def test_no_bound_on_cudnn_is_proposed_for_a_torch_from_pip() -> None:
     """Its wheel asks for one cuDNN exactly, and no dependency of conda changes that."""
-    torch = package("pytorch", "2.9.1", "cuda128", channel=WHEEL)
-    found = on(machine("7.0", driver="575.57.08"), torch, package("libcudnn", "9.13.1.26", channel=WHEEL))
+    torch = package("pytorch", "2.9.1", "cuda128", channel=WHEELS)
+    found = on(machine("7.0", driver="575.57.08"), torch, package("libcudnn", "9.13.1.26", channel=WHEELS))
     again = "cuenv resolve --gpu 7.0 --driver 575.57.08 --glibc 2.35 --prove -o environment.new.yml"
     assert only(found, "CU405").fix == again
 

@@ -23,9 +23,9 @@ from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.prefix.check import PrefixChecked, check_prefix
 from cuenv.prefix.fixes import for_this_torch
-from cuenv.prefix.io.conda_meta import pins_torch, torch_wheels
+from cuenv.prefix.io.conda_meta import pins_torch
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.packages import wheel_for
+from cuenv.resolver.wheels import wheel_for
 from given import base
 from prefixes import installed, lock_file, package, put, shared_object, wheel_file
 
@@ -401,16 +401,16 @@ def test_a_library_of_condas_for_another_torch_is_solved_anew_beside_the_torch_t
         ("2.9.1", ("12.0",), "570.124.06", "2.9.1 cu128"),
         ("2.15.0", ("12.0",), "570.124.06", "2.13.0 cu129"),  # what came later holds code for it with CUDA 13 alone
         ("2.5.1", ("8.6",), "470.82.01", "2.5.1 cu118"),
-        ("2.13.0", ("8.6",), "450.80.02", "2.7.1 cu118"),
+        ("2.13.0", ("8.0",), "450.80.02", "2.7.1 cu118"),
     ],
 )
 def test_a_cuda_torch_for_a_host_is_one_that_its_driver_and_gpus_run(
     release: str, gpus: tuple[str, ...], driver: str, expected: str
 ) -> None:
     facts = host_facts(HostOptions(gpus=gpus, driver=driver, platform=PLATFORM, environ={}), base())
-    wheel = wheel_for(Version(release), facts, torch_wheels(), base())
+    wheel = wheel_for(Version(release), facts, base())
     assert wheel is not None
-    assert f"{wheel.torch} {wheel.tag}" == expected
+    assert f"{wheel.version} {wheel.build}" == expected
 
 
 def test_a_cpu_torch_beside_nvidias_wheels_is_replaced_by_one_for_the_driver(venv: Venv) -> None:

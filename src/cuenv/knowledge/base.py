@@ -32,6 +32,7 @@ from cuenv.knowledge.rows import (
     State,
     Toolkit,
     TorchBuild,
+    TorchWheel,
     Twin,
 )
 
@@ -54,6 +55,7 @@ class Knowledge:
     generations: tuple[Generation, ...]
     gpus: tuple[GpuModel, ...]
     torch: tuple[TorchBuild, ...]
+    wheels: tuple[TorchWheel, ...]
     layers: tuple[Layer, ...]
     components: tuple[Component, ...]
     twins: tuple[Twin, ...]
@@ -134,6 +136,19 @@ class Knowledge:
     def _generations(self) -> Mapping[Capability, Generation]:
         return {row.capability: row for row in self.generations}
 
+    def wheels_of(self, release: Version, platform: str) -> tuple[TorchWheel, ...]:
+        """The wheels of a release of torch for a platform, oldest CUDA first; a local version is not looked at."""
+        final = not release.is_prerelease and release.post is None
+        return self._wheels.get((_three(release), platform), ()) if final else ()
+
+    @cached_property
+    def _wheels(self) -> Mapping[tuple[tuple[int, ...], str], tuple[TorchWheel, ...]]:
+        found: dict[tuple[tuple[int, ...], str], tuple[TorchWheel, ...]] = {}
+        for row in self.wheels:
+            key = (_three(row.version), row.platform)
+            found[key] = (*found.get(key, ()), row)
+        return found
+
     def layers_of(self, library: str, cuda: Version | None) -> tuple[Layer, ...]:
         """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
         of_library = self._layers.get(library, {})
@@ -192,6 +207,11 @@ class Knowledge:
     def state(self, about: str) -> State | None:
         """What a state of a machine means."""
         return next((row for row in self.states if row.about == about), None)
+
+
+def _three(release: Version) -> tuple[int, ...]:
+    """A release by its three numbers: 2.7 is 2.7.0."""
+    return (*release.release, 0, 0)[:3]
 
 
 @lru_cache(maxsize=8)

@@ -38,6 +38,9 @@ PLATFORMS = ("linux-64", "linux-aarch64")
 
 STACKS = ("conda-forge", "pytorch")
 
+WHEELS = "wheels"
+"""The stack of a torch that pip brings, and the channel that its packages have in messages."""
+
 NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
 """The kinds of number that tensor cores take, in the order of NVIDIA's table."""
 
@@ -304,6 +307,34 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
     def sort_key(self) -> Any:
         """The CPU build stands before those for CUDA."""
         return (self.stack, self.version, self.cuda or _OLDEST, self.platform)
+
+
+class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
+    """A wheel of PyTorch, for one platform."""
+
+    stack: str = column(one_of(WHEELS), "the stack", default=WHEELS)
+    build: str = column(
+        shaped(r"cu\d{2,3}|cpu", "a tag such as cu126, or cpu"), "its tag: the name of its index, and its local version"
+    )
+    comes: tuple[str, ...] = column(
+        several(one_of("index", "pypi")),
+        "where it lies: in PyTorch's own index of its tag, as `2.7.1+cu126`, or on PyPI, as `2.7.1`",
+    )
+    pins: tuple[str, ...] = column(
+        several(TEXT, empty=True),
+        "what its metadata requires of the wheels of NVIDIA and of triton; left out: it holds them inside, or unknown",
+        default=(),
+    )
+    released: str = column(DAY, "when the release was first uploaded to PyPI")
+
+    @property
+    def name(self) -> str:
+        """As pip is asked for it: ``2.7.1+cu126``, or ``2.7.1`` where only PyPI has it."""
+        return f"{self.version}+{self.build}" if "index" in self.comes else str(self.version)
+
+    def sort_key(self) -> Any:
+        """The CPU build stands before those for CUDA."""
+        return (self.version, self.cuda or _OLDEST, self.platform)
 
 
 class Layer(Row, key=("library", "first", "cuda")):

@@ -217,9 +217,12 @@ class TableRow:
     schema: ClassVar[Schema] = Schema((), (), {}, frozenset(), {})
 
     def __init_subclass__(cls, *, key: tuple[str, ...] = ()) -> None:
-        """Collect the columns: the own ones before those that every row carries."""
-        own = tuple(item for item in vars(cls).values() if isinstance(item, Column))
-        columns = (*own, *cls.schema.columns)
+        """Collect the columns: own ones before those that every row carries, one that is declared anew in its place."""
+        own = {item.key: item for item in vars(cls).values() if isinstance(item, Column)}
+        first: type[TableRow] = cls.__mro__[-3]  # above it stand TableRow and object
+        common = first.schema.columns if first is not cls else ()
+        before = [own.pop(item.key, item) for item in cls.schema.columns if item not in common]
+        columns = (*before, *own.values(), *common)
         cls.schema = Schema(
             columns=columns,
             key=key,

@@ -31,6 +31,7 @@ from cuenv.knowledge.rows import (
     State,
     Toolkit,
     TorchBuild,
+    TorchWheel,
     Twin,
 )
 from cuenv.knowledge.schema import DAY, TableRow, check_keys, check_sources, rows_in, text_of
@@ -49,6 +50,7 @@ TABLES: Mapping[str, type[TableRow]] = {
     "generations": Generation,
     "gpus": GpuModel,
     "torch": TorchBuild,
+    "wheels": TorchWheel,
     "layers": Layer,
     "components": Component,
     "twins": Twin,
@@ -68,6 +70,8 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("features", "capability", "generations", lambda row: (row.capability,)),
     ("torch", "cuda", "cudas", lambda row: (row.cuda,) if row.cuda else ()),
     ("torch", "arch_list", "generations", lambda row: _capabilities(row.code)),
+    ("wheels", "cuda", "cudas", lambda row: (row.cuda,) if row.cuda else ()),
+    ("wheels", "arch_list", "generations", lambda row: _capabilities(row.code)),
     ("layers", "serves_from", "generations", lambda row: (row.serves_from,)),
     ("labels", "cuda", "cudas", lambda row: (row.cuda,)),
     ("extensions", "cuda", "cudas", lambda row: row.cuda),

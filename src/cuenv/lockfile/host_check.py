@@ -20,14 +20,15 @@ from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import STACKS, Requirement, TorchBuild
-from cuenv.resolver.candidates import Candidate, admits, candidates
+from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
+from cuenv.resolver.candidates import Candidate, admits, candidates, no_row
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import judged_wishes, wants_cuda
 from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
 from cuenv.resolver.rules.layers import range_for
+from cuenv.resolver.wheels import cuda_of_wheels, uses_no_gpu, wheel_candidate, wheel_row
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
-from cuenv.solve.model import WHEEL, LockedPackage, Solution, build_cuda
+from cuenv.solve.model import LockedPackage, Solution, build_cuda
 
 _NO_TORCH = version("0")
 """The version that stands for no torch at all."""
@@ -40,62 +41,52 @@ _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown
 
 
 def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
-    """The candidate that a solved environment is; ``None`` without a torch in it."""
+    """The candidate that a solved environment is, with conda's torch or pip's; ``None`` without a torch in it."""
     torch = solution.package("pytorch")
     release = _version(solution, "pytorch")
     if torch is None or release is None:
-        return None
+        return wheel_candidate(solution.pip, solution.platform, knowledge, _python(solution)) if solution.pip else None
     own = build_cuda(torch.build)
     return _candidate(solution, _row(torch, release, own, solution.platform, knowledge), _release(solution) or own)
 
 
 def _without_torch(solution: Solution) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
-    cuda = _release(solution)
-    return _candidate(solution, _no_row("", _NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
+    cuda = _release(solution) or cuda_of_wheels(solution.pip)
+    return _candidate(solution, no_row("", _NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
 
 
 def bare_candidate(cuda: Version, platform: str) -> Candidate:
     """An environment of which nothing is known but its CUDA release."""
-    build = _no_row("", _NO_TORCH, cuda, "", platform)
+    build = no_row("", _NO_TORCH, cuda, "", platform)
     return Candidate(build=build, cuda=cuda, python="3", label=None, cudnn=None, nccl=None)
 
 
 def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
-    python = solution.package("python")
     return Candidate(
         build=build,
         cuda=cuda,
-        python=".".join(python.version.split(".")[:2]) if python else "3",
+        python=_python(solution) or "3",
         label=None,
         cudnn=_version(solution, "libcudnn") or _version(solution, "cudnn"),
         nccl=_version(solution, "nccl"),
     )
 
 
+def _python(solution: Solution) -> str:
+    python = solution.package("python")
+    return ".".join(python.version.split(".")[:2]) if python else ""
+
+
 def _row(
     torch: LockedPackage, release: Version, own: Version | None, platform: str, knowledge: Knowledge
 ) -> TorchBuild:
     """The table's row of a locked torch, or a row that admits to knowing nothing."""
+    if torch.channel_name == WHEELS:
+        return wheel_row(release, "", own, platform, knowledge)
     key = (torch.channel_name, release, own, platform)
     known = next((row for row in knowledge.torch if row.key == key), None)
-    return known or _no_row(torch.channel_name, release, own, torch.build, platform)
-
-
-def _no_row(stack: str, release: Version, cuda: Version | None, build: str, platform: str) -> TorchBuild:
-    return TorchBuild(
-        stack=stack,
-        version=release,
-        cuda=cuda,
-        build=build,
-        platform=platform,
-        pythons=(),
-        code=None,
-        glibc=None,
-        cudnn=None,
-        nccl=None,
-        sources=(),
-    )
+    return known or no_row(torch.channel_name, release, own, torch.build, platform)
 
 
 def _release(solution: Solution) -> Version | None:
@@ -130,6 +121,8 @@ def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
 
 def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     torch = candidate_of(solution, knowledge)
+    if torch and torch.cuda is None and not torch.build.sources and not uses_no_gpu(torch.build):
+        yield unknown_build(torch)  # a wheel of which not even the CUDA release is known
     candidate = torch or _without_torch(solution)
     if candidate is None or candidate.cuda is None:
         return
@@ -226,7 +219,7 @@ def _resolve(facts: HostFacts, *options: str | None) -> str:
 def _narrowed(candidate: Candidate, case: Context) -> str | None:
     """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
     asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
-    if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEEL:
+    if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEELS:
         return None  # a torch from pip asks for one cuDNN exactly
     found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
     return f"add to dependencies: {asked.package}<{found.below}" if found.answer == "below" else None
@@ -244,12 +237,15 @@ def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:
 def unknown_build(candidate: Candidate) -> Finding:
     """The finding that the tables do not know a torch build."""
     build = candidate.build
+    by_pip = build.stack == WHEELS
+    what = (
+        f"the wheel of torch {build.version}" if by_pip else f"pytorch {build.version} {build.build} of {build.stack}"
+    )
     return Finding(
         code="CU111",
-        severity="info",
-        subject="pytorch",
-        message=f"the cuenv tables do not list pytorch {build.version} {build.build} of {build.stack}, "
-        "so its GPU support was not checked",
+        severity="warning" if by_pip else "info",
+        subject="torch" if by_pip else "pytorch",
+        message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
     )
 
 

@@ -34,7 +34,7 @@ from cuenv.prefix.device_code import (
     declared_finding,
     other_bitsandbytes,
 )
-from cuenv.prefix.fixes import INDEX, Owner, bring_again, conda_exactly, for_this_torch, pip_command, put_back
+from cuenv.prefix.fixes import Owner, bring_again, conda_exactly, for_this_torch, pip_command, put_back
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.activation import activated
 from cuenv.prefix.io.compile import Toolchain, try_out
@@ -43,7 +43,7 @@ from cuenv.prefix.io.toolchain import built_libraries, home_of, library_folders,
 from cuenv.prefix.linkage.findings import foreign_findings, glibc_findings, missing_findings, printable, symbol_findings
 from cuenv.prefix.linkage.opening import LinkageContext, Opening, open_all
 from cuenv.prefix.linkage.symbols import SymbolCheck
-from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings, wheel_for
+from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
 from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
 from cuenv.prefix.runtime_policy import compiler_findings, number_of, runtime_findings, runtime_line
 from cuenv.prefix.solution import as_solution, cuda_of
@@ -65,6 +65,7 @@ from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context, Judge
 from cuenv.resolver.solution_policy import cpu_builds, cpu_twins, cuda_components, one_source
+from cuenv.resolver.wheels import INDEX, wheel_for
 from cuenv.solve.model import Lock, Solution
 
 NO_LOCK = "not compared: no lock was found; name one with --lock"
@@ -268,13 +269,11 @@ def _cuda_build(finding: Finding, subject: Subject) -> str | None:
 
 def _cuda_torch(release: str, subject: Subject) -> str:
     """What brings a CUDA torch from pip that the host's driver and GPUs run."""
-    from cuenv.prefix.io.conda_meta import torch_wheels  # noqa: PLC0415 - a table that only a finding needs
-
-    wheel = wheel_for(number_of(release), subject.facts, torch_wheels(), subject.knowledge)
+    wheel = wheel_for(number_of(release), subject.facts, subject.knowledge)
     if wheel is None:
         return pip_command(subject.prefix, "install", "--force-reinstall", f"torch=={release}")
-    index = ("--index-url", f"{INDEX}{wheel.tag}")
-    return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.torch}+{wheel.tag}")
+    index = ("--index-url", f"{INDEX}{wheel.build}")
+    return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.name}")
 
 
 def _twins(subject: Subject) -> Iterator[Finding]:

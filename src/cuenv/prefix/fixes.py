@@ -12,6 +12,7 @@ from cuenv.core.record import dataclass
 from cuenv.knowledge.rows import Extension
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.solution import cuda_of
+from cuenv.resolver.wheels import INDEX
 from cuenv.solve.model import LockedPackage
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -22,7 +23,6 @@ _CHANNEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
 _LOCAL = re.compile(r"\+(cu[0-9]{3}|cpu)$")
 _OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
 """What PyTorch's own indexes hold, one for each CUDA release; a version from there ends like ``+cu128``."""
-INDEX = "https://download.pytorch.org/whl/"
 """PyTorch's own indexes, by CUDA release."""
 _NVIDIA = ("cuda-", "libcu", "libnv", "libnpp", "cudnn", "nccl")
 AGAIN = "make the environment again from its lock"

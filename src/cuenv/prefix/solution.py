@@ -1,7 +1,7 @@
 """An installed environment as the solution that a lock would hold, so that the same checks judge both.
 
-What pip brought stands under the name that conda's package has; `WHEEL` is its channel, and no table knows that
-channel's builds: what they hold for a GPU is read from their files, not from rows.
+What pip brought stands under the name that conda's package has, and `WHEELS` is its channel. What its torch holds for a
+GPU is read from its files; the row of the wheel tells the rest.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from packaging.version import Version
 
 from cuenv.core.record import replace
 from cuenv.core.versions import minor, version
+from cuenv.knowledge.rows import WHEELS
 from cuenv.prefix.cuda_files import CudaFiles, InstalledCudaLibrary, family
 from cuenv.prefix.inventory import Prefix
-from cuenv.solve.model import WHEEL, LockedPackage, Solution
+from cuenv.solve.model import LockedPackage, Solution
 
 _CONDA = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-cudart")
 _WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11")
@@ -99,5 +100,5 @@ def _of_wheel(library: InstalledCudaLibrary) -> bool:
 
 def _by_pip(name: str, number: str, build: str, platform: str) -> LockedPackage:
     return LockedPackage(
-        name=name, version=number, build=build, subdir=platform, channel=WHEEL, url="", md5=None, sha256=None
+        name=name, version=number, build=build, subdir=platform, channel=WHEELS, url="", md5=None, sha256=None
     )

@@ -42,6 +42,23 @@ class Candidate:
         return f"pytorch {self.build.version} {self.build.build} with {cuda}, python {self.python} ({self.build.stack})"
 
 
+def no_row(stack: str, release: Version, cuda: Version | None, build: str, platform: str) -> TorchBuild:
+    """A row for a build that no table has: it has no sources, and admits to knowing nothing but what it is called."""
+    return TorchBuild(
+        stack=stack,
+        version=release,
+        cuda=cuda,
+        build=build,
+        platform=platform,
+        pythons=(),
+        code=None,
+        glibc=None,
+        cudnn=None,
+        nccl=None,
+        sources=(),
+    )
+
+
 def environment_key(candidate: Candidate) -> tuple[object, ...]:
     """What makes two candidates the same environment on any platform."""
     build, label = candidate.build, candidate.label

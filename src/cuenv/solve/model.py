@@ -23,8 +23,6 @@ _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"
 CREATED_BY = "cuenv"
 ENGINES = ("embedded", "conda-lock")
 """The solvers that a lock may ask: py-rattler inside cuenv, or conda-lock with the user's own client."""
-WHEEL = "wheel"
-"""The channel of what pip brought, where an installed environment is judged as a lock would be; no lock has it."""
 
 
 _BUILD_CUDA = re.compile(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")

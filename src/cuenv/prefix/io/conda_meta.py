@@ -8,21 +8,19 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import DATA, LIMIT, is_file, look, names_in, read_text, shown, why
+from cuenv.core.io.files import LIMIT, is_file, look, names_in, read_text, shown, why
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import channel_url, printable, strip_credentials
-from cuenv.core.versions import Capability, version
 from cuenv.host.io.system import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.fixes import Owner
 from cuenv.prefix.inventory import Prefix, Wheel
-from cuenv.prefix.packages import Gone, TorchWheel
+from cuenv.prefix.packages import Gone
 from cuenv.solve.model import LockedPackage
 
 _DIST_INFO = re.compile(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)$")
@@ -245,23 +243,6 @@ class _Folders:
                 listed = frozenset()
             self._listed[folder] = listed
         return listed
-
-
-_WHEELS = DATA / "pip" / "torch_wheels.json"
-
-
-@lru_cache(maxsize=1)
-def torch_wheels() -> tuple[TorchWheel, ...]:
-    """The table, oldest release first."""
-    return tuple(
-        TorchWheel(
-            torch=version(row["torch"]),
-            tag=row["tag"],
-            platforms=tuple(row["platforms"]),
-            targets=tuple(map(Capability.parse, row["arch_list"].split(";"))),
-        )
-        for row in json.loads(_WHEELS.read_bytes())["wheels"]
-    )
 
 
 _TORCH = re.compile(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORECASE)

@@ -13,7 +13,7 @@ from packaging.version import Version
 from cuenv.core.versions import Capability
 from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Layer, Requirement, Row, TorchBuild
+from cuenv.knowledge.rows import WHEELS, Layer, Requirement, Row, TorchBuild
 from cuenv.resolver.engine import reading, rule
 from cuenv.resolver.verdict import HOST, Verdict, fact_ground, of_capability, row_ground
 
@@ -194,7 +194,7 @@ def glibc_need(
     build: TorchBuild, cuda: Version | None, library_glibc: GlibcNeed | None, kb: Knowledge
 ) -> GlibcNeed | None:
     """The part of an environment that needs the latest glibc."""
-    row = kb.cuda(cuda)
+    row = kb.cuda(cuda) if build.stack != WHEELS else None  # the rows of toolkits are about conda-forge's libraries
     own = GlibcNeed(build.glibc, build, "this PyTorch build") if build.glibc else None
     toolkit = GlibcNeed(row.glibc, row, "the CUDA toolkit of this build") if row and row.glibc else None
     return max(filter(None, (own, toolkit, library_glibc)), key=lambda item: item.lowest, default=None)

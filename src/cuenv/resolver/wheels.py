@@ -1,0 +1,144 @@
+"""Torch as pip brings it: which wheel it is, and the candidate that the rules judge as they judge a conda build.
+
+`wheel_candidate` turns the pip packages of a lock, of whatever format, into a `Candidate`: the row of the table of
+wheels (``2.7.1+cu126``, or PyPI's plain ``2.7.1`` with the CUDA release of its own), and the releases of cuDNN and NCCL
+that stand beside it. `cuda_of_wheels` is the CUDA release of wheels without a torch (JAX, CuPy).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from packaging.version import Version
+
+from cuenv.core.versions import minor, version
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import WHEELS, TorchBuild, TorchWheel
+from cuenv.resolver.candidates import Candidate, distance, no_row
+from cuenv.resolver.engine import Judge
+from cuenv.resolver.rules import Context, rule_named
+from cuenv.solve.model import PipLocked
+
+INDEX = "https://download.pytorch.org/whl/"
+"""PyTorch's own indexes of wheels, each in a folder with the name of its tag."""
+
+_TAG = r"cu(?P<major>\d{1,2})(?P<minor>\d)"
+_LOCAL = re.compile(rf"{_TAG}$")
+_PLACE = re.compile(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
+_PYTHON = re.compile(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
+_NUMBERS = re.compile(r"\d{1,4}\.\d{1,4}")
+_RUNTIMES = re.compile(r"nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d\d)?|cuda-toolkit")
+_CPU = "cpu"
+
+
+def wheel_candidate(
+    packages: Iterable[PipLocked], platform: str, knowledge: Knowledge, python: str = ""
+) -> Candidate | None:
+    """The torch that pip brings as a candidate of the stack `WHEELS`; ``None`` without a torch among the packages.
+
+    Its row is that of the table; a wheel that no row knows gets a row without sources, which admits to knowing nothing.
+
+    Args:
+        packages: name, version and, where it is known, URL of what is locked for one platform.
+        platform: the conda platform, such as ``linux-64``.
+        knowledge: the tables.
+        python: the minor, such as ``3.12``; where it is not given, the file of torch names it.
+    """
+    by_name = {item.name: item for item in packages}
+    torch = by_name.get("torch")
+    release = _version(torch.version) if torch else None
+    if torch is None or release is None:
+        return None
+    row = wheel_row(release, torch.url, cuda_of_wheels(by_name.values()), platform, knowledge)
+    tags = _PYTHON.search(torch.url.rpartition("/")[2])
+    own = ".".join(part for part in tags.groups() if part) if tags else "3"
+    return Candidate(
+        build=row,
+        cuda=row.cuda,
+        python=python or own,
+        cudnn=_library("cudnn", by_name.values()),
+        nccl=_library("nccl", by_name.values()),
+    )
+
+
+def wheel_row(release: Version, url: str, runtime: Version | None, platform: str, knowledge: Knowledge) -> TorchBuild:
+    """The row of a wheel of torch.
+
+    Its CUDA release is named by its local version (``+cu118``), else by the index in its URL, else by the CUDA runtime
+    that was resolved with it; else it is the one that PyPI has.
+    """
+    rows = knowledge.wheels_of(release, platform)
+    local, place = _LOCAL.match(release.local or ""), _PLACE.search(url)
+    if (release.local and not local) or (not release.local and place and place["cpu"]):
+        # neither a CPU build nor one for other makers' GPUs (rocm, xpu) uses an NVIDIA GPU
+        return no_row(WHEELS, release, None, release.local or _CPU, platform)
+    found = local or place
+    cuda = version(f"{found['major']}.{found['minor']}") if found else None
+    plain = next((row for row in rows if "pypi" in row.comes), None)
+    if cuda is None and plain and (plain.cuda is None or runtime is None):
+        return plain
+    cuda = cuda or runtime
+    known = next((row for row in rows if cuda and row.cuda == cuda), None)
+    return known or no_row(WHEELS, release, cuda, f"cu{cuda}".replace(".", "") if cuda else "", platform)
+
+
+def uses_no_gpu(build: TorchBuild) -> bool:
+    """Whether a wheel is known to hold nothing for an NVIDIA GPU."""
+    return build.stack == WHEELS and build.cuda is None and build.build != ""
+
+
+def cuda_of_wheels(packages: Iterable[PipLocked]) -> Version | None:
+    """The CUDA release of NVIDIA's runtime among pip packages (``nvidia-cuda-runtime-cu12``, ``cuda-toolkit``)."""
+    found = [item for item in packages if _RUNTIMES.fullmatch(item.name)]
+    named = [numbers[0] for item in sorted(found, key=_by_weight) if (numbers := _NUMBERS.match(item.version))]
+    return minor(version(named[0])) if named else None
+
+
+def _by_weight(item: PipLocked) -> tuple[bool, str]:
+    return "runtime" not in item.name, item.name
+
+
+def _library(library: str, packages: Iterable[PipLocked]) -> Version | None:
+    found = (item.version for item in packages if re.fullmatch(rf"nvidia-{library}-cu\d\d", item.name))
+    return next(filter(None, map(_version, found)), None)
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return version(text)
+    except ValueError:
+        return None
+
+
+def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge) -> TorchWheel | None:
+    """The wheel of PyTorch's own indexes that runs on every GPU of a host: of this release, else of the one before it.
+
+    Of several the one with the highest CUDA that the driver supports by itself, else the lowest, which runs by
+    minor-version compatibility. ``None`` where no driver is known, or no wheel runs.
+    """
+    levels = [machine.driver.cuda for machine in facts.machines if machine.driver]
+    if release is None or len(levels) < len(facts.machines) or None in levels:
+        return None
+    level = min(item for item in levels if item)
+    case = Context(facts=facts, wish=Request(), knowledge=knowledge)
+    judge = Judge(case, map(rule_named, _RUNS))
+    limit = version(release.public)
+    rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes and row.version <= limit]
+    for newest in sorted({row.version for row in rows}, reverse=True):
+        able = [row for row in rows if row.version == newest and _runs(row, judge)]
+        below = [row for row in able if row.cuda and row.cuda <= level]
+        if able:
+            return below[-1] if below else able[0]
+    return None
+
+
+_RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")
+"""The rules on whether a wheel runs at all; NCCL is called with several GPUs alone."""
+
+
+def _runs(row: TorchWheel, judge: Judge) -> bool:
+    candidate = Candidate(build=row, cuda=row.cuda, python=min(row.pythons, key=distance))
+    return all(verdict.outcome != "reject" for verdict in judge.verdicts(candidate))
