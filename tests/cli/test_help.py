@@ -81,6 +81,8 @@ OTHERWISE = {
     ("install", "-n"): "Make it",
     ("hook", "--shell"): "With --print",
     ("lock", "--name"): "With --resolve",
+    ("check", "--python"): "a lock of wheels",
+    ("diff", "--python"): "a lock of wheels",
 }
 """Options that mean something else in a command, and the words of their help that say so."""
 

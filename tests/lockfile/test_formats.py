@@ -12,14 +12,14 @@ from channel_builder import pkg, write
 from commands import HOST
 from commands import inside as run
 from cuenv.lockfile import formats as registry
-from cuenv.lockfile.formats import formats
+from cuenv.lockfile.formats import formats, modules, readers
 
 TOY = '''
 """Names and versions, line by line."""
 
 import re
 
-from cuenv.lockfile.formats import PLATFORM, LockFormat
+from cuenv.lockfile.formats import PLATFORM, LockFormat, LockReader
 from cuenv.lockfile.formats.explicit_txt import parse
 from cuenv.solve.model import Lock
 
@@ -28,7 +28,7 @@ def _write(file):
     return "# Written by cuenv\\nTOY\\n" + "".join(f"{item.url}#{item.md5}\\n" for item in file.solution.packages)
 
 
-def _read(text, source):
+def _read(text, source, part):
     return Lock(channels=(), sources=(), solutions=(parse(text.replace("TOY", "@EXPLICIT"), source),))
 
 
@@ -39,6 +39,9 @@ FORMAT = LockFormat(
     write=_write,
     install=lambda file: [("toy", f"toy create {file.name} {file.folder / 'x.toy'}")],
     differences=lambda file, text: set(text.splitlines()) ^ set(_write(file).splitlines()),
+)
+READER = LockReader(
+    file="toy",
     content=re.compile("(?m)^TOY$"),
     read=_read,
     lint=re.compile(r".*\\.toy"),
@@ -52,11 +55,11 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "toy_client.py").write_text(TOY)
     monkeypatch.setattr(registry, "__path__", [*registry.__path__, str(tmp_path / "more")])
-    formats.cache_clear()
+    modules.cache_clear()
     write(tmp_path / "channel", {"conda-forge": [pkg("leaf", depends=("base",)), pkg("base")]})
     (tmp_path / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [leaf]\n")
     yield tmp_path
-    formats.cache_clear()
+    modules.cache_clear()
 
 
 def test_a_new_format_is_one_module(toy: Path) -> None:
@@ -84,7 +87,8 @@ def test_formats_are_told_apart_by_their_files_and_order() -> None:
     assert not found[0].per_platform
     assert found[0].differences is None
     assert all(item.differences and item.purpose for item in found[1:])
-    assert all((item.read is None) == (item.content is None) for item in found)
+    assert found[0].file in {item.file for item in readers()}
+    assert all(bool(item.again) == bool(item.program) for item in readers())
 
 
 def test_the_page_on_lock_files_describes_no_format_that_is_gone() -> None:

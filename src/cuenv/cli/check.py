@@ -17,6 +17,8 @@ from cuenv.cli.options import (
     host_options,
     knowledge_from,
     knowledge_option,
+    part_from,
+    part_options,
     talk_options,
 )
 from cuenv.cli.output import emit_findings, progress, progress_done
@@ -38,6 +40,7 @@ _MOST = 8
     metavar="SECONDS",
     help="With --run: the time limit of each probe (300).",
 )
+@part_options
 @host_options
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option("--redact", is_flag=True, help="Leave out names of users and hosts, and home folders.")
@@ -51,10 +54,14 @@ _MOST = 8
 def command(path: Path | None, **values: Any) -> int:
     """Check that a lock or an installed environment is consistent and runs on a host.
 
-    LOCK is compared with a host, with its environment file, and with the rules for CUDA packages. With --prefix or
+    LOCK is compared with a host, with its environment file, and with the rules for CUDA packages. It is a
+    conda-lock.yml, an explicit file, a pixi.lock, a uv.lock, a pylock.toml, or a requirements file with hashes,
+    which is recognised by its content. Of a file that holds several environments, platforms or extras the part is
+    checked that its own program installs on the host by default; --environment, --extra, --group, --python and
+    --platform choose another, and the output says which was read. With --prefix or
     --name the command checks an installed environment (conda, a venv, or a Python's own) by its files; it runs
     nothing of it and needs no GPU. Without any of these it checks conda-lock.yml in this folder and the active
-    environment.
+    environment; in a folder without one it checks pixi.lock, uv.lock or pylock.toml.
 
     With --run the environment's activation scripts are sourced, its compilers compile a small program, and its own
     Python tries what it will be used for on this machine. Each probe is a process with a time limit. Probes are
@@ -69,6 +76,8 @@ def command(path: Path | None, **values: Any) -> int:
     Examples:
       cuenv check
       cuenv check --host h800-525
+      cuenv check pixi.lock --environment gpu --gpu 'RTX 5090' --driver 575.57.08
+      cuenv check uv.lock --extra cu128
       cuenv check --prefix ./env --lock conda-lock.yml
       cuenv check --prefix ./env --run
       cuenv check -n moe --gpu A100 --driver 525.60.13 --format markdown
@@ -77,7 +86,8 @@ def command(path: Path | None, **values: Any) -> int:
     from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - as above
 
     limit = _limit(values)
-    what = asked(path, os.environ, prefix=values["prefix"], name=values["name"], lock=values["lock"])
+    named = {"prefix": values["prefix"], "name": values["name"], "lock": values["lock"]}
+    what = asked(path, os.environ, **named, part=part_from(values))
     show_progress = progress(quiet=values["quiet"])
     wish = _profile(values["profile"])
     reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)

@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _GROUPS: Mapping[str, str] = {
     "The host": "--host --gpu --driver-now --driver --add-gpu --remove-gpu --glibc --platform",
     "The request": "--profile --stack --pytorch --cuda --python --with --dev --cpu --prefer --knowledge",
+    "The part of a lock": "--environment --extra --group",
     "Channels": "--mirror --offline --channel",
     "Output": "-o --output --format --redact --json -q -v --color --no-progress --no-config --help -h",
 }

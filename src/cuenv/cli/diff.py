@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.options import (
+    format_option,
+    host_from,
+    host_options,
+    knowledge_from,
+    knowledge_option,
+    part_from,
+    part_options,
+    talk_options,
+)
 from cuenv.cli.output import emit, emit_findings
 from cuenv.core.errors import ExitCode
 
@@ -16,6 +25,7 @@ from cuenv.core.errors import ExitCode
 @click.command("diff", cls=Grouped)
 @click.argument("old", type=PATH, metavar="OLD")
 @click.argument("new", type=PATH, metavar="NEW")
+@part_options
 @host_options
 @format_option
 @knowledge_option
@@ -23,7 +33,8 @@ from cuenv.core.errors import ExitCode
 def command(old: Path, new: Path, **values: Any) -> int:
     """Compare two locks: what changed, the CUDA core first, and what that means for hosts.
 
-    OLD and NEW are lock files, or folders that contain conda-lock.yml. Each lock is judged for the hosts that it
+    OLD and NEW are lock files (conda-lock.yml, an explicit file, pixi.lock, uv.lock, pylock.toml, or requirements
+    with hashes), or folders that contain conda-lock.yml. Each lock is judged for the hosts that it
     was made for, or both are judged for the host that the options name. The exit code is 0 when both lock the same
     packages, and 1 when they differ. The formats github and sarif show the findings that only NEW has.
 
@@ -37,7 +48,7 @@ def command(old: Path, new: Path, **values: Any) -> int:
     from cuenv.lockfile import diff_report  # noqa: PLC0415 - as above
     from cuenv.lockfile.diff import compare  # noqa: PLC0415 - not needed for --help
 
-    found = compare(old, new, host_from(values), knowledge_from(values))
+    found = compare(old, new, host_from(values), knowledge_from(values), part_from(values))
     if values["form"] == "markdown" and not values["as_json"]:
         text = diff_report.markdown(found.diff, found.old, found.new)
         emit("\n".join(map(one_line, text.splitlines())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completion_names import completes
 from cuenv.cli.configured import configuration, set_value, without_replaced
 from cuenv.core.errors import UsageError
+from cuenv.core.reading import describe
 from cuenv.core.render import FORMS
 from cuenv.core.versions import parse_wish
 from cuenv.host.request import PREFER, Request
@@ -20,7 +22,8 @@ from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS
 
-if TYPE_CHECKING:  # commands that read no channel do not pay for it
+if TYPE_CHECKING:  # commands that read no channel and no lock do not pay for it
+    from cuenv.lockfile.formats import LockPart
     from cuenv.solve.io.records_at_hand import AtHand
     from cuenv.solve.io.sources import Sources
 
@@ -117,6 +120,36 @@ environment_options = several(
     ),
 )
 """An environment that is there, and its lock."""
+
+
+def _python(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    if value and not re.fullmatch(r"3\.\d{1,2}(\.\d{1,3})?", value):
+        raise UsageError(f"--python expects a release such as 3.12, got {describe(value)}", hint="--python 3.12")
+    return value or ""
+
+
+part_options = several(
+    click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default)."),
+    click.option(
+        "--extra", "extras", multiple=True, metavar="NAME", help="An extra of a uv.lock or pylock.toml; repeatable."
+    ),
+    click.option(
+        "--group", "groups", multiple=True, metavar="NAME", help="A dependency group of the same; repeatable."
+    ),
+    click.option(
+        "--python", default=None, callback=_python, metavar="X.Y", help="The Python that a lock of wheels is read for."
+    ),
+)
+"""Which part of a lock is meant that holds several."""
+
+
+def part_from(values: dict[str, Any]) -> LockPart:
+    """What the options say of it."""
+    from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - only to check and compare
+
+    environment, python = values["environment"], values["python"]
+    return LockPart(environment=environment, extras=values["extras"], groups=values["groups"], python=python)
+
 
 output_option = click.option(
     "-o",

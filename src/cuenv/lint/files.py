@@ -18,7 +18,7 @@ from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
 from cuenv.lockfile.files import LOCK_NAME, locked_from
-from cuenv.lockfile.formats import formats, parse_lock
+from cuenv.lockfile.formats import parse_lock, readers
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LintDocument, LintedFile
@@ -175,7 +175,7 @@ def _read(path: Path) -> str:
 
 
 def _by_name(name: str) -> str | None:
-    if any(item.lint.fullmatch(name) for item in formats() if item.lint):
+    if any(item.lint.fullmatch(name) for item in readers() if item.lint):
         return LOCK_NAME
     return next((kind for kind, pattern in _NAMES if pattern.fullmatch(name)), None)
 
@@ -201,14 +201,14 @@ def _of_another_kind(path: Path) -> bool:
 
 def _by_content(text: str) -> str | None:
     start = text[:200_000]
-    if any(item.content.search(start) for item in formats() if item.lint and item.content):
+    if any(item.content.search(start) for item in readers() if item.lint):
         return LOCK_NAME
     return next((kind for kind, pattern in _CONTENTS if pattern.search(start)), None)
 
 
 def _is_list_of_packages(text: str) -> bool:
     """Whether it is a lock that lint leaves to ``cuenv check``."""
-    known = (item.content for item in formats() if item.content and not item.lint)
+    known = (item.content for item in readers() if not item.lint)
     return any(pattern.search(text) for pattern in (*known, _LISTS))
 
 
@@ -262,7 +262,8 @@ def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[
     lock = parse_lock(text, source)
     found = [*edited(lock)]
     for solution in lock.solutions:
-        found += [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution)]
+        found += [*lock_findings(solution.packages, solution.platform, knowledge)]
+        found += pip_findings(solution, lock.program)
     for finding in allowed(found, lock.allowed):
         name = re.escape(finding.subject.split(", ")[0])
         entry = re.search(rf"(?m)^\s*(?:- )?['\"]?name['\"]?: ['\"]?{name}['\"]?\s*$", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cuenv.core.errors import InputError
@@ -26,6 +26,7 @@ from cuenv.lockfile.files import (
     recorded_host,
     spec_digest,
 )
+from cuenv.lockfile.formats import LockPart, again_of
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.resolver.candidates import Candidate
@@ -51,6 +52,8 @@ def check(
     knowledge: Knowledge,
     wish: Request | None = None,
     facts: HostFacts | None = None,
+    *,
+    part: LockPart | None = None,
 ) -> LockCheck:
     """Check a lock: its file, or the folder that it lies in.
 
@@ -62,12 +65,14 @@ def check(
         knowledge: the tables.
         wish: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
+        part: which part of a lock is meant that holds several.
 
     Raises:
         InputError: the lock cannot be read.
+        UsageError: it has no such part.
     """
     path = lock_there(path)
-    lock = read_lock(path)
+    lock = read_lock(path, part or LockPart())
     facts = facts or checked_host(options, knowledge, wish)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
@@ -79,20 +84,26 @@ def check(
             facts = recorded
     judged = effective(facts, knowledge)
     found = [*notes, *edited(lock), *companion_findings(lock, path), *_environment(lock, path)]
-    for solution in _asked_for(lock, facts, options):
+    chosen = _asked_for(lock, facts, options)
+    if lock.program and not lock.solution(facts.platform):
+        found.append(_other_platforms(lock, facts))
+        chosen = ()
+    for solution in chosen:
         alone = lock_findings(solution.packages, solution.platform, knowledge, explicit=not lock.channels)
         # what another solver mixed at flexible channel priority, cuenv locks at strict priority
-        found += alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone)
-        found += _pip(solution)
+        one = [*solution.remarks, *(alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone))]
+        one += _pip(solution, lock.program)
         host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
-        found += host_findings(solution, host, knowledge)
-        found += _by_record(lock, solution, host, knowledge)
+        one += host_findings(solution, host, knowledge)
+        one += _by_record(lock, solution, host, knowledge)
+        if lock.program:
+            one = [_mended_there(item, again_of(lock.program)) for item in one]
+        other = len(lock.solutions) > 1 and solution.platform != facts.platform
+        found += (_named(item, solution.platform) for item in one) if other else one
     mine = lock.solution(facts.platform)
     layers = coverage(mine, judged, knowledge) if mine else ()
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
-    by_pip = sum(len(item.pip) for item in lock.solutions)
-    also = f" and {by_pip} for pip" if by_pip else ""
-    looked = (f"{sum(len(item.packages) for item in lock.solutions)} packages{also}", host_line(facts))
+    looked = (_looked(chosen, lock), host_line(facts))
     lenient = allowed(found, lock.allowed)
     return LockCheck(report=report(str(path), lenient, looked), facts=facts, layers=layers)
 
@@ -101,10 +112,46 @@ def _locked_anew(finding: Finding) -> Finding:
     return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
 
 
+def _mended_there(finding: Finding, again: str) -> Finding:
+    """In a lock of another program its own command mends what cuenv would lock anew."""
+    return replace(finding, fix=again) if finding.fix and "cuenv lock" in finding.fix else finding
+
+
+def _named(finding: Finding, platform: str) -> Finding:
+    """A finding of a platform that is not the host's says which it is."""
+    if platform in finding.message:
+        return finding
+    return replace(finding, message=f"{platform}: {finding.message}")
+
+
+def _other_platforms(lock: Lock, facts: HostFacts) -> Finding:
+    there = ", ".join(item.platform for item in lock.solutions) or "no platform"
+    return Finding(
+        code="CU106",
+        severity="error",
+        subject="platform",
+        message=f"the lock is for {there}, {facts.label} is {facts.platform}",
+        fix=f"add the platform {facts.platform} to the project, and: {again_of(lock.program)}",
+    )
+
+
+def _looked(chosen: Sequence[Solution], lock: Lock) -> str:
+    """What was looked at, for people: how many packages, and of which part of a lock that holds more."""
+    conda, pip = sum(len(item.packages) for item in chosen), sum(len(item.pip) for item in chosen)
+    said = f"{conda} packages" + (f" and {pip} for pip" if pip else "")
+    if pip and not conda:
+        said = f"{pip} packages for pip"
+    part = [lock.part] if lock.part else []
+    if len(chosen) < len(lock.solutions) and lock.program in ("", "pixi"):
+        part.append(f"{len(chosen)} of {len(lock.solutions)} platforms")
+    return f"{said} ({', '.join(part)})" if part else said
+
+
 def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:
-    """The platform that the options name, where the lock has it; else all of the lock."""
-    named = lock.solution(facts.platform) if options.platform else None
-    return (named,) if named else lock.solutions
+    """The platform of the host, where the lock has it; of a lock that cuenv made, all, unless the options name one."""
+    mine = lock.solution(facts.platform)
+    all_of_it = "cuenv_content" in lock.metadata and not options.platform
+    return (mine,) if mine and not all_of_it else lock.solutions
 
 
 def _judged_for(facts: HostFacts) -> Finding:
@@ -142,11 +189,11 @@ def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Know
         raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
 
 
-def _pip(solution: Solution) -> Iterator[Finding]:
+def _pip(solution: Solution, program: str) -> Iterator[Finding]:
     if solution.pip:
         from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
 
-        yield from pip_findings(solution)
+        yield from pip_findings(solution, program)
 
 
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import lock_file, read_lock, recorded_host
+from cuenv.lockfile.formats import LockPart
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.resolver.rules import Context, minimum_driver
 from cuenv.solve.model import Lock, LockedPackage, Solution
@@ -239,7 +240,7 @@ class Compared:
     new: str
 
 
-def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge) -> Compared:
+def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge, part: LockPart | None = None) -> Compared:
     """Compare two locks.
 
     Args:
@@ -247,11 +248,13 @@ def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge) ->
         new: see ``old``.
         options: the host to judge both for; without any, the hosts that the locks were made for.
         knowledge: the tables.
+        part: which part is meant of locks that hold several.
 
     Raises:
         InputError: a lock cannot be read.
+        UsageError: one has no such part.
     """
-    first, second = read_lock(old), read_lock(new)
+    first, second = (read_lock(path, part or LockPart()) for path in (old, new))
     if options.given:
         hosts = [host_facts(options, knowledge)]
     else:

@@ -15,7 +15,7 @@ from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.formats import parse_lock
+from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, digest
 
@@ -25,6 +25,8 @@ _DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
 _SOURCES = re.compile(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
 _PLAIN = re.compile(r"[^/\\]+\.ya?ml")
 _PACKAGE = re.compile(r"^package:", re.MULTILINE)
+_PYTHON_VERSION = ".python-version"
+_PINNED = re.compile(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 
 _NO_CHANNELS = (
@@ -107,11 +109,16 @@ def lock_there(path: Path) -> Path:
     return file
 
 
-def read_lock(path: Path) -> Lock:
+def read_lock(path: Path, part: LockPart | None = None) -> Lock:
     """Read a lock: ``conda-lock.yml``, the folder that it lies in, or an explicit file.
+
+    Args:
+        path: the file or the folder.
+        part: the locks of other programs are read as well, and this part of them; without it they are refused.
 
     Raises:
         InputError: it is not there or not valid.
+        UsageError: it has no such part.
     """
     path = lock_file(path)
     text = read_text(path)
@@ -120,7 +127,24 @@ def read_lock(path: Path) -> Lock:
             f"{path} is an environment file, not a lock file",
             hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
         )
-    return parse_lock(text, str(path))
+    if part and not part.python and "--python" in reader_of(text).parts:
+        part = _with_python(part, path.parent / _PYTHON_VERSION)
+    lock = parse_lock(text, str(path), part)
+    if lock.program and part is None:
+        raise InputError(
+            f"{path} is a lock of {lock.program}, which cuenv checks and compares, but does not install or change",
+            hint=f"cuenv check {shlex.quote(str(path))}",
+        )
+    return lock
+
+
+def _with_python(part: LockPart, file: Path) -> LockPart:
+    """The part for the Python that a project pins, as uv does."""
+    try:
+        found = _PINNED.match(read_text(file, limit=1000)) if is_file(file) else None
+    except CuenvError:
+        return part
+    return part._replace(python=found[1], python_from=file.name) if found else part
 
 
 def existing_lock(path: Path) -> Lock | None:

@@ -130,6 +130,7 @@ _NVIDIA = re.compile(
 _TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 _DIRECT = re.compile(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
 _FILES = (".whl", ".zip", ".tar.gz", ".tgz")
+_SHOWN = 3
 
 
 def requirement_findings(requirements: Iterable[str]) -> Iterator[Finding]:
@@ -179,11 +180,16 @@ def _without_secret(text: str) -> str:
     return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", lambda found: index_url(found[0]), text)
 
 
-def pip_findings(solution: Solution) -> Iterator[Finding]:
-    """Judge the pip part of a lock: pip is there to install it, every file has a hash, nothing doubles conda's."""
+def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
+    """Judge the pip part of a lock: pip is there to install it, every file has a hash, nothing doubles conda's.
+
+    Args:
+        solution: of one platform.
+        program: whose lock it is; those of other programs need no pip in the environment.
+    """
     if not solution.pip:
         return
-    if solution.package("pip") is None:
+    if solution.package("pip") is None and not program:
         yield Finding(
             code="CU515",
             severity="error",
@@ -196,16 +202,21 @@ def pip_findings(solution: Solution) -> Iterator[Finding]:
     yield from _seconds(solution)
 
 
-def _hashes(packages: Iterable[PipLocked]) -> Iterator[Finding]:
-    for item in packages:
-        if not item.sha256:
-            yield Finding(
-                code="CU513",
-                severity="error",
-                subject=item.name,
-                message=f"pip: {item.name} {item.version} has no sha256 hash: pip --require-hashes refuses it",
-                fix="lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
-            )
+def _hashes(packages: Collection[PipLocked]) -> Iterator[Finding]:
+    """The files that pip cannot verify, in one finding; a folder of the project and a commit have no hash."""
+    files = [item for item in packages if not item.direct or item.url.endswith(_FILES)]
+    bare = [f"{item.name} {item.version}" for item in files if not item.sha256]
+    if bare:
+        shown = ", ".join(bare[:_SHOWN]) + (", ..." if len(bare) > _SHOWN else "")
+        several = f"{len(bare)} of {len(files)} packages have no sha256 hash ({shown})"
+        yield Finding(
+            code="CU513",
+            severity="error",
+            subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
+            message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
+            "pip --require-hashes refuses " + ("them" if len(bare) > 1 else "it"),
+            fix="lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
+        )
 
 
 def _seconds(solution: Solution) -> Iterator[Finding]:

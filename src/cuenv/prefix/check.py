@@ -20,6 +20,7 @@ from cuenv.host.select import HostOptions, checked_host, outside, this_machine
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host
+from cuenv.lockfile.formats import LockPart
 from cuenv.lockfile.io.conda_client import client_at_hand
 from cuenv.prefix.cuda_files import family
 from cuenv.solve.model import Lock
@@ -27,6 +28,10 @@ from cuenv.solve.model import Lock
 if TYPE_CHECKING:  # a lock is checked without them
     from cuenv.prefix.inventory import Prefix
     from cuenv.prefix.probing import Outcome
+
+
+_OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")
+"""What is checked in a folder without conda-lock.yml."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +135,14 @@ class CheckRequest:
         prefix: the environment that is checked.
         against: the lock that the environment is compared with.
         named: the user named that lock for it; else the environment need not be made from it.
+        part: which part of the lock is meant that holds several.
     """
 
     lock: Path | None = None
     prefix: Path | None = None
     against: Path | None = None
     named: bool = False
+    part: LockPart | None = None
 
 
 def asked(
@@ -145,6 +152,7 @@ def asked(
     prefix: Path | None = None,
     name: str | None = None,
     lock: Path | None = None,
+    part: LockPart | None = None,
 ) -> CheckRequest:
     """What the arguments mean.
 
@@ -157,6 +165,7 @@ def asked(
         prefix: of ``--prefix``.
         name: of ``--name``.
         lock: of ``--lock``: what the environment was made from.
+        part: which part of a lock is meant that holds several.
 
     Raises:
         UsageError: options exclude each other, or nothing has that name.
@@ -168,7 +177,7 @@ def asked(
         hint = f"cuenv check --lock {shlex.quote(str(lock))}"
         raise UsageError("a lock was named twice: LOCK and --lock", hint=hint)
     if path and prefix is None and name is None:
-        return CheckRequest(lock=path)
+        return CheckRequest(lock=path, part=part)
     from cuenv.prefix.io.prefix import active_environment, named_environment  # noqa: PLC0415 - not for a lock
 
     here = Path(LOCK_NAME)
@@ -184,15 +193,20 @@ def asked(
     against = lock or path or (here if exists(here) else None)
     if prefix is not None:
         return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path))
-    return _at_hand(here, active_environment(environ))
+    return _at_hand(here, active_environment(environ), part)
 
 
-def _at_hand(here: Path, active: Path | None) -> CheckRequest:
+def _at_hand(here: Path, active: Path | None, part: LockPart | None) -> CheckRequest:
     from cuenv.prefix.io.prefix import is_conda_base  # noqa: PLC0415 - only without arguments
 
     if exists(here):
         # Shells activate conda's own environment unasked: beside a lock it is nobody's.
-        return CheckRequest(lock=here, prefix=None if active is None or is_conda_base(active) else active, against=here)
+        return CheckRequest(
+            lock=here, prefix=None if active is None or is_conda_base(active) else active, against=here, part=part
+        )
+    other = next((name for name in _OTHER_LOCKS if exists(name)), None)
+    if other:
+        return CheckRequest(lock=Path(other), part=part)
     if active is None:
         raise InputError(
             f"{LOCK_NAME} does not exist, and no environment is active",
@@ -233,7 +247,7 @@ def checked(
         facts = checked_host(outside(options, str(what.prefix)), knowledge, wish)
     found = []
     if what.lock:
-        one = check(what.lock, options, knowledge, wish, facts)
+        one = check(what.lock, options, knowledge, wish, facts, part=what.part)
         file = str(lock_file(what.lock))
         found.append(CheckResult(report=one.report, host=host_line(one.facts), file=file, layers=one.layers))
     if what.prefix:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from packaging.version import Version
 
+from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
@@ -146,6 +147,8 @@ class Solution:
 
     Attributes:
         pip: what pip adds to the conda packages, sorted by name.
+        python: the Python that the packages for pip were chosen for, where no conda package brings one.
+        remarks: what is to be said of reading it: the part that was read, packages that have no file for it.
     """
 
     platform: str
@@ -153,6 +156,8 @@ class Solution:
     virtual_packages: tuple[VirtualPackage, ...]
     solver: str
     pip: tuple[PipLocked, ...] = ()
+    python: str = ""
+    remarks: tuple[Finding, ...] = ()
 
     def package(self, name: str) -> LockedPackage | None:
         """The package of that name."""
@@ -186,12 +191,16 @@ class Lock:
     Attributes:
         sources: the environment files, relative to the lock.
         metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
+        program: whose format it is, where it is neither conda-lock's nor an explicit file: ``uv``, ``pixi``, ``pip``.
+        part: what was read of a file that holds more, for people.
     """
 
     channels: tuple[str, ...]
     sources: tuple[str, ...]
     solutions: tuple[Solution, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
+    part: str = ""
 
     @property
     def pip(self) -> tuple[str, ...]:

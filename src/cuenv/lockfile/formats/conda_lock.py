@@ -20,7 +20,7 @@ from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote
 from cuenv.host.facts import VirtualPackage
-from cuenv.lockfile.formats import LockedFile, LockFormat
+from cuenv.lockfile.formats import LockedFile, LockFormat, LockReader
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
 from cuenv.solve.match_spec import parse_spec, split_name
 from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, Solution, parse_package_url
@@ -202,7 +202,7 @@ class _LockParser:
         manager, url = entry.text("manager"), entry.text("url")
         depends = self._strings(entry, "dependencies")
         hashes = Reader(entry.raw("hash"), self.faults, entry.at("hash"))
-        md5, sha256 = hashes.parsed("md5", _md5), hashes.parsed("sha256", _sha256)
+        md5, sha256 = hashes.parsed("md5", md5_hash), hashes.parsed("sha256", sha256_hash)
         hashes.done()
         optional = entry.get("optional", bool, required=True)  # CEP 37 wants it; last, it shows an entry cut short
         category = entry.get("category", str) or "main"
@@ -300,13 +300,23 @@ def _platform(text: str) -> str:
     return text
 
 
-def _md5(text: str) -> str:
+def md5_hash(text: str) -> str:
+    """An MD5 as it is written.
+
+    Raises:
+        ValueError: it is not one.
+    """
     if not _MD5.fullmatch(text):
         raise ValueError(f"expected 32 hexadecimal digits, got {describe(text)}")
     return text
 
 
-def _sha256(text: str) -> str:
+def sha256_hash(text: str) -> str:
+    """A SHA-256 as it is written.
+
+    Raises:
+        ValueError: it is not one.
+    """
     if not _SHA256.fullmatch(text):
         raise ValueError(f"expected 64 hexadecimal digits, got {describe(text)}")
     return text
@@ -460,7 +470,10 @@ FORMAT = LockFormat(
     write=_write,
     install=_install,
     own=_OWN,
+)
+READER = LockReader(
+    file=FORMAT.file,
     content=re.compile(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:"),
-    read=parse,
+    read=lambda text, source, _: parse(text, source),
     lint=re.compile(r"(.*[.-])?conda-lock\.ya?ml"),
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from cuenv.core.reading import Faults, describe
 from cuenv.core.urls import blanked, strip_credentials
-from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat
+from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader
 from cuenv.lockfile.formats.requirements_txt import content_lines, pip_command, pip_head
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import Lock, LockedPackage, Solution, parse_package_url
@@ -157,7 +157,7 @@ def _differences(file: LockedFile, text: str) -> Iterable[str]:
     return (ascii(line.rpartition("/")[2])[1:-1] for line in wanted ^ content_lines(text))
 
 
-def _read(text: str, source: str) -> Lock:
+def _read(text: str, source: str, _: LockPart) -> Lock:
     return Lock(channels=(), sources=(), solutions=(parse(text, source),))
 
 
@@ -168,6 +168,9 @@ FORMAT = LockFormat(
     write=_write,
     install=_install,
     differences=_differences,
+)
+READER = LockReader(
+    file="explicit file",
     content=re.compile(rf"(?m)^\s*{_MARK}\s*$"),
     read=_read,
 )

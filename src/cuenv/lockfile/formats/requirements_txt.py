@@ -1,16 +1,24 @@
-"""``requirements-<platform>.lock.txt``: the pip part with hashes, as ``pip install --require-hashes`` reads it."""
+"""``requirements-<platform>.lock.txt``: the pip part with hashes, as ``pip install --require-hashes`` reads it.
+
+It is read as well, as pip-compile and uv write it.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cuenv.core.record import replace
-from cuenv.core.urls import blanked, index_url, redact
-from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat
+from cuenv.core.findings import Finding
+from cuenv.core.reading import Faults, describe
+from cuenv.core.record import dataclass, replace
+from cuenv.core.urls import blanked, index_url, one_line, redact
+from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader
+from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
 from cuenv.solve.environment_spec import EnvironmentSpec
-from cuenv.solve.model import PipLocked, Solution
+from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.pip_part import normalise
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
@@ -88,4 +96,166 @@ FORMAT = LockFormat(
     write=_write,
     holds=lambda solution: bool(solution.pip),
     differences=_differences,
+)
+
+
+_HASH = re.compile(r"\s--hash[= ]\s*([a-z0-9]+):([0-9A-Za-z]+)")
+_OPTION = re.compile(r"(--?[A-Za-z][a-z-]*)(?:[= ]\s*(\S+))?")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_PYTHON = re.compile(r"(?m)^#.*(?:with [Pp]ython|--python-version[= ])\s*(3\.\d{1,2}(?:\.\d{1,3})?)\b")
+"""How pip-compile and uv name the Python at the top."""
+_SHOWN = 3
+_AGAIN = "uv pip compile --generate-hashes requirements.in --output-file requirements.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """One requirement.
+
+    Attributes:
+        at: number of its first line.
+        url: of its file, where the line names one.
+    """
+
+    at: int
+    name: str
+    version: str
+    url: str
+    marker: str
+    sha256: str | None
+
+
+def _read(text: str, source: str, part: LockPart) -> Lock:
+    faults = Faults(source)
+    found: list[_Line] = []
+    indexes: list[str] = []
+    aside: list[str] = []
+    for number, whole in _logical(text):
+        option = _OPTION.match(whole)
+        if option:
+            if option[1] in ("-i", "--index-url", "--extra-index-url"):
+                indexes.append(index_url(option[2] or ""))
+            elif option[1] in ("-r", "--requirement", "-c", "--constraint", "-e", "--editable"):
+                aside.append(whole)
+            continue
+        if whole.startswith((".", "/", "file:")) or ("://" in whole.split("@")[0] and " @ " not in whole):
+            aside.append(whole)
+            continue
+        try:
+            found.append(_requirement(number, whole))
+        except ValueError as error:
+            faults.add(f"line {number}", str(error))
+    if not found and not faults.items:
+        faults.add("", "the file lists no package")
+    faults.check(hint=_AGAIN)
+    named = _PYTHON.search(text[:4000])
+    try:
+        return _chosen(found, indexes, aside, part, named[1] if named else "")
+    except ValueError as error:
+        raise Faults(source).error(f"{source}: {error}", hint=_AGAIN) from error
+
+
+def _logical(text: str) -> Iterator[tuple[int, str]]:
+    """The lines with what they continue on, without comments, each with the number of its first line."""
+    parts: list[str] = []
+    first = 1
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        first = first if parts else number
+        bare = _COMMENT.sub("", line).strip()
+        if bare.endswith("\\") and not line.lstrip().startswith("#"):
+            parts.append(bare.removesuffix("\\").strip())
+            continue
+        whole = " ".join(filter(None, (*parts, bare)))
+        parts = []
+        if whole:
+            yield first, whole
+    if parts:
+        yield first, " ".join(filter(None, parts))
+
+
+def _requirement(number: int, whole: str) -> _Line:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only to read such a file
+
+    hashes = dict(_HASH.findall(f" {whole}"))
+    bare = _HASH.sub("", f" {whole}").strip()
+    try:
+        asked = Requirement(bare)
+    except (InvalidRequirement, RecursionError) as error:
+        raise ValueError(f"{describe(bare)} is not a requirement such as name==1.0") from error
+    exact = [item.version for item in asked.specifier if item.operator in ("==", "===") and "*" not in item.version]
+    url = index_url(asked.url or "")
+    if not exact and not url:
+        raise ValueError(f"{describe(bare)} is not pinned to one version by ==")
+    digest = hashes.get("sha256", "")
+    if digest and not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"expected 64 hexadecimal digits, got {describe(digest)}")
+    fragment = re.search(r"#(?:.*&)?sha256=([0-9a-f]{64})", asked.url or "")
+    return _Line(
+        at=number,
+        name=normalise(asked.name),
+        version=exact[0] if exact else _version_of(url),
+        url=url,
+        marker=str(asked.marker or ""),
+        sha256=digest or (fragment[1] if fragment else None),
+    )
+
+
+def _version_of(url: str) -> str:
+    """The version in the name of a wheel."""
+    parts = file_name(url).split("-")
+    return parts[1] if url.endswith(".whl") and len(parts) > 4 else ""
+
+
+def _chosen(found: list[_Line], indexes: list[str], aside: list[str], part: LockPart, named: str) -> Lock:
+    part = part if part.python else part._replace(python=named, python_from="its head")
+    python = part.python or pythons("")[0]
+    index = indexes[0] if len(set(indexes)) == 1 else ""
+    solutions = []
+    for platform in PLATFORMS:
+        target = WheelTarget(platform, python)
+        pip: dict[str, PipLocked] = {}
+        for line in found:
+            if target.meets(line.marker):
+                url = line.url or index
+                direct = bool(line.url)
+                pip.setdefault(
+                    line.name,
+                    PipLocked(name=line.name, version=line.version, url=url, sha256=line.sha256, direct=direct),
+                )
+        solutions.append(
+            Solution(
+                platform=platform,
+                packages=(),
+                virtual_packages=(),
+                solver="",
+                pip=tuple(item for _, item in sorted(pip.items())),
+                python=part.python,
+                remarks=tuple(_set_aside(aside)),
+            )
+        )
+    asked = any("python" in line.marker for line in found)
+    said = f"Python {python}" + (f" of {part.python_from}" if part.python and not part.typed_python else "")
+    return Lock(channels=(), sources=(), solutions=tuple(solutions), part=said if part.python or asked else "")
+
+
+def _set_aside(lines_: list[str]) -> Iterator[Finding]:
+    """Lines that name what the file does not hold."""
+    if lines_:
+        shown = one_line(redact(", ".join(lines_[:_SHOWN])))[:200] + (", ..." if len(lines_) > _SHOWN else "")
+        yield Finding(
+            code="CU115",
+            severity="info",
+            subject="packages",
+            message=f"the file names other files and folders, which were not checked: {shown}",
+        )
+
+
+READER = LockReader(
+    file="requirements.txt",
+    content=re.compile(r"(?m)^(?![ \t]*(?:#|-[ \t]))[^#\n]*--hash[= ][a-z0-9]+:[0-9a-f]{8}"),
+    read=_read,
+    program="pip",
+    again=_AGAIN,
+    parts=("--python",),
+    limit=16 * 1024 * 1024,
 )

@@ -1,0 +1,255 @@
+"""``pixi.lock``, versions 5 to 7: environments of conda and pip packages for several platforms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from cuenv.core.errors import UsageError
+from cuenv.core.findings import Finding
+from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import replace
+from cuenv.core.urls import index_url, short_channel, strip_credentials
+from cuenv.core.yaml_read import load
+from cuenv.host.facts import VirtualPackage
+from cuenv.lockfile.formats import LockPart, LockReader
+from cuenv.lockfile.formats.conda_lock import md5_hash, sha256_hash
+from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution, parse_package_url
+from cuenv.solve.pip_part import normalise, requirement_name
+
+_VERSIONS = (5, 6, 7)
+_DEFAULT = "default"
+"""The environment that pixi takes when none is named."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TORCH = frozenset({"pytorch", "torch"})
+_SHOWN = 8
+
+
+def _read(text: str, source: str, part: LockPart) -> Lock:
+    faults = Faults(source)
+    document = Reader(load(text, source), faults)
+    version = document.get("version", int, required=True)
+    faults.check(hint="pixi lock")
+    if version not in _VERSIONS:
+        faults.add("version", f"a pixi.lock of version {version}; cuenv reads the versions {_VERSIONS[0]} to 7")
+        faults.check(hint="pixi lock" if version is not None and version < _VERSIONS[0] else None)
+    return _PixiLock(document, faults, source).lock(part)
+
+
+class _PixiLock:
+    """Reads one document, and collects its faults."""
+
+    def __init__(self, document: Reader, faults: Faults, source: str) -> None:
+        self.document = document
+        self.faults = faults
+        self.source = source
+        self.entries: dict[str, Reader] = {}
+        self.platforms: dict[str, tuple[str, tuple[VirtualPackage, ...]]] = {}
+
+    def lock(self, part: LockPart) -> Lock:
+        for row in self.document.readers("platforms"):
+            name = row.text("name")
+            virtual = tuple(map(_virtual, row.texts("virtual-packages")))
+            self.platforms[name] = (row.get("subdir", str) or name, virtual)
+        for row in self.document.readers("packages"):
+            for kind in ("conda", "pypi"):
+                place = row.get(kind, str) or (
+                    (row.get("url", str) or row.get("path", str)) if _is(row, kind) else None
+                )
+                if place is not None:
+                    self.entries.setdefault(place, row)
+        environments = self.document.get("environments", dict, required=True) or {}
+        names = [name for name in environments if isinstance(name, str) and _NAME.fullmatch(name)]
+        if len(names) < len(environments):
+            self.faults.add("environments", "a name is not one of letters, digits, '.', '_' and '-'")
+        if not names:
+            self.faults.add("environments", "the file has no environment")
+        self.faults.check(hint="pixi lock")
+        chosen = self._chosen(names, environments, part)
+        reader = Reader(environments[chosen], self.faults, f"environments.{chosen}")
+        channels = tuple(short_channel(item.text("url")) for item in reader.readers("channels"))
+        solutions = tuple(self._solutions(reader))
+        self.faults.check(hint="pixi lock")
+        remarks = tuple(self._remarks(chosen, environments, solutions))
+        solutions = tuple(replace(item, remarks=(*item.remarks, *remarks)) for item in solutions)
+        several = f" of {len(names)}" if len(names) > 1 else ""
+        said = f"environment {chosen}{several}"
+        return Lock(channels=channels, sources=(), solutions=solutions, part=said)
+
+    def _chosen(self, names: list[str], environments: Mapping[str, object], part: LockPart) -> str:
+        if part.environment:
+            if part.environment not in names:
+                shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+                raise UsageError(
+                    f"{self.source} has no environment {describe(part.environment)}; it has {shown}",
+                    hint=f"cuenv check {self.source} --environment {names[0]}",
+                )
+            return part.environment
+        if _DEFAULT in names:
+            return _DEFAULT
+        return next((name for name in names if self._has_torch(environments[name])), names[0])
+
+    def _has_torch(self, environment: object) -> bool:
+        listed = environment.get("packages") if isinstance(environment, dict) else None
+        rows = [row for rows in (listed or {}).values() for row in rows or ()] if isinstance(listed, dict) else []
+        places = [place for row in rows if isinstance(row, dict) for place in row.values() if isinstance(place, str)]
+        return any(self._name(place) in _TORCH for place in places)
+
+    def _name(self, place: str) -> str:
+        row = self.entries.get(place)
+        named = row.get("name", str) if row else None
+        try:
+            return normalise(named) if named else parse_package_url(strip_credentials(place)).name
+        except ValueError:
+            return ""
+
+    def _remarks(
+        self, chosen: str, environments: Mapping[str, object], read: tuple[Solution, ...]
+    ) -> Iterator[Finding]:
+        """Other environments hold torch, and the one that was read does not."""
+        others = [name for name in environments if name != chosen and self._has_torch(environments[name])]
+        if not others or any(_has_torch(item) for item in read):
+            return
+        shown = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+        yield Finding(
+            code="CU115",
+            severity="warning",
+            subject=chosen,
+            message=f"the environment {chosen} has no PyTorch; {len(others)} of {len(environments)} environments have "
+            f"it: {shown}",
+            fix=f"cuenv check {self.source} --environment {others[0]}",
+        )
+
+    def _solutions(self, environment: Reader) -> Iterator[Solution]:
+        packages = environment.get("packages", dict, required=True) or {}
+        variants: dict[str, list[str]] = {}
+        for name in packages:
+            if isinstance(name, str) and _NAME.fullmatch(name):
+                variants.setdefault(self.platforms.get(name, (name, ()))[0], []).append(name)
+            else:
+                self.faults.add(environment.at("packages"), f"expected the name of a platform, got {describe(name)}")
+        for platform, names in variants.items():
+            with_cuda = (name for name in names if any(item.name == "__cuda" for item in self._virtual(name)))
+            chosen = next(with_cuda, names[0])
+            listed = Reader(packages, self.faults, environment.at("packages")).readers(chosen)
+            made = self._solution(platform, self._virtual(chosen), listed)
+            yield replace(made, remarks=(*made.remarks, _of_several(platform, names, chosen))) if names[1:] else made
+
+    def _virtual(self, name: str) -> tuple[VirtualPackage, ...]:
+        return self.platforms.get(name, ("", ()))[1]
+
+    def _solution(self, platform: str, virtual: tuple[VirtualPackage, ...], listed: Iterator[Reader]) -> Solution:
+        conda: dict[str, LockedPackage] = {}
+        pip: dict[str, PipLocked] = {}
+        remarks = []
+        for row in listed:
+            url, wheel, built = row.get("conda", str), row.get("pypi", str), row.get("conda_source", str)
+            if url is not None and "://" in url:
+                package = self._conda(url, row)
+                if package:
+                    conda[package.name] = package
+            elif wheel is not None:
+                one = self._pypi(wheel, row)
+                if one:
+                    pip[one.name] = one
+            elif url is not None or built is not None:
+                remarks.append(_from_source(url or built or ""))
+            else:
+                self.faults.add(row.path, "expected conda or pypi, got neither")
+        return Solution(
+            platform=platform,
+            packages=tuple(item for _, item in sorted(conda.items())),
+            virtual_packages=virtual,
+            solver="",
+            pip=tuple(item for _, item in sorted(pip.items())),
+            remarks=tuple(remarks),
+        )
+
+    def _entry(self, place: str, row: Reader) -> Reader | None:
+        found = self.entries.get(place)
+        if found is None:
+            self.faults.add(row.path, f"the list of packages lacks {describe(place)}")
+        return found
+
+    def _conda(self, url: str, row: Reader) -> LockedPackage | None:
+        entry = self._entry(url, row)
+        clean = strip_credentials(url)
+        try:
+            parts = parse_package_url(clean)
+        except ValueError as error:
+            self.faults.add(row.path, str(error))
+            return None
+        if entry is None:
+            return None
+        return LockedPackage(
+            name=parts.name,
+            version=parts.version,
+            build=parts.build,
+            subdir=parts.subdir,
+            channel=parts.channel,
+            url=clean,
+            md5=entry.parsed("md5", md5_hash),
+            sha256=entry.parsed("sha256", sha256_hash),
+            size=entry.get("size", int),
+            depends=entry.texts("depends"),
+            constrains=entry.texts("constrains"),
+        )
+
+    def _pypi(self, place: str, row: Reader) -> PipLocked | None:
+        entry = self._entry(place, row)
+        name = entry.text("name") if entry else ""
+        if entry is None or not name:
+            return None
+        return PipLocked(
+            name=normalise(name),
+            version=entry.get("version", str) or "",
+            url=index_url(place),
+            sha256=entry.parsed("sha256", sha256_hash),
+            direct="://" not in place,
+            depends=tuple(text for text in entry.texts("requires_dist") if requirement_name(text)),
+        )
+
+
+def _is(row: Reader, kind: str) -> bool:
+    """In version 5 a package names its kind by itself."""
+    return row.get("kind", str) == kind
+
+
+def _has_torch(solution: Solution) -> bool:
+    names = {item.name for item in solution.packages} | {item.name for item in solution.pip}
+    return not names.isdisjoint(_TORCH)
+
+
+def _virtual(text: str) -> VirtualPackage:
+    name, version, build = (*text.split("="), "0", "0")[:3]
+    return VirtualPackage(name, version, build)
+
+
+def _of_several(platform: str, names: list[str], chosen: str) -> Finding:
+    return Finding(
+        code="CU115",
+        severity="info",
+        subject="platform",
+        message=f"the file has {len(names)} variants of {platform}; {chosen} was checked, not "
+        + ", ".join(name for name in names if name != chosen),
+    )
+
+
+def _from_source(place: str) -> Finding:
+    return Finding(
+        code="CU115",
+        severity="info",
+        subject="packages",
+        message=f"{describe(strip_credentials(place))} is built from its source by pixi, and was not checked",
+    )
+
+
+READER = LockReader(
+    file="pixi.lock",
+    content=re.compile(r"(?m)^environments:\s*$"),
+    read=_read,
+    lint=re.compile(r"pixi\.lock"),
+    program="pixi",
+    again="pixi lock",
+    parts=("--environment",),
+)

@@ -1,0 +1,184 @@
+"""``pylock.toml`` (PEP 751), as uv, pip and PDM write it; packaging validates it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.findings import Finding
+from cuenv.core.reading import describe
+from cuenv.core.urls import index_url, one_line
+from cuenv.lockfile.formats import LockPart, LockReader
+from cuenv.lockfile.formats.uv_lock import best_python, no_wheel, toml_document
+from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
+from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.pip_part import normalise
+
+if TYPE_CHECKING:  # only this format needs them
+    from packaging.markers import Marker
+    from packaging.pylock import Package, Pylock
+
+_AGAIN = "uv export --format pylock.toml --output-file pylock.toml"
+_TORCH = "torch"
+_LONGEST = 20_000
+"""Characters of a marker."""
+
+
+def _read(text: str, source: str, part: LockPart) -> Lock:
+    from packaging.pylock import Pylock, PylockUnsupportedVersionError, PylockValidationError  # noqa: PLC0415 - as above
+
+    document = toml_document(text, source, _AGAIN)
+    _bounded(document, source)
+    try:
+        lock = Pylock.from_dict(document)
+        minors = pythons(str(lock.requires_python or ""))
+    except PylockUnsupportedVersionError as error:
+        said = one_line(str(document.get("lock-version")))[:40]
+        raise InputError(f"{source}: a pylock.toml of version {said}; cuenv reads version 1.0") from error
+    except (PylockValidationError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=_AGAIN) from error
+    if not minors:
+        raise InputError(f"{source}: requires-python: cuenv knows no Python that {lock.requires_python} admits")
+    try:
+        return _Reading(lock, source, part).lock(minors)
+    except ValueError as error:
+        raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=_AGAIN) from error
+
+
+def _bounded(document: object, source: str) -> None:
+    """Refuse markers that are too long before packaging parses them, which it does by recursion."""
+    todo = [document]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo += value.values()
+        elif isinstance(value, list):
+            todo += value
+        elif isinstance(value, str) and len(value) > _LONGEST:
+            raise InputError(f"{source}: a text of {len(value)} characters is longer than the limit of {_LONGEST}")
+
+
+class _Reading:
+    """Selects what an installer takes of one file."""
+
+    def __init__(self, lock: Pylock, source: str, part: LockPart) -> None:
+        self.pylock = lock
+        self.source = source
+        self.part = part
+        self.extras = frozenset(map(normalise, part.extras))
+        self.groups = frozenset((*(lock.default_groups or ()), *part.groups))
+        for option, asked, known in (
+            ("extra", self.extras, [*map(normalise, lock.extras or ())]),
+            ("group", frozenset(part.groups), [*(lock.dependency_groups or ())]),
+        ):
+            for name in sorted(asked - {*known}):
+                there = f"it has {', '.join(known)}" if known else "it has none"
+                raise UsageError(f"{source} has no {option} {describe(name)}; {one_line(there)}")
+
+    def lock(self, minors: list[str]) -> Lock:
+        python = self.part.python or self._python(minors)
+        words = [f"Python {python}" + (f" of {self.part.python_from}" if _pinned(self.part) else "")]
+        words += [f"extra {name}" for name in sorted(self.extras)]
+        words += [one_line(f"group {name}") for name in sorted(self.groups)]
+        solutions = tuple(self._solution(WheelTarget(platform, python)) for platform in PLATFORMS)
+        served = tuple(item for item in solutions if self._serves(item.platform, python)) or solutions
+        return Lock(channels=(), sources=(), solutions=served, part=", ".join(words))
+
+    def _serves(self, platform: str, python: str) -> bool:
+        """Whether the file says that it is for such a machine."""
+        markers = self.pylock.environments or ()
+        return not markers or any(self._meets(marker, WheelTarget(platform, python)) for marker in markers)
+
+    def _meets(self, marker: Marker | None, target: WheelTarget) -> bool:
+        if marker is None:
+            return True
+        environment: dict[str, str | frozenset[str]] = {
+            **target.environment,
+            "extras": self.extras,
+            "dependency_groups": self.groups,
+        }
+        return marker.evaluate(environment, context="lock_file")
+
+    def _python(self, minors: list[str]) -> str:
+        def judged(minor: str) -> tuple[bool, int]:
+            target = WheelTarget(PLATFORMS[0], minor)
+            found = [item for item in self.pylock.packages if self._meets(item.marker, target)]
+            lacking = sum(bool(item.wheels) and _wheel(item, target) is None for item in found)
+            return all(item.name != _TORCH for item in found), lacking
+
+        return best_python([minor for minor in minors if self._serves(PLATFORMS[0], minor)] or minors, judged)
+
+    def _solution(self, target: WheelTarget) -> Solution:
+        pip: dict[str, PipLocked] = {}
+        remarks = []
+        for item in self.pylock.packages:
+            if not self._meets(item.marker, target):
+                continue
+            version = str(item.version or "")
+            url, digest = _file(item, target)
+            if item.wheels and not url and item.sdist is None:
+                remarks.append(no_wheel(item.name, version, len(item.wheels), target))
+            direct = bool(item.vcs or item.directory or item.archive)
+            found = PipLocked(name=item.name, version=version, url=index_url(url), sha256=digest, direct=direct)
+            if not (item.directory and not item.version):
+                pip.setdefault(item.name, found)
+        if _TORCH not in pip:
+            remarks += self._elsewhere()
+        return Solution(
+            platform=target.platform,
+            packages=(),
+            virtual_packages=(),
+            solver="",
+            pip=tuple(found for _, found in sorted(pip.items())),
+            python=target.python,
+            remarks=tuple(remarks),
+        )
+
+    def _elsewhere(self) -> Iterator[Finding]:
+        """The file has torch for another platform, Python, extra or group."""
+        markers = {str(item.marker) for item in self.pylock.packages if item.name == _TORCH and item.marker}
+        if markers:
+            where = one_line(min(markers))[:200]
+            yield Finding(
+                code="CU115",
+                severity="warning",
+                subject=_TORCH,
+                message=f"what was read of the lock has no PyTorch; the file has it where {where}",
+            )
+
+
+def _pinned(part: LockPart) -> bool:
+    return bool(part.python) and not part.typed_python
+
+
+def _wheel(item: Package, target: WheelTarget) -> tuple[str, str | None] | None:
+    rows = ((file_name(row.name or row.url or row.path or ""), row) for row in item.wheels or ())
+    best = target.best((name, row) for name, row in rows)
+    return (best.url or best.path or best.name or "", best.hashes.get("sha256")) if best else None
+
+
+def _file(item: Package, target: WheelTarget) -> tuple[str, str | None]:
+    """The file that is installed, and its hash; a folder and a repository have none."""
+    wheel = _wheel(item, target)
+    if wheel:
+        return wheel
+    for row in (item.sdist, item.archive):
+        if row:
+            return row.url or row.path or "", row.hashes.get("sha256")
+    if item.vcs:
+        return f"git+{item.vcs.url or item.vcs.path or ''}", None
+    return (item.directory.path if item.directory else ""), None
+
+
+READER = LockReader(
+    file="pylock.toml",
+    content=re.compile(r"(?m)^lock-version[ \t]*=[ \t]*[\"']"),
+    read=_read,
+    lint=re.compile(r"pylock(\.[^.]+)?\.toml"),
+    program="pip",
+    again=_AGAIN,
+    parts=("--extra", "--group", "--python"),
+    limit=16 * 1024 * 1024,
+)

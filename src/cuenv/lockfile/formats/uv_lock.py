@@ -1,0 +1,386 @@
+"""``uv.lock``, version 1: the packages of a Python project, or of a workspace, for every platform and Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from cuenv.core.errors import InputError, UsageError
+from cuenv.core.findings import Finding
+from cuenv.core.io.files import load_toml
+from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import dataclass, field
+from cuenv.core.urls import index_url, one_line
+from cuenv.lockfile.formats import LockPart, LockReader
+from cuenv.lockfile.formats.conda_lock import sha256_hash
+from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
+from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.pip_part import normalise
+
+_VERSION = 1
+_USUAL_GROUP = "dev"
+"""The dependency group that uv installs when it is told of none."""
+_LOCAL = ("editable", "virtual", "directory")
+_TORCH = "torch"
+_SHOWN = 8
+_MOST_TRIED = 40
+"""Extras and groups that are searched for torch, where what is installed by default has none."""
+_AGAIN = "uv lock"
+
+
+def toml_document(text: str, source: str, again: str) -> dict[str, Any]:
+    """A TOML file.
+
+    Args:
+        text: the file.
+        source: its name, for errors.
+        again: the command that makes it anew.
+
+    Raises:
+        InputError: it is not TOML.
+    """
+    try:
+        return load_toml(text)
+    except ValueError as error:
+        raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=again) from error
+
+
+def best_python(minors: Iterable[str], judged: Callable[[str], tuple[bool, int]]) -> str:
+    """The Python that a lock is read for where nothing names one: the newest that has torch and lacks fewest wheels.
+
+    Args:
+        minors: newest first.
+        judged: whether torch is missing there, and how many packages have no wheel for it.
+    """
+    found: dict[tuple[bool, int], str] = {}
+    for minor in minors:
+        found.setdefault(judged(minor), minor)
+        if (False, 0) in found:
+            break
+    return found[min(found)]
+
+
+class _Edge(NamedTuple):
+    """A requirement of one package on another.
+
+    Attributes:
+        source: as the file writes it, where it is needed to tell packages of one name apart.
+    """
+
+    name: str
+    version: str | None
+    source: object
+    extras: tuple[str, ...]
+    marker: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Package:
+    """One entry of the file."""
+
+    name: str
+    version: str
+    source: Mapping[str, Any]
+    forks: tuple[str, ...]
+    needs: tuple[_Edge, ...]
+    extras: Mapping[str, tuple[_Edge, ...]]
+    groups: Mapping[str, tuple[_Edge, ...]]
+    wheels: tuple[tuple[str, str, str | None], ...]
+    sdist: tuple[str, str | None] | None
+
+    @property
+    def place(self) -> str:
+        """Where a package of the project itself lies; empty for one of an index."""
+        found = next((self.source[kind] for kind in _LOCAL if kind in self.source), "")
+        return found if isinstance(found, str) else ""
+
+
+def _read(text: str, source: str, part: LockPart) -> Lock:
+    faults = Faults(source)
+    document = Reader(toml_document(text, source, _AGAIN), faults)
+    number = document.get("version", int, required=True)
+    if number != _VERSION and not faults.items:
+        faults.add("version", f"a uv.lock of version {number}; cuenv reads version {_VERSION}")
+    faults.check()
+    requires = document.get("requires-python", str) or ""
+    packages = tuple(_package(item, faults) for item in document.readers("package"))
+    manifest = document.reader("manifest")
+    members = manifest.texts("members") if manifest else ()
+    asked = tuple(_edge(item) for item in manifest.readers("requirements")) if manifest else ()
+    try:
+        minors = pythons(requires)
+    except ValueError as error:
+        faults.add("requires-python", str(error))
+        minors = []
+    faults.check(hint=_AGAIN)
+    if not packages:
+        faults.add("", "the file lists no package")
+    if not minors:
+        faults.add("requires-python", f"cuenv knows no Python that {describe(requires)} admits")
+    faults.check(hint=_AGAIN)
+    project = _Project(packages=packages, members=members, asked=asked, source=source)
+    try:
+        return project.lock(part, minors)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}", hint=_AGAIN) from error
+
+
+def _package(reader: Reader, faults: Faults) -> _Package:
+    name = normalise(reader.text("name"))
+    wheels = []
+    for row in reader.readers("wheels"):
+        url = row.get("url", str) or row.get("path", str) or row.get("filename", str) or ""
+        wheels.append((row.get("filename", str) or file_name(url), url, _digest(row, faults)))
+    sdist = reader.reader("sdist")
+    where = (sdist.get("url", str) or sdist.get("path", str) or "") if sdist else ""
+    return _Package(
+        name=name,
+        version=reader.get("version", str) or "",
+        source=reader.get("source", dict) or {},
+        forks=reader.texts("resolution-markers"),
+        needs=tuple(map(_edge, reader.readers("dependencies"))),
+        extras=_lists(reader, "optional-dependencies"),
+        groups=_lists(reader, "dev-dependencies") or _lists(reader, "dependency-groups"),
+        wheels=tuple(wheels),
+        sdist=(where, _digest(sdist, faults)) if sdist else None,
+    )
+
+
+def _digest(row: Reader, faults: Faults) -> str | None:
+    found = row.get("hash", str)
+    if found is None:
+        return None
+    kind, _, text = found.partition(":")
+    if kind != "sha256":
+        return None
+    try:
+        return sha256_hash(text)
+    except ValueError as error:
+        faults.add(row.at("hash"), str(error))
+        return None
+
+
+def _edge(row: Reader) -> _Edge:
+    extras = row.raw("extra") if row.raw("extra") is not None else row.raw("extras")
+    listed = extras if isinstance(extras, list) else [extras]
+    return _Edge(
+        name=normalise(row.text("name")),
+        version=row.get("version", str),
+        source=row.raw("source"),
+        extras=tuple(normalise(item) for item in listed if isinstance(item, str)),
+        marker=row.get("marker", str) or "",
+    )
+
+
+def _lists(reader: Reader, key: str) -> dict[str, tuple[_Edge, ...]]:
+    section = reader.reader(key)
+    names = reader.get(key, dict) or {}
+    return {normalise(name): tuple(map(_edge, section.readers(name))) for name in names if section}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chosen:
+    """Extras and groups of the project."""
+
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Project:
+    """The packages of a file, and those of them that the project itself is."""
+
+    packages: tuple[_Package, ...]
+    members: tuple[str, ...]
+    asked: tuple[_Edge, ...]
+    source: str
+    by_name: dict[str, list[_Package]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for item in self.packages:
+            self.by_name.setdefault(item.name, []).append(item)
+
+    def roots(self) -> tuple[_Package, ...]:
+        """The project; of a workspace whose root is not a package, all of its members."""
+        whole = tuple(item for item in self.packages if item.place == ".")
+        if whole or self.asked:
+            return whole
+        members = set(map(normalise, self.members))
+        named = tuple(item for item in self.packages if item.name in members)
+        return named or tuple(item for item in self.packages if item.place)
+
+    def lock(self, part: LockPart, minors: list[str]) -> Lock:
+        roots = self.roots()
+        known_extras = sorted({name for item in roots for name in item.extras})
+        known_groups = sorted({name for item in roots for name in item.groups})
+        extras = tuple(map(normalise, part.extras))
+        asked_groups = tuple(map(normalise, part.groups))
+        for option, names, known in (("extra", extras, known_extras), ("group", asked_groups, known_groups)):
+            for name in names:
+                if name not in known:
+                    there = f"it has {', '.join(known[:_SHOWN])}" if known else "it has none"
+                    raise UsageError(f"{self.source} has no {option} {describe(name)}; {there}")
+        groups = (*(name for name in (_USUAL_GROUP,) if name in known_groups), *asked_groups)
+        chosen = _Chosen(extras=extras, groups=tuple(dict.fromkeys(groups)))
+        python = part.python or self._python(chosen, minors)
+        solutions = tuple(self._solution(WheelTarget(platform, python), chosen) for platform in PLATFORMS)
+        return Lock(channels=(), sources=(), solutions=solutions, part=_said(chosen, python, part))
+
+    def _python(self, chosen: _Chosen, minors: list[str]) -> str:
+        def judged(minor: str) -> tuple[bool, int]:
+            target = WheelTarget(PLATFORMS[0], minor)
+            found = self._installed(target, chosen)
+            lacking = sum(bool(item.wheels) and _wheel(item, target) is None for item in found)
+            return all(item.name != _TORCH for item in found), lacking
+
+        return best_python(minors, judged)
+
+    def _solution(self, target: WheelTarget, chosen: _Chosen) -> Solution:
+        pip: dict[str, PipLocked] = {}
+        remarks = []
+        for item in self._installed(target, chosen):
+            wheel = _wheel(item, target)
+            if item.place:
+                continue  # the project itself
+            if wheel is None and item.wheels and item.sdist is None:
+                remarks.append(no_wheel(item.name, item.version, len(item.wheels), target))
+            url, digest = wheel or item.sdist or (_where(item.source), None)
+            pip[item.name] = PipLocked(
+                name=item.name,
+                version=item.version,
+                url=index_url(url),
+                sha256=digest,
+                direct="registry" not in item.source,
+                depends=tuple(edge.name for edge in item.needs if target.meets(edge.marker)),
+            )
+        has_torch = _TORCH in pip
+        if not has_torch:
+            remarks += self._elsewhere(target, chosen)
+        return Solution(
+            platform=target.platform,
+            packages=(),
+            virtual_packages=(),
+            solver="",
+            pip=tuple(found for _, found in sorted(pip.items())),
+            python=target.python,
+            remarks=tuple(remarks),
+        )
+
+    def _elsewhere(self, target: WheelTarget, chosen: _Chosen) -> Iterator[Finding]:
+        """The extras and groups of the project that have torch, where what was read has none."""
+        roots = self.roots()
+        tries = [
+            *(("--extra", name, _Chosen(extras=(name,))) for item in roots for name in item.extras),
+            *(("--group", name, _Chosen(groups=(name,))) for item in roots for name in item.groups),
+        ]
+        found: dict[str, str] = {}
+        for option, name, other in tries[:_MOST_TRIED]:
+            if name not in (*chosen.extras, *chosen.groups):
+                torch = next((item for item in self._installed(target, other) if item.name == _TORCH), None)
+                if torch:
+                    found[f"{option} {name}"] = torch.version
+        if found:
+            names = sorted(found, key=lambda item: found[item].endswith("+cpu"))
+            yield Finding(
+                code="CU115",
+                severity="warning",
+                subject=_TORCH,
+                message="what was read of the lock has no PyTorch; with one of these options it has: "
+                + one_line(", ".join(names[:_SHOWN])),
+                fix=f"cuenv check {self.source} {names[0]}",
+            )
+
+    def _installed(self, target: WheelTarget, chosen: _Chosen) -> list[_Package]:
+        """The packages that uv would install, in the order in which they are met."""
+        exclusive = frozenset(
+            f"{kind}-{len(item.name)}-{item.name}-{name}"
+            for item in self.roots()
+            for kind, names in (("extra", chosen.extras), ("group", chosen.groups))
+            for name in names
+        )
+        return self._walk(target, chosen, exclusive | frozenset(chosen.extras))
+
+    def _walk(self, target: WheelTarget, chosen: _Chosen, extras: frozenset[str]) -> list[_Package]:
+        met: dict[int, _Package] = {}
+        done: set[tuple[int, str]] = set()
+        todo: list[tuple[_Package, str]] = []
+
+        def follow(edges: Iterable[_Edge]) -> None:
+            for edge in edges:
+                if not target.meets(edge.marker, extras):
+                    continue
+                for found in self._found(edge, target):
+                    todo.extend((found, name) for name in ("", *edge.extras))
+
+        follow(self.asked)
+        for root in self.roots():
+            todo.append((root, ""))
+            todo += [(root, name) for name in chosen.extras if name in root.extras]
+            for group in chosen.groups:
+                follow(root.groups.get(group, ()))
+        while todo:
+            item, extra = todo.pop()
+            if (id(item), extra) in done:
+                continue
+            done.add((id(item), extra))
+            met[id(item)] = item
+            follow(item.extras.get(extra, ()) if extra else item.needs)
+        return sorted(met.values(), key=lambda item: (item.name, item.version))
+
+    def _found(self, edge: _Edge, target: WheelTarget) -> list[_Package]:
+        """The package that an edge means, of all that have the name."""
+        same = self.by_name.get(edge.name, [])
+        tests: tuple[Callable[[_Package], bool], ...] = (
+            lambda item: edge.version in (None, item.version),
+            lambda item: edge.source in (None, item.source),
+            lambda item: not item.forks or any(target.meets(marker) for marker in item.forks),
+        )
+        for test in tests:
+            same = [item for item in same if test(item)] if len(same) > 1 else same
+        return same[:1]
+
+
+def _wheel(item: _Package, target: WheelTarget) -> tuple[str, str | None] | None:
+    return target.best((name, (url, digest)) for name, url, digest in item.wheels)
+
+
+def _where(source: Mapping[str, Any]) -> str:
+    """Where a package comes from that has neither wheel nor archive."""
+    for kind in ("url", "path"):
+        if isinstance(source.get(kind), str):
+            return str(source[kind])
+    return f"git+{source['git']}" if isinstance(source.get("git"), str) else ""
+
+
+def no_wheel(name: str, version: str, wheels: int, target: WheelTarget) -> Finding:
+    """A package of the lock that nothing can install there."""
+    return Finding(
+        code="CU106",
+        severity="error",
+        subject=name,
+        message=f"pip: none of the {wheels} wheels of {one_line(f'{name} {version}')} is for {target.platform} and "
+        f"Python {target.python}, and the lock has no source of it",
+        fix="--python X.Y checks the lock for another Python",
+    )
+
+
+def _said(chosen: _Chosen, python: str, part: LockPart) -> str:
+    """What was read, for people."""
+    words = [f"Python {python}" + (f" of {part.python_from}" if part.python and not part.typed_python else "")]
+    for what, names in (("extra", chosen.extras), ("group", chosen.groups)):
+        if names:
+            words.append(f"{what}{'s' if len(names) > 1 else ''} {', '.join(names)}")
+    return ", ".join(words)
+
+
+READER = LockReader(
+    file="uv.lock",
+    content=re.compile(r"(?m)^version[ \t]*=[ \t]*\d+[ \t]*$(?=[\s\S]{0,20000}?^requires-python[ \t]*=)"),
+    read=_read,
+    lint=re.compile(r"uv\.lock|.*\.py\.lock"),
+    program="uv",
+    again=_AGAIN,
+    parts=("--extra", "--group", "--python"),
+    limit=16 * 1024 * 1024,
+)

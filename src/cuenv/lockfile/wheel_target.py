@@ -1,0 +1,175 @@
+"""Which packages and which wheels of a lock for several platforms are for one platform and one Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from cuenv.core.record import dataclass, field
+
+if TYPE_CHECKING:  # a conda lock is read without them
+    from packaging.tags import Tag
+
+T = TypeVar("T")
+
+_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+PLATFORMS = tuple(_MACHINES)
+"""The platforms that locks without a list of platforms are read for."""
+_FIRST_MINOR, _LAST_MINOR = 8, 14
+"""Minors of Python 3 among which one is chosen where a lock names none."""
+_OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
+_LAST_GLIBC = 60
+_LONGEST = 20_000
+"""Characters of a marker."""
+_EXTRA = re.compile(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
+_TRUE, _FALSE = "os_name != ''", "os_name == ''"
+_LAST_PATCH = 20
+"""Markers may ask for a patch release; where only the minor is known, it is a late one."""
+
+
+@dataclass(frozen=True)
+class WheelTarget:
+    """A platform and a Python.
+
+    Attributes:
+        platform: such as ``linux-64``.
+        python: ``3.12``, or with its patch release.
+    """
+
+    platform: str
+    python: str
+    _seen: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def minor(self) -> tuple[int, int]:
+        """The minor release of its Python, as numbers."""
+        major, small = self.python.split(".")[:2]
+        return int(major), int(small)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What markers are compared with (PEP 508)."""
+        full = self.python if self.python.count(".") > 1 else f"{self.python}.{_LAST_PATCH}"
+        return {
+            "implementation_name": "cpython",
+            "implementation_version": full,
+            "os_name": "posix",
+            "platform_machine": _MACHINES.get(self.platform, ""),
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_system": "Linux",
+            "platform_version": "",
+            "python_full_version": full,
+            "python_version": ".".join(map(str, self.minor)),
+            "sys_platform": "linux",
+        }
+
+    def meets(self, marker: str, extras: frozenset[str] = frozenset()) -> bool:
+        """Whether a marker holds.
+
+        Args:
+            marker: as PEP 508 writes it; empty: it always holds.
+            extras: what counts as an extra. uv writes its exclusive extras and groups in this way as well.
+
+        Raises:
+            ValueError: it is not a marker.
+        """
+        if not marker:
+            return True
+        key = (marker, extras)
+        if key not in self._seen:
+            self._seen[key] = _holds(marker, self.environment, extras)
+        return self._seen[key]
+
+    def tags(self) -> Iterator[Tag]:
+        """The tags of wheels that run there, best first; of equal ones that of the oldest glibc comes first."""
+        from packaging.tags import compatible_tags, cpython_tags  # noqa: PLC0415 - a conda lock is read without them
+
+        machine = _MACHINES.get(self.platform, "")
+        platforms = []
+        for minor in range(5 if machine == "x86_64" else 17, _LAST_GLIBC):
+            platforms.append(f"manylinux_2_{minor}_{machine}")
+            if minor in _OLD_NAMES:
+                platforms.append(f"{_OLD_NAMES[minor]}_{machine}")
+        platforms.append(f"linux_{machine}")
+        short = f"cp{self.minor[0]}{self.minor[1]}"
+        yield from cpython_tags(self.minor, abis=[short], platforms=platforms)
+        yield from compatible_tags(self.minor, interpreter=short, platforms=platforms)
+
+    def best(self, files: Iterable[tuple[str, T]]) -> T | None:
+        """The wheel that is installed there, of those that run on the oldest glibc; ``None`` where none is for it.
+
+        Args:
+            files: names of wheels, each with anything.
+        """
+        ranks = _ranks(self)
+        found: tuple[int, T] | None = None
+        for name, item in files:
+            rank = min((ranks[tag] for tag in _tags_of(name) if tag in ranks), default=None)
+            if rank is not None and (found is None or rank < found[0]):
+                found = (rank, item)
+        return found[1] if found else None
+
+
+_RANKS: dict[tuple[str, tuple[int, int]], Mapping[Tag, int]] = {}
+
+
+def _ranks(target: WheelTarget) -> Mapping[Tag, int]:
+    key = (target.platform, target.minor)
+    if key not in _RANKS:
+        ranks: dict[Tag, int] = {}
+        for place, tag in enumerate(target.tags()):
+            ranks.setdefault(tag, place)
+        _RANKS[key] = ranks
+    return _RANKS[key]
+
+
+def _tags_of(name: str) -> Collection[Tag]:
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415 - as above
+
+    try:
+        return parse_wheel_filename(name)[3]
+    except (InvalidWheelFilename, ValueError):
+        return ()
+
+
+def file_name(url: str) -> str:
+    """The name of the file of a URL or path."""
+    from urllib.parse import unquote  # noqa: PLC0415 - as above
+
+    return unquote(url.partition("#")[0].partition("?")[0].replace("\\", "/").rpartition("/")[2])
+
+
+def _holds(marker: str, environment: dict[str, str], extras: frozenset[str]) -> bool:
+    from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName  # noqa: PLC0415 - as above
+
+    if len(marker) > _LONGEST:
+        raise ValueError(f"a marker of {len(marker)} characters is longer than the limit of {_LONGEST}")
+
+    def told(found: re.Match[str]) -> str:
+        return _TRUE if (found[3] in extras) == (found[1] == "==") else _FALSE
+
+    try:
+        return Marker(_EXTRA.sub(told, marker)).evaluate({**environment, "extra": ""})
+    except (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError) as error:
+        raise ValueError(f"a marker cannot be understood: {ascii(marker)[:120]}") from error
+
+
+def pythons(requires: str) -> list[str]:
+    """The minors of Python that a lock admits, newest first.
+
+    Args:
+        requires: such as ``>=3.10,<3.14``; empty: any.
+
+    Raises:
+        ValueError: it is not a range of versions.
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as above
+
+    try:
+        wanted = SpecifierSet(requires)
+    except InvalidSpecifier as error:
+        raise ValueError(f"expected a range such as '>=3.10', got {ascii(requires)[:80]}") from error
+    minors = [f"3.{minor}" for minor in range(_LAST_MINOR, _FIRST_MINOR - 1, -1)]
+    return [text for text in minors if any(wanted.contains(f"{text}.{patch}") for patch in (0, 9, _LAST_PATCH))]

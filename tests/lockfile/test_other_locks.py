@@ -1,0 +1,347 @@
+"""The locks of pixi, uv and pip: what is read of them, for which platform and Python, and which part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands import HOST
+from commands import inside as run
+from cuenv.core.errors import InputError, UsageError
+from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
+from cuenv.solve.model import Lock
+
+SHA = "0123456789abcdef" * 4
+MD5 = SHA[:32]
+FORGE = "https://conda.anaconda.org/conda-forge"
+INDEX = "https://index.example/simple"
+FILES = "https://index.example/packages"
+LONG = f"{FILES}/torch-2.7.1-cp312-cp312-manylinux_2_28_x86_64.whl"
+
+
+def conda_url(name: str, build: str = "0", subdir: str = "linux-64") -> str:
+    """The URL of a package of conda-forge."""
+    return f"{FORGE}/{subdir}/{name}-1.0-{build}.conda"
+
+
+def pixi(environments: dict[str, dict[str, list[str]]], *, version: int = 6, platforms: object = None) -> str:
+    """A pixi.lock: for each environment and platform the packages, those for pip as ``name==version``."""
+
+    def row(text: str) -> dict[str, str]:
+        return {"pypi": f"{FILES}/{text.replace('==', '-')}-py3-none-any.whl"} if "==" in text else {"conda": text}
+
+    places: dict[str, dict[str, object]] = {}
+    for by_platform in environments.values():
+        for text in (item for listed in by_platform.values() for item in listed):
+            where = next(iter(row(text).values()))
+            entry: dict[str, object] = {**row(text), "sha256": SHA}
+            if "==" in text:
+                name, _, number = text.partition("==")
+                entry |= {"name": name, "version": number, "requires_python": ">=3.9"}
+            else:
+                entry |= {"md5": MD5, "depends": ["python >=3.9"], "license": "MIT", "size": 10}
+            places[where] = entry
+    document = {
+        "version": version,
+        **({"platforms": platforms} if platforms else {}),
+        "environments": {
+            name: {
+                "channels": [{"url": f"{FORGE}/"}],
+                "packages": {platform: [row(text) for text in listed] for platform, listed in by_platform.items()},
+            }
+            for name, by_platform in environments.items()
+        },
+        "packages": [*places.values()],
+    }
+    text = json.dumps(document, indent=1)
+    # pixi writes blocks; the flow style of JSON is YAML as well, below the keys of the top
+    return "\n".join(
+        f"{key}:\n  {json.dumps(value)}" if key != "version" else f"version: {value}"
+        for key, value in json.loads(text).items()
+    )
+
+
+UV = f"""
+version = 1
+revision = 3
+requires-python = ">=3.11, <3.13"
+resolution-markers = ["python_full_version >= '3.12'", "python_full_version < '3.12'"]
+conflicts = [[{{ package = "mine", extra = "cpu" }}, {{ package = "mine", extra = "cu126" }}]]
+
+[[package]]
+name = "mine"
+version = "0.1.0"
+source = {{ virtual = "." }}
+dependencies = [
+    {{ name = "leaf", version = "1.0", source = {{ registry = "{INDEX}" }}, marker = "python_full_version < '3.12'" }},
+    {{ name = "leaf", version = "2.0", source = {{ registry = "{INDEX}" }}, marker = "python_full_version >= '3.12'" }},
+    {{ name = "onwindows", marker = "sys_platform == 'win32'" }},
+]
+
+[package.optional-dependencies]
+cpu = [{{ name = "torch", version = "2.7.1+cpu", source = {{ registry = "https://index.example/cpu" }} }}]
+cu126 = [{{ name = "torch", version = "2.7.1", source = {{ registry = "{INDEX}" }} }}]
+
+[package.dev-dependencies]
+dev = [{{ name = "tool", extra = ["more"] }}]
+docs = [{{ name = "page" }}]
+
+[[package]]
+name = "leaf"
+version = "1.0"
+source = {{ registry = "{INDEX}" }}
+wheels = [{{ url = "{FILES}/leaf-1.0-py3-none-any.whl", hash = "sha256:{SHA}", size = 3 }}]
+
+[[package]]
+name = "leaf"
+version = "2.0"
+source = {{ registry = "{INDEX}" }}
+wheels = [{{ url = "{FILES}/leaf-2.0-py3-none-any.whl", hash = "sha256:{SHA}" }}]
+
+[[package]]
+name = "onwindows"
+version = "1.0"
+source = {{ registry = "{INDEX}" }}
+wheels = [{{ url = "{FILES}/onwindows-1.0-py3-none-win_amd64.whl", hash = "sha256:{SHA}" }}]
+
+[[package]]
+name = "page"
+version = "1.0"
+source = {{ registry = "{INDEX}" }}
+sdist = {{ url = "{FILES}/page-1.0.tar.gz", hash = "sha256:{SHA}" }}
+
+[[package]]
+name = "tool"
+version = "1.0"
+source = {{ registry = "{INDEX}" }}
+wheels = [{{ url = "{FILES}/tool-1.0-py3-none-any.whl", hash = "sha256:{SHA}" }}]
+
+[package.optional-dependencies]
+more = [{{ name = "further" }}]
+
+[[package]]
+name = "further"
+version = "1.0"
+source = {{ git = "https://git.example/further?rev=abc#abc" }}
+
+[[package]]
+name = "torch"
+version = "2.7.1"
+source = {{ registry = "{INDEX}" }}
+wheels = [
+    {{ url = "{FILES}/torch-2.7.1-cp311-cp311-manylinux_2_28_x86_64.whl", hash = "sha256:{SHA}" }},
+    {{ url = "{LONG}", hash = "sha256:{SHA}" }},
+    {{ url = "{FILES}/torch-2.7.1-cp312-cp312-manylinux_2_28_aarch64.whl", hash = "sha256:{SHA}" }},
+    {{ url = "{FILES}/torch-2.7.1-cp312-cp312-win_amd64.whl", hash = "sha256:{SHA}" }},
+]
+
+[[package]]
+name = "torch"
+version = "2.7.1+cpu"
+source = {{ registry = "https://index.example/cpu" }}
+wheels = [{{ url = "{FILES}/torch-2.7.1%2Bcpu-cp312-cp312-manylinux_2_28_x86_64.whl", hash = "sha256:{SHA}" }}]
+"""
+
+PYLOCK = f"""
+lock-version = "1.0"
+created-by = "hand"
+requires-python = ">=3.11"
+extras = ["gpu"]
+dependency-groups = ["test"]
+default-groups = []
+
+[[packages]]
+name = "torch"
+version = "2.7.1"
+marker = "'gpu' in extras and python_version < '3.13'"
+wheels = [
+    {{ url = "{LONG}", hashes = {{ sha256 = "{SHA}" }} }},
+    {{ url = "{FILES}/torch-2.7.1-cp312-cp312-manylinux2014_x86_64.whl", hashes = {{ sha256 = "{SHA}" }} }},
+]
+
+[[packages]]
+name = "leaf"
+version = "1.0"
+sdist = {{ url = "{FILES}/leaf-1.0.tar.gz", hashes = {{ sha256 = "{SHA}" }} }}
+
+[[packages]]
+name = "tester"
+version = "1.0"
+marker = "'test' in dependency_groups"
+wheels = [{{ url = "{FILES}/tester-1.0-py3-none-any.whl", hashes = {{ sha256 = "{SHA}" }} }}]
+"""
+
+REQUIREMENTS = f"""
+# This file is autogenerated by pip-compile with Python 3.11
+--index-url https://user:secret@index.example/simple
+torch==2.7.1 ; sys_platform == 'linux' \\
+    --hash=sha256:{SHA} \\
+    --hash=sha256:{SHA[::-1]}
+    # via -r requirements.in
+old==1.0 ; python_version < "3.11" --hash=sha256:{SHA}
+direct @ {FILES}/direct-3.1-py3-none-any.whl#sha256={SHA}
+-e .
+"""
+
+
+def of(lock: Lock, platform: str = "linux-64") -> dict[str, str]:
+    """Names and versions of a platform."""
+    solution = lock.solution(platform)
+    assert solution
+    conda = {item.name: item.version for item in solution.packages}
+    return conda | {item.name: item.version for item in solution.pip}
+
+
+def said(lock: Lock) -> list[str]:
+    """The remarks on linux-64."""
+    solution = lock.solution("linux-64")
+    return [item.message for item in solution.remarks] if solution else []
+
+
+def test_each_file_is_known_by_its_content() -> None:
+    texts = {"pixi.lock": pixi({"default": {"linux-64": []}}), "uv.lock": UV, "pylock.toml": PYLOCK}
+    for file, text in {**texts, "requirements.txt": REQUIREMENTS}.items():
+        assert reader_of(text).file == file
+
+
+def test_pixi_the_default_environment_and_every_platform() -> None:
+    text = pixi(
+        {
+            "gpu": {"linux-64": [conda_url("pytorch", "cuda129_x")]},
+            "default": {"linux-64": [conda_url("b"), conda_url("a"), "Huggingface.Hub==0.1"], "win-64": []},
+        }
+    )
+    lock = parse_lock(text, "pixi.lock")
+    assert of(lock) == {"a": "1.0", "b": "1.0", "huggingface-hub": "0.1"}
+    assert of(lock, "win-64") == {}
+    assert (lock.channels, lock.program, lock.part) == (("conda-forge",), "pixi", "environment default of 2")
+    first = lock.solutions[0].packages[0]
+    assert (first.md5, first.sha256, first.depends, first.channel_name) == (MD5, SHA, ("python >=3.9",), "conda-forge")
+    assert said(lock) == ["the environment default has no PyTorch; 1 of 2 environments have it: gpu"]
+    assert of(parse_lock(text, "pixi.lock", LockPart(environment="gpu"))) == {"pytorch": "1.0"}
+    with pytest.raises(UsageError, match="no environment 'cuda'; it has gpu, default"):
+        parse_lock(text, "pixi.lock", LockPart(environment="cuda"))
+
+
+def test_pixi_without_a_default_environment_the_one_with_torch() -> None:
+    text = pixi({"docs": {"linux-64": [conda_url("a")]}, "train": {"linux-64": ["torch==2.7.1"]}})
+    assert parse_lock(text, "pixi.lock").part == "environment train of 2"
+
+
+def test_pixi_7_the_variant_of_a_platform_with_cuda() -> None:
+    platforms = [
+        {"name": "p1", "subdir": "linux-64"},
+        {"name": "p2", "subdir": "linux-64", "virtual-packages": ["__cuda=12.9", "__unix=0=0"]},
+        {"name": "osx-arm64"},
+    ]
+    rows = {"p1": [conda_url("a")], "p2": [conda_url("b")], "osx-arm64": []}
+    lock = parse_lock(pixi({"default": rows}, version=7, platforms=platforms), "pixi.lock")
+    assert of(lock) == {"b": "1.0"}
+    assert [item.platform for item in lock.solutions] == ["linux-64", "osx-arm64"]
+    assert "__cuda=12.9=0" in map(str, lock.solutions[0].virtual_packages)
+    assert said(lock) == ["the file has 2 variants of linux-64; p2 was checked, not p1"]
+
+
+def test_uv_the_newest_python_with_wheels_and_the_usual_group() -> None:
+    lock = parse_lock(UV, "uv.lock")
+    assert of(lock) == {"leaf": "2.0", "tool": "1.0", "further": "1.0"}
+    assert lock.part == "Python 3.12, group dev"
+    assert said(lock) == [
+        "what was read of the lock has no PyTorch; with one of these options it has: --extra cu126, --extra cpu"
+    ]
+
+
+def test_uv_extras_that_exclude_each_other() -> None:
+    lock = parse_lock(UV, "uv.lock", LockPart(extras=("cu126",)))
+    assert of(lock)["torch"] == "2.7.1"
+    torch = next(item for item in lock.solutions[0].pip if item.name == "torch")
+    assert (torch.url, torch.sha256, str(torch.glibc)) == (LONG, SHA, "2.28")
+    assert of(parse_lock(UV, "uv.lock", LockPart(extras=("cpu",))))["torch"] == "2.7.1+cpu"
+    older = parse_lock(UV, "uv.lock", LockPart(extras=("cpu",), groups=("docs",), python="3.11"))
+    assert of(older) | {"leaf": "1.0", "page": "1.0"} == of(older)
+    assert "none of the 1 wheels of torch 2.7.1+cpu is for linux-64 and Python 3.11" in said(older)[0]
+    with pytest.raises(UsageError, match="no extra 'cu130'; it has cpu, cu126"):
+        parse_lock(UV, "uv.lock", LockPart(extras=("cu130",)))
+
+
+def test_pylock_extras_groups_and_the_wheel_for_the_oldest_glibc() -> None:
+    lock = parse_lock(PYLOCK, "pylock.toml")
+    assert of(lock) == {"leaf": "1.0"}
+    assert "no PyTorch; the file has it where" in said(lock)[0]
+    lock = parse_lock(PYLOCK, "pylock.toml", LockPart(extras=("gpu",), groups=("test",)))
+    assert of(lock) == {"leaf": "1.0", "torch": "2.7.1", "tester": "1.0"}
+    assert lock.part == "Python 3.12, extra gpu, group test"
+    torch = next(item for item in lock.solutions[0].pip if item.name == "torch")
+    assert str(torch.glibc) == "2.17"
+
+
+def test_requirements_with_hashes() -> None:
+    lock = parse_lock(REQUIREMENTS, "requirements.txt")
+    assert of(lock) == {"torch": "2.7.1", "direct": "3.1"}
+    assert lock.part == "Python 3.11 of its head"
+    assert all(item.sha256 for item in lock.solutions[0].pip)
+    assert "secret" not in repr(lock)
+    assert said(lock) == ["the file names other files and folders, which were not checked: -e ."]
+    assert "old" in of(parse_lock(REQUIREMENTS, "requirements.txt", LockPart(python="3.10")))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (UV.replace("version = 1\n", "version = 2\n", 1), "a uv.lock of version 2; cuenv reads version 1"),
+        (pixi({"default": {"linux-64": []}}, version=99), "a pixi.lock of version 99; cuenv reads the versions 5 to 7"),
+        (pixi({"default": {"linux-64": []}}, version=4), "a pixi.lock of version 4; cuenv reads the versions 5 to 7"),
+        (PYLOCK.replace('"1.0"', '"2.0"', 1), "a pylock.toml of version 2.0; cuenv reads version 1.0"),
+        (UV[: UV.index("[package.opt")] + "version = {{\n", "at line"),
+        (UV.replace("python_full_version < '3.12'\" }", 'python <<< 3" }'), "a marker cannot be understood"),
+        (UV.replace(">=3.11, <3.13", "whatever"), "expected a range such as '>=3.10', got 'whatever'"),
+        (UV.replace(SHA, "zz"), "expected 64 hexadecimal digits, got 'zz'"),
+        (PYLOCK.replace('created-by = "hand"', ""), "Missing required value in 'created-by'"),
+        (pixi({"default": {"linux-64": [conda_url("a")]}}).replace('"sha256"', '"sha"').replace(MD5, "1"), "32 hex"),
+        (pixi({"default": {"linux-64": [conda_url("a")]}}).split("packages:\n")[0], "the list of packages lacks"),
+        (pixi({"\x1b[2J": {"linux-64": []}}), "a name is not one of letters"),
+        (REQUIREMENTS + "loose>=1\n", "'loose>=1' is not pinned to one version by =="),
+        ("# This file is automatically @generated by Poetry 1.8\n[[package]]\n", "is a poetry.lock"),
+        ("torch==2.7.1\nnumpy\n", "is a list of requirements without hashes"),
+    ],
+)
+def test_what_cannot_be_read_is_said(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_lock(text, "some.lock")
+    assert said in caught.value.message
+    assert caught.value.message.isprintable() or "\n" in caught.value.message
+
+
+def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text(UV)
+    (tmp_path / "new.lock").write_text(UV.replace('"2.0"', '"2.1"').replace("leaf-2.0", "leaf-2.1"))
+    (tmp_path / ".python-version").write_text("3.11\n")
+    told = run("check", *HOST, folder=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "uv.lock: 3 packages for pip (Python 3.11 of .python-version, group dev)" in told.stdout
+    assert "fix: cuenv check uv.lock --extra" in told.stdout
+    differ = run("diff", "uv.lock", "new.lock", "--python", "3.12", *HOST, folder=tmp_path)
+    assert differ.returncode == 1
+    assert "leaf==2.1" in differ.stdout
+    refused = run("install", "uv.lock", "-n", "x", folder=tmp_path)
+    assert refused.returncode == 3
+    assert "uv.lock is a lock of uv, which cuenv checks and compares, but does not install" in refused.stderr
+    wrong = run("check", "uv.lock", "--environment", "gpu", folder=tmp_path)
+    assert wrong.returncode == 2
+    assert "--environment chooses nothing in uv.lock, a uv.lock; it takes --extra, --group, --python" in wrong.stderr
+
+
+def test_a_platform_that_the_lock_lacks_and_packages_without_hash(tmp_path: Path) -> None:
+    (tmp_path / "pixi.lock").write_text(pixi({"default": {"osx-arm64": [], "win-64": []}}))
+    told = run("check", "pixi.lock", *HOST, folder=tmp_path)
+    assert told.returncode == 1
+    assert "CU106 the lock is for osx-arm64, win-64, rtx4090-535 is linux-64" in told.stdout
+    text = pixi({"default": {"linux-64": ["one==1.0", "two==1.0", "six==1.0"]}}).replace("sha256", "other")
+    (tmp_path / "pixi.lock").write_text(text)
+    told = run("check", "pixi.lock", *HOST, folder=tmp_path)
+    assert told.stdout.count("CU513") == 1
+    assert "3 of 3 packages have no sha256 hash (one 1.0, six 1.0, two 1.0)" in told.stdout
+    assert "fix: pixi lock" in told.stdout
+    assert "CU515" not in told.stdout  # pixi needs no pip in the environment
