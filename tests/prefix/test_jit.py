@@ -22,16 +22,16 @@ from cuenv.core.findings import Check, Finding
 from cuenv.core.io.files import private_folder
 from cuenv.core.versions import Capability, version
 from cuenv.host.request import Request
-from cuenv.prefix import checks
 from cuenv.prefix.activation_sh import Shell, source
-from cuenv.prefix.checks import Subject
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io import toolchain as host_config_h
 from cuenv.prefix.io.activation import activated
 from cuenv.prefix.io.compile import Toolchain, compile_cuda
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import ccbin, find_host_compilers, nvcc_at, nvcc_host
+from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain import hook as hook_scripts
+from cuenv.prefix.toolchain.check import check_jit
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
 from cuenv.prefix.toolchain.policy import WantedHeader, Wants, compiling, jit_findings, trial_findings, wants, wheel_of
 from cuenv.prefix.toolchain.toolchain import (
@@ -396,12 +396,12 @@ def environ(folder: Path) -> dict[str, str]:
 
 
 def checked(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
-    return checks.check_jit(subject_of(root, folder, *gpus, **more))
+    return check_jit(subject_of(root, folder, *gpus, **more))
 
 
 def only_read(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
     """The same without ``--run``."""
-    return checks.check_jit(replace(subject_of(root, folder, *gpus, **more), running=False))
+    return check_jit(replace(subject_of(root, folder, *gpus, **more), running=False))
 
 
 def subject_of(root: Path, folder: Path, *gpus: str, **more: str) -> Subject:
@@ -877,6 +877,6 @@ def test_a_torch_without_cuda_compiles_nothing_for_a_gpu(tmp_path: Path) -> None
             f"{site}/deepspeed-0.16.9.dist-info/METADATA": "Name: deepspeed\nVersion: 0.16.9\n",
         },
     )
-    found = checks.check_jit(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
+    found = check_jit(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
     assert (found.status, found.findings) == ("skip", ())
     assert "CPU build" in found.says

@@ -70,8 +70,9 @@ def check_prefix(
     Raises:
         InputError: it is no environment, or the lock cannot be read.
     """
-    from cuenv.prefix.checks import CHECKS, NO_LOCK, Subject  # noqa: PLC0415 - a lock is checked without them
+    from cuenv.prefix.checks import CHECKS  # noqa: PLC0415 - a lock is checked without them
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
+    from cuenv.prefix.subject import NO_LOCK, Subject  # noqa: PLC0415 - as above
 
     prefix = find_prefix(path)
     made_from = read_lock(lock) if lock else None

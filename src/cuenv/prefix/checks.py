@@ -5,25 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from functools import cached_property
 
 from packaging.version import Version
 
-from cuenv.binary.data import BinaryError
 from cuenv.binary.gpu_code import host_gpus
-from cuenv.binary.io.binaries import ElfFiles
-from cuenv.binary.loader import Seen
-from cuenv.binary.process import Process
 from cuenv.core.findings import Check, Finding, judged, skipped
-from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import Capability, parse_arch_list, target_for, version
+from cuenv.core.record import replace
+from cuenv.core.versions import parse_arch_list, version
 from cuenv.host.describe import host_line
-from cuenv.host.facts import THIS_MACHINE, HostFacts
+from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
-from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.host_check import as_findings, bare_candidate, candidate_of, host_findings
-from cuenv.prefix.cuda_files import CudaFiles
 from cuenv.prefix.device_code import (
     TORCH,
     CodeFile,
@@ -34,91 +26,24 @@ from cuenv.prefix.device_code import (
     declared_finding,
     other_bitsandbytes,
 )
-from cuenv.prefix.fixes import Owner, bring_again, conda_exactly, for_this_torch, pip_command, put_back
-from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.activation import activated
-from cuenv.prefix.io.compile import Toolchain, try_out
-from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
-from cuenv.prefix.io.toolchain import built_libraries, home_of, library_folders, look, nvcc_at, nvccs_in, torch_includes
-from cuenv.prefix.linkage.findings import foreign_findings, glibc_findings, missing_findings, printable, symbol_findings
-from cuenv.prefix.linkage.opening import LinkageContext, Opening, open_all
-from cuenv.prefix.linkage.symbols import SymbolCheck
+from cuenv.prefix.fixes import bring_again, conda_exactly, pip_command, put_back
+from cuenv.prefix.io.linkage_plan import library_packages
+from cuenv.prefix.linkage.check import (
+    check_linkage,
+)
 from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
 from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
-from cuenv.prefix.runtime_policy import compiler_findings, number_of, runtime_findings, runtime_line
+from cuenv.prefix.runtime_policy import number_of, runtime_findings, runtime_line
 from cuenv.prefix.solution import as_solution, cuda_of
-from cuenv.prefix.toolchain.policy import (
-    Wants,
-    compiling,
-    has_torch,
-    hook,
-    jit_findings,
-    led_by,
-    targets_of,
-    trial_findings,
-    wants,
-    without_its,
-)
-from cuenv.prefix.toolchain.toolchain import Compiled, Nvcc, Workshop
+from cuenv.prefix.subject import Subject
+from cuenv.prefix.toolchain.check import check_jit
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context, Judge
 from cuenv.resolver.solution_policy import cpu_builds, cpu_twins, cuda_components, one_source
 from cuenv.resolver.wheels import INDEX, wheel_for
-from cuenv.solve.model import Lock, Solution
-
-NO_LOCK = "not compared: no lock was found; name one with --lock"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """What the checks look at.
-
-    Attributes:
-        prefix: the environment as its records tell it.
-        facts: the host that it is to run on.
-        lock: that it was made from; ``None`` when none is named or found.
-        no_lock: why there is none.
-        profile: what the team asked for, where it is known.
-        environ: the variables of this process; a check says which of them it reads.
-        running: what belongs to the environment may be run; else its files are read, and no more.
-    """
-
-    prefix: Prefix
-    facts: HostFacts
-    knowledge: Knowledge
-    environ: Mapping[str, str]
-    lock: Lock | None = None
-    no_lock: str = NO_LOCK
-    profile: Request | None = None
-    running: bool = False
-
-    @property
-    def solution(self) -> Solution | None:
-        """The lock's part for the platform of the host."""
-        return self.lock.solution(self.facts.platform) if self.lock else None
-
-    @cached_property
-    def cuda_files(self) -> CudaFiles:
-        """What the environment's files say about CUDA; read once, by the first check that asks."""
-        from cuenv.prefix.io.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
-
-        return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
-
-    def owner(self, path: str) -> Owner | None:
-        """Who brought a file of the environment, by the records."""
-        from cuenv.prefix.io.conda_meta import owner_of  # noqa: PLC0415 - only a finding asks
-
-        return owner_of(self.prefix, path)
-
-    def fitting(self, library: str) -> str:
-        """What brings a build of a library that was made for the torch of the environment."""
-        from cuenv.prefix.io.conda_meta import pins_torch  # noqa: PLC0415 - only a finding asks
-
-        torch = number_of(self.cuda_files.torch)
-        return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)
-
+from cuenv.solve.model import Solution
 
 _DRIVER_RULES = ("gpu", "driver-gpu", "driver-floor", "driver-level")
 """The rules that join a driver with GPUs and a CUDA release, where no torch is there to judge the rest by."""
@@ -304,206 +229,6 @@ def _twins(subject: Subject) -> Iterator[Finding]:
         out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
         fix = " && ".join([*out, put_back(locked, prefix)])
     yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)
-
-
-_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
-
-
-def check_linkage(subject: Subject) -> Check:
-    """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
-    machine = _MACHINES.get(subject.facts.platform)
-    if machine is None:
-        return skipped("linkage", f"cuenv does not know the loader of {subject.facts.platform}")
-    try:
-        return _check(subject, machine)
-    except BinaryError as error:
-        text = f"the search for libraries was given up: {error.reason}"
-        found = Finding(code="CU237", severity="error", subject="files", message=text)
-        return judged("linkage", "not checked completely", [found])
-
-
-def _check(subject: Subject, machine: str) -> Check:
-    prefix, facts = subject.prefix, subject.facts
-    packages = library_packages(prefix)
-    with closing(ElfFiles(machine)) as files:
-        plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
-        if plan.torch is None and not plan.roots:
-            return skipped("linkage", "neither torch nor an extension of it nor a CUDA library is installed")
-        python = files.look(plan.python) if plan.python else None
-        if python and python.kind == "other":
-            return judged(
-                "linkage", "not checked: the environment is for another architecture", [_other(python, machine)]
-            )
-        interpreter = python.elf.interpreter if python and python.elf else None
-        system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
-        here = facts.label == THIS_MACHINE
-        ground = LinkageContext(
-            home=prefix,
-            own=own_libraries(prefix),
-            packages=packages,
-            pinned=dict(subject.cuda_files.requires),
-            owner=subject.owner,
-            fitting=subject.fitting,
-            glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
-            driver=here and facts.driver is not None,
-        )
-        openings = tuple(open_all(Process(system, files.look), plan))
-        symbols = SymbolCheck(files.data, ground)
-        failures = [failure for opening in openings for failure in symbols.failures(opening)]
-        findings = [
-            *missing_findings(openings, ground),
-            *foreign_findings(openings, ground),
-            *glibc_findings(openings, ground),
-            *symbol_findings(failures, ground),
-            *_unread(files, notes),
-        ]
-        return judged("linkage", _linkage_says(openings, files, here), map(printable, findings))
-
-
-def _other(python: Seen, machine: str) -> Finding:
-    text = f"{python.path} is {python.why}, the host is {machine}"
-    fix = "name the host that the environment is for: --platform, --host"
-    return Finding(code="CU231", severity="error", subject="python", message=text, fix=fix)
-
-
-def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
-    told = [f"{path}: {reason}" for path, reason in files.refused.items()] + list(notes)
-    if not told:
-        return []
-    text = f"{len(told)} files could not be read, the first: {told[0]}"
-    return [Finding(code="CU237", severity="warning", subject="files", message=text, evidence=tuple(told[:5]))]
-
-
-def _linkage_says(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
-    objects = {item.path for opening in openings for item in (*opening.process.objects, *opening.opened.new)}
-    opened = sum(not opening.mended for opening in openings)
-    text = f"{opened} files opened in the loader model, {len(objects)} objects loaded, {files.count} binaries read"
-    return text if here else f"{text}; libraries outside the environment were read on this machine"
-
-
-def check_jit(subject: Subject) -> Check:
-    """Compilers, headers, libraries and tools for builds on first use; skipped where nothing would build."""
-    files = subject.cuda_files
-    if files.torch is not None and files.cuda is None:
-        return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
-    wanted = _wanted(subject)
-    running = subject.running
-    if not wanted.why:
-        told = "the environment has no nvcc, and no installed library needs one"
-        other = _later(subject)
-        return judged("jit", told, other) if other else skipped("jit", told)
-    environ, reason = activated(subject.prefix, subject.environ, running=running)
-    names = [header.name for header in wanted.headers]
-    found = look(subject.prefix, subject.facts.platform, names, environ, running=running)
-    found = replace(found, activation=reason)
-    other = _other_cuda(found.nvcc, subject, wanted)
-    findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
-    findings = (*other, *without_its(findings, other))
-    there = [name for name in names if found.headers.get(name)]
-    if not running:
-        return judged("jit", _read(found, there), findings)
-    tools = toolchain(found, environ)
-    if tools is None:
-        return judged("jit", f"not tried, because no compiler runs ({wanted.why[0]})", findings)
-    if any(item.subject == "nvcc" for item in other):
-        return judged(
-            "jit",
-            f"{_read(found, there, tried=False)}; not tried, because this nvcc is of another CUDA release",
-            findings,
-        )
-    capabilities = _compilable(subject, found)
-    tried = try_out(
-        tools,
-        headers=there,
-        plain=[name for name in there if found.in_view(name) and not name.endswith("_kernel.h")],
-        capabilities=capabilities,
-        runtime="cudart" in found.links,
-    )
-    return judged("jit", _jit_says(found, capabilities, there, tried), (*findings, *trial_findings(tried)))
-
-
-def toolchain(found: Workshop, environ: dict[str, str]) -> Toolchain | None:
-    """What a build would run; ``None`` when there is no nvcc that runs."""
-    if found.nvcc is None or found.nvcc.release is None:
-        return None
-    cxx = next((item.path for item in found.compilers if item.does == "C++" and item.version), None)
-    libraries = dict.fromkeys([*library_folders(found.home), *_folders(environ)])
-    return Toolchain(
-        nvcc=found.nvcc.path,
-        cxx=cxx,
-        ccbin=environ.get("CC") or None,
-        includes=found.includes,
-        libraries=tuple(libraries),
-        environ=environ,
-    )
-
-
-def _folders(environ: dict[str, str]) -> list[str]:
-    return [f"{environ['CONDA_PREFIX']}/lib"] if environ.get("CONDA_PREFIX") else []
-
-
-def _wanted(subject: Subject) -> Wants:
-    prefix, knowledge = subject.prefix, subject.knowledge
-    included = torch_includes(prefix) if has_torch(prefix) else ()
-    return wants(
-        prefix,
-        knowledge,
-        nvcc=bool(nvccs_in(prefix)),
-        built=built_libraries(prefix, [wheel.name for wheel, _ in compiling(prefix, knowledge)]),
-        torch_includes=[name for name in included if knowledge.holder_of(name)],
-        solution=subject.solution,
-        profile=subject.profile,
-    )
-
-
-def _compilable(subject: Subject, found: Workshop) -> tuple[Capability, ...]:
-    """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
-    able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
-    targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
-    return tuple(dict.fromkeys(item for item in targets if item))
-
-
-def _other_cuda(nvcc: Nvcc | None, subject: Subject, wanted: Wants) -> tuple[Finding, ...]:
-    """The nvcc that a build would take, wherever it lies, against torch's CUDA; the environment's own is told of."""
-    files = subject.cuda_files
-    if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
-        return ()
-    led = replace(files, nvcc=(nvcc.release, nvcc.path))
-    found = compiler_findings(led, subject.prefix, subject.knowledge.extensions)
-    mend = hook(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
-    return tuple(led_by(item, nvcc, wanted, mend) for item in found if item.severity != "info")
-
-
-def _later(subject: Subject) -> tuple[Finding, ...]:
-    """Where nothing builds: an nvcc of another CUDA than torch's, to which the machine would lead a later build."""
-    if subject.cuda_files.cuda is None:
-        return ()
-    environ, _ = activated(subject.prefix, subject.environ, running=False)
-    home, via = home_of(environ)
-    nvcc = nvcc_at(home, via, running=False) if home else None
-    found = _other_cuda(nvcc, subject, Wants(why=()))
-    return tuple(item for item in found if item.subject == "nvcc")
-
-
-def _read(found: Workshop, there: list[str], *, tried: bool = True) -> str:
-    """What is there by its files alone."""
-    nvcc = found.nvcc
-    named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
-    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
-    parts = [named, *called, f"{len(there)} CUDA headers"]
-    return f"{', '.join(parts)}{', by their files; --run compiles a program with them' if tried else ''}"
-
-
-def _jit_says(
-    found: Workshop, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]
-) -> str:
-    release = found.nvcc.release if found.nvcc else None
-    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
-    by = f" with {' and '.join(called)}" if called else ""
-    target = f"for {', '.join(map(str, capabilities))}" if capabilities else "for its own choice of GPU"
-    spent = sum(item.seconds for item in tried)
-    verb = "stumbled over" if any(item.reason for item in tried) else "compiled"
-    return f"nvcc {release}{by} {verb} a program with {len(there)} CUDA headers {target} ({spent:.1f} s)"
 
 
 _BNB = "bitsandbytes"

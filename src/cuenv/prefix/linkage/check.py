@@ -1,4 +1,4 @@
-"""Findings on the linkage of an environment: libraries that are missing, and symbols that nobody defines."""
+"""The check `linkage`: everything is opened as Python would, on paper; what is missing, shadowed or undefined."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import groupby
 
 from packaging.version import Version
 
-from cuenv.binary.loader import Loaded, candidates
-from cuenv.binary.process import MissingLibrary
-from cuenv.core.findings import Finding, Severity
+from cuenv.binary.data import BinaryError
+from cuenv.binary.io.binaries import ElfFiles
+from cuenv.binary.loader import Loaded, Seen, candidates
+from cuenv.binary.process import MissingLibrary, Process
+from cuenv.core.findings import Check, Finding, Severity, judged, skipped
 from cuenv.core.record import replace as changed
 from cuenv.core.urls import one_line
-from cuenv.prefix.fixes import bring_again, conda_install, pip_command, pip_exactly, with_torch
-from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root, is_driver, stem_of
-from cuenv.prefix.linkage.symbols import Failure, NoSymbol, NoVersion, Unreadable, is_torch, readable
+from cuenv.host.facts import THIS_MACHINE
+from cuenv.prefix.fixes import (
+    bring_again,
+    conda_install,
+    pip_command,
+    pip_exactly,
+    with_torch,
+)
+from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
+from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root, is_driver, open_all, stem_of
+from cuenv.prefix.linkage.symbols import Failure, NoSymbol, NoVersion, SymbolCheck, Unreadable, is_torch, readable
+from cuenv.prefix.subject import Subject
 
 
 def short(path: str, ground: LinkageContext) -> str:
@@ -393,3 +405,78 @@ def _other_torch(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]{1,9}", version))
+
+
+_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+
+
+def check_linkage(subject: Subject) -> Check:
+    """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
+    machine = _MACHINES.get(subject.facts.platform)
+    if machine is None:
+        return skipped("linkage", f"cuenv does not know the loader of {subject.facts.platform}")
+    try:
+        return _check(subject, machine)
+    except BinaryError as error:
+        text = f"the search for libraries was given up: {error.reason}"
+        found = Finding(code="CU237", severity="error", subject="files", message=text)
+        return judged("linkage", "not checked completely", [found])
+
+
+def _check(subject: Subject, machine: str) -> Check:
+    prefix, facts = subject.prefix, subject.facts
+    packages = library_packages(prefix)
+    with closing(ElfFiles(machine)) as files:
+        plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
+        if plan.torch is None and not plan.roots:
+            return skipped("linkage", "neither torch nor an extension of it nor a CUDA library is installed")
+        python = files.look(plan.python) if plan.python else None
+        if python and python.kind == "other":
+            return judged(
+                "linkage", "not checked: the environment is for another architecture", [_other(python, machine)]
+            )
+        interpreter = python.elf.interpreter if python and python.elf else None
+        system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
+        here = facts.label == THIS_MACHINE
+        ground = LinkageContext(
+            home=prefix,
+            own=own_libraries(prefix),
+            packages=packages,
+            pinned=dict(subject.cuda_files.requires),
+            owner=subject.owner,
+            fitting=subject.fitting,
+            glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
+            driver=here and facts.driver is not None,
+        )
+        openings = tuple(open_all(Process(system, files.look), plan))
+        symbols = SymbolCheck(files.data, ground)
+        failures = [failure for opening in openings for failure in symbols.failures(opening)]
+        findings = [
+            *missing_findings(openings, ground),
+            *foreign_findings(openings, ground),
+            *glibc_findings(openings, ground),
+            *symbol_findings(failures, ground),
+            *_unread(files, notes),
+        ]
+        return judged("linkage", _linkage_says(openings, files, here), map(printable, findings))
+
+
+def _other(python: Seen, machine: str) -> Finding:
+    text = f"{python.path} is {python.why}, the host is {machine}"
+    fix = "name the host that the environment is for: --platform, --host"
+    return Finding(code="CU231", severity="error", subject="python", message=text, fix=fix)
+
+
+def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
+    told = [f"{path}: {reason}" for path, reason in files.refused.items()] + list(notes)
+    if not told:
+        return []
+    text = f"{len(told)} files could not be read, the first: {told[0]}"
+    return [Finding(code="CU237", severity="warning", subject="files", message=text, evidence=tuple(told[:5]))]
+
+
+def _linkage_says(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
+    objects = {item.path for opening in openings for item in (*opening.process.objects, *opening.opened.new)}
+    opened = sum(not opening.mended for opening in openings)
+    text = f"{opened} files opened in the loader model, {len(objects)} objects loaded, {files.count} binaries read"
+    return text if here else f"{text}; libraries outside the environment were read on this machine"

@@ -1,0 +1,67 @@
+"""What the checks of an installed environment look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from cuenv.core.record import dataclass
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.prefix.cuda_files import CudaFiles
+from cuenv.prefix.fixes import Owner, for_this_torch
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.runtime_policy import number_of
+from cuenv.solve.model import Lock, Solution
+
+NO_LOCK = "not compared: no lock was found; name one with --lock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What the checks look at.
+
+    Attributes:
+        prefix: the environment as its records tell it.
+        facts: the host that it is to run on.
+        lock: that it was made from; ``None`` when none is named or found.
+        no_lock: why there is none.
+        profile: what the team asked for, where it is known.
+        environ: the variables of this process; a check says which of them it reads.
+        running: what belongs to the environment may be run; else its files are read, and no more.
+    """
+
+    prefix: Prefix
+    facts: HostFacts
+    knowledge: Knowledge
+    environ: Mapping[str, str]
+    lock: Lock | None = None
+    no_lock: str = NO_LOCK
+    profile: Request | None = None
+    running: bool = False
+
+    @property
+    def solution(self) -> Solution | None:
+        """The lock's part for the platform of the host."""
+        return self.lock.solution(self.facts.platform) if self.lock else None
+
+    @cached_property
+    def cuda_files(self) -> CudaFiles:
+        """What the environment's files say about CUDA; read once, by the first check that asks."""
+        from cuenv.prefix.io.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
+
+        return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
+
+    def owner(self, path: str) -> Owner | None:
+        """Who brought a file of the environment, by the records."""
+        from cuenv.prefix.io.conda_meta import owner_of  # noqa: PLC0415 - only a finding asks
+
+        return owner_of(self.prefix, path)
+
+    def fitting(self, library: str) -> str:
+        """What brings a build of a library that was made for the torch of the environment."""
+        from cuenv.prefix.io.conda_meta import pins_torch  # noqa: PLC0415 - only a finding asks
+
+        torch = number_of(self.cuda_files.torch)
+        return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)
