@@ -45,7 +45,7 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
         UsageError: it is neither there nor a shipped name.
     """
     if name_or_path == "-":
-        return host_json.parse(_bounded(stdin()), "standard input", "standard input")
+        return facts_of(_bounded(stdin()), "standard input", "standard input")
     path = Path(name_or_path)
     if name_or_path and _exists(path):
         return _read_path(path)
@@ -54,7 +54,7 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
     names = shipped_names()
     if name_or_path in names:
         source = SHIPPED / f"{name_or_path}.json"
-        return host_json.parse(read_text(source, limit=LIMIT), source.name, name_or_path)
+        return facts_of(read_text(source, limit=LIMIT), source.name, name_or_path)
     near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is not a directory, a file or a host that ships with cuenv; cuenv ships: {', '.join(names)}",
@@ -71,7 +71,21 @@ def _read_path(path: Path) -> HostFacts:
                 hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
             )
     named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
-    return host_json.parse(read_text(path, limit=LIMIT), shown(path), named_after or str(path))
+    return facts_of(read_text(path, limit=LIMIT), shown(path), named_after or str(path))
+
+
+def facts_of(text: str, source: str, label: str) -> HostFacts:
+    """What a text says of a host: today the JSON of `cuenv inspect`; what begins otherwise gets its reader here.
+
+    Args:
+        text: as a person has it.
+        source: what to call it in an error.
+        label: what to call the host when the text gives it no label of its own.
+
+    Raises:
+        InputError: the text is no host.
+    """
+    return host_json.parse(text, source, label)
 
 
 def _exists(path: Path) -> bool:
