@@ -26,7 +26,15 @@ from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import judged_wishes, wants_cuda
 from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
 from cuenv.resolver.rules.layers import range_for
-from cuenv.resolver.wheels import cuda_of_wheels, uses_no_gpu, wheel_candidate, wheel_row
+from cuenv.resolver.wheels import (
+    cuda_of_wheels,
+    locked_libraries,
+    mixed_findings,
+    uses_no_gpu,
+    wheel_advice,
+    wheel_candidate,
+    wheel_row,
+)
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import LockedPackage, Solution, build_cuda
 
@@ -121,19 +129,39 @@ def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
 
 def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     torch = candidate_of(solution, knowledge)
-    if torch and torch.cuda is None and not torch.build.sources and not uses_no_gpu(torch.build):
+    by_pip = torch is not None and torch.build.stack == WHEELS
+    if torch and torch.cuda is None and uses_no_gpu(torch.build) and facts.gpus:
+        yield _of_cpu(torch, facts, knowledge)
+    elif torch and torch.cuda is None and by_pip:
         yield unknown_build(torch)  # a wheel of which not even the CUDA release is known
     candidate = torch or _without_torch(solution)
     if candidate is None or candidate.cuda is None:
         return
+    if by_pip:
+        yield from mixed_findings(solution.pip, candidate.build)
     has_nvcc = any(package.name in NVCC for package in solution.packages)
-    case = Context(facts=facts, wish=Request(dev=has_nvcc), knowledge=knowledge)
+    beside = locked_libraries(solution.pip, knowledge) if by_pip else ()
+    case = Context(facts=facts, wish=Request(dev=has_nvcc, pip=beside), knowledge=knowledge)
     there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
     for verdict in Judge(case).verdicts(candidate):
         if there.get(verdict.rule, True):
             yield from as_findings(verdict, candidate, case)
     if torch and not torch.build.sources:
         yield unknown_build(torch)
+
+
+def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding:
+    """A wheel that uses no GPU on a host that has one."""
+    build = torch.build
+    what = f"the wheel of torch {build.version} for {build.platform}"
+    advice = wheel_advice(build.version, facts, knowledge)
+    return Finding(
+        code="CU103",
+        severity="warning",
+        subject="torch",
+        message=f"{what} is not a CUDA build: it does not use the GPUs of {facts.label}",
+        fix=f"in the pip part: {advice}" if advice else None,
+    )
 
 
 def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
@@ -189,6 +217,8 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
     if verdict.outcome != "reject":
         return None
+    if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn"):
+        return _other_wheel(verdict, candidate, case)
     if verdict.remedy:
         return (
             f"install {verdict.remedy.text}"
@@ -200,6 +230,13 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
     if verdict.rule == "cudnn":
         return _narrowed(candidate, case) or choose_anew(case.facts, case.wish)
     return choose_anew(case.facts, case.wish) if verdict.rule in _CHOSEN else None
+
+
+def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
+    """A wheel of torch that runs on the host, or the driver that this one needs."""
+    driver = f"install {verdict.remedy.text}" if verdict.remedy and verdict.remedy.driver else ""
+    advice = wheel_advice(candidate.build.version, case.facts, case.knowledge)
+    return ", or ".join(filter(None, (driver, f"in the pip part: {advice}" if advice else ""))) or None
 
 
 def choose_anew(facts: HostFacts, wish: Request | None = None) -> str:

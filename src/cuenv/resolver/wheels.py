@@ -8,11 +8,12 @@ that stand beside it. `cuda_of_wheels` is the CUDA release of wheels without a t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from cuenv.core.versions import minor, version
+from cuenv.core.findings import Finding
+from cuenv.core.versions import minor, serve, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -114,7 +115,7 @@ def _version(text: str) -> Version | None:
 
 
 def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge) -> TorchWheel | None:
-    """The wheel of PyTorch's own indexes that runs on every GPU of a host: of this release, else of the one before it.
+    """The wheel that runs on every GPU of a host: of this release, else of the next that has one, else of one before.
 
     Of several the one with the highest CUDA that the driver supports by itself, else the lowest, which runs by
     minor-version compatibility. ``None`` where no driver is known, or no wheel runs.
@@ -123,16 +124,26 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge) -
     if release is None or len(levels) < len(facts.machines) or None in levels:
         return None
     level = min(item for item in levels if item)
-    case = Context(facts=facts, wish=Request(), knowledge=knowledge)
-    judge = Judge(case, map(rule_named, _RUNS))
-    limit = version(release.public)
-    rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes and row.version <= limit]
-    for newest in sorted({row.version for row in rows}, reverse=True):
-        able = [row for row in rows if row.version == newest and _runs(row, judge)]
+    judge = Judge(Context(facts=facts, wish=Request(), knowledge=knowledge), map(rule_named, _RUNS))
+    rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes]
+    asked, every = version(release.public), sorted({row.version for row in rows})
+    for wanted in (*(item for item in every if item >= asked), *(item for item in reversed(every) if item < asked)):
+        able = [row for row in rows if row.version == wanted and _runs(row, judge)]
         below = [row for row in able if row.cuda and row.cuda <= level]
         if able:
             return below[-1] if below else able[0]
     return None
+
+
+def wheel_advice(release: Version, facts: HostFacts, knowledge: Knowledge) -> str | None:
+    """The requirement, and the index that has it, of a wheel that runs on a host; ``None`` where none is known to."""
+    wheel = wheel_for(release, facts, knowledge)
+    if wheel is None:
+        return None
+    later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
+    lost = [item for item in facts.capabilities if not any(row.code and serve(row.code, item) for row in later)]
+    last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if later and lost else ""
+    return f"torch=={wheel.name}{last} with --extra-index-url {INDEX}{wheel.build}"
 
 
 _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")
@@ -142,3 +153,31 @@ _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glib
 def _runs(row: TorchWheel, judge: Judge) -> bool:
     candidate = Candidate(build=row, cuda=row.cuda, python=min(row.pythons, key=distance))
     return all(verdict.outcome != "reject" for verdict in judge.verdicts(candidate))
+
+
+def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tuple[str, ...]:
+    """The wheels that sit on torch and of whose release the tables speak, as requirements of exactly that release."""
+    found = []
+    for item in packages:
+        release = _version(item.version)
+        rows = [row for row in knowledge.extension(item.name) if "wheel" in row.comes]
+        if release and not item.from_source and any(row.covers(release) for row in rows):
+            found.append(f"{item.name}=={release.public}")
+    return tuple(found)
+
+
+def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
+    """Libraries whose local version names another CUDA major than torch has: they refuse to be imported beside it."""
+    for item in packages:
+        release = _version(item.version)
+        local = _LOCAL.match(release.local or "") if release else None
+        if local is None or item.name == "torch" or torch.cuda is None or int(local["major"]) == torch.cuda.major:
+            continue
+        yield Finding(
+            code="CU102",
+            severity="error",
+            subject=item.name,
+            message=f"{item.name} {item.version} is made for CUDA {local['major']}.{local['minor']}, "
+            f"and torch {torch.version} for CUDA {torch.cuda}",
+            fix=f"take {item.name} from the index of torch: --extra-index-url {INDEX}{torch.build}",
+        )

@@ -1,0 +1,95 @@
+"""A torch that pip brings, in a lock: the same rules judge it, and what mends it is another wheel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cuenv.core.findings import Finding
+from cuenv.host.facts import HostFacts
+from cuenv.lockfile.host_check import candidate_of, host_findings
+from cuenv.lockfile.minimum_host import minimum_host
+from cuenv.solve.model import PipLocked
+from given import base, options, package, solution
+
+INDEX = "https://download.pytorch.org/whl/"
+PYTHON = package("python", "3.11.9")
+
+
+def wheel(name: str, version: str) -> PipLocked:
+    file = f"{name.replace('-', '_')}-{version}-cp311-cp311-manylinux_2_17_x86_64.whl"
+    return PipLocked(name=name, version=version, url=f"https://files.example/{file}", sha256="0" * 64)
+
+
+def found(facts: HostFacts, *wheels: PipLocked, platform: str = "linux-64") -> list[Finding]:
+    locked = replace(solution(PYTHON, platform=platform), pip=wheels)
+    return list(host_findings(locked, facts, base()))
+
+
+def codes(findings: list[Finding], severity: str) -> set[str]:
+    return {item.code for item in findings if item.severity == severity}
+
+
+@pytest.mark.parametrize(
+    ("torch", "gpu", "driver", "code", "fix"),
+    [
+        ("2.7.1", "8.0", "470.129.06", "CU401", f"torch==2.7.1+cu118 with --extra-index-url {INDEX}cu118"),
+        ("2.7.1", "12.0", "575.57.08", "CU403", f"torch==2.7.1+cu128 with --extra-index-url {INDEX}cu128"),
+        ("2.4.1", "12.0", "575.57.08", "CU403", f"torch==2.7.0+cu128 with --extra-index-url {INDEX}cu128"),
+        ("2.15.0", "8.6", "535.129.03", "CU401", f"torch==2.14.1+cu126 with --extra-index-url {INDEX}cu126"),
+        (
+            "2.15.0",
+            "7.0",
+            "580.65.06",
+            "CU403",
+            f"torch==2.14.1+cu126 (the last wheel for compute capability 7.0) with --extra-index-url {INDEX}cu126",
+        ),
+    ],
+)
+def test_a_wheel_that_cannot_run_is_an_error_whose_fix_is_a_wheel_that_runs(
+    torch: str, gpu: str, driver: str, code: str, fix: str
+) -> None:
+    there = [item for item in found(options(gpu, driver=driver), wheel("torch", torch)) if item.code == code]
+    assert [item.severity for item in there] == ["error"]
+    assert (there[0].fix or "").endswith(fix)
+
+
+def test_a_wheel_that_runs_has_no_error_and_its_lock_remembers_the_least_host() -> None:
+    facts = options("8.0", driver="560.35.05")
+    assert codes(found(facts, wheel("torch", "2.7.1")), "error") == set()
+    locked = replace(solution(PYTHON), pip=(wheel("torch", "2.7.1"),))
+    assert minimum_host([locked], facts, base())["cuenv_minimum_driver"] == "525.60.13"
+    torch = candidate_of(locked, base())
+    assert torch is not None
+    assert torch.python == "3.11"
+
+
+def test_a_wheel_that_no_row_knows_is_said_to_be_unknown() -> None:
+    (unknown,) = found(options("8.0", driver="560.35.05"), wheel("torch", "2.99.0"))
+    assert (unknown.code, unknown.severity) == ("CU111", "warning")
+    assert "do not list the wheel of torch 2.99.0" in unknown.message
+
+
+@pytest.mark.parametrize(("torch", "platform"), [("2.5.1+cpu", "linux-64"), ("2.9.1", "linux-aarch64")])
+def test_a_cpu_wheel_for_a_host_with_gpus_is_a_warning_with_the_wheel_to_take(torch: str, platform: str) -> None:
+    facts = options("9.0", driver="580.65.06", platform=platform)
+    (told,) = [item for item in found(facts, wheel("torch", torch), platform=platform) if item.code == "CU103"]
+    assert told.severity == "warning"
+    assert "+cu1" in (told.fix or "")
+
+
+def test_libraries_of_another_cuda_major_or_for_another_torch_are_errors() -> None:
+    facts = options("8.0", driver="560.35.05")
+    torch = wheel("torch", "2.4.1")
+    assert codes(found(facts, torch, wheel("torchvision", "0.19.1")), "error") == set()
+    mixed = found(facts, torch, wheel("torchvision", "0.19.1+cu118"))
+    assert codes(mixed, "error") == {"CU102"}
+    assert codes(found(facts, torch, wheel("torchvision", "0.22.1")), "error") == {"CU505"}
+    assert codes(found(facts, torch, wheel("numpy", "1.26.4"), wheel("accelerate", "0.1")), "error") == set()
+
+
+def test_cuda_from_wheels_without_a_torch_is_judged_by_its_driver() -> None:
+    jax = (wheel("jax", "0.4.30"), wheel("nvidia-cuda-runtime-cu12", "12.6.77"))
+    assert codes(found(options("8.0", driver="470.129.06"), *jax), "error") == {"CU401"}
+    assert codes(found(options("8.0", driver="560.35.05"), *jax), "error") == set()
