@@ -14,9 +14,10 @@ from cuenv.core.urls import index_url
 from cuenv.lockfile.formats import requirements_txt
 from cuenv.lockfile.pip import conflict_finding, pip_findings, requirement_findings, unlocked
 from cuenv.solve import uv_output
+from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.io.pip import pypi_names
 from cuenv.solve.model import PipLocked, content_digest
-from cuenv.solve.pip_part import PipRequest, Provided, conflict, loosened, normalise, provided, requirement_name
+from cuenv.solve.pip_part import PipRequest, Provided, conflict, loosened, provided
 from given import package, solution
 
 SHA = "ab" * 32

@@ -17,9 +17,10 @@ import cuenv
 from cases import collect
 from channel_builder import Server, self_signed
 from cuenv.core.errors import ChannelError, InputError, OutsideError
+from cuenv.solve.environment_spec import normalise
 from cuenv.solve.io.pip import index_variables, pypi_names, resolve, shown_indexes
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, normalise
+from cuenv.solve.pip_part import PipConflict, PipRequest, Provided
 from pip_index import index, source, stock, variables, wheel
 
 TORCH = Provided(name="torch", version="2.5.1", conda="pytorch", shown="2.5.1 from conda-forge")

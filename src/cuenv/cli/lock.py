@@ -29,8 +29,8 @@ from cuenv.core.findings import PIP, CheckResult
 from cuenv.core.render import layer_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
+from cuenv.solve import ENGINES
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
-from cuenv.solve.model import ENGINES
 
 if TYPE_CHECKING:  # not needed for --help
     from cuenv.core.documents import ReportDocument

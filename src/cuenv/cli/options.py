@@ -14,8 +14,8 @@ from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completion_names import completes
 from cuenv.cli.configured import configuration, set_value, without_replaced
 from cuenv.core.errors import UsageError
+from cuenv.core.findings import FORMS
 from cuenv.core.reading import describe
-from cuenv.core.render import FORMS
 from cuenv.core.versions import parse_wish
 from cuenv.host.request import PREFER, Request
 from cuenv.host.select import HostOptions
@@ -326,7 +326,7 @@ def at_hand(values: dict[str, Any], platform: str) -> AtHand | None:
     """Channel records that lie on this machine already; nothing is read or loaded where there are none."""
     from cuenv.solve.io.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
 
-    if not values["mirrors"] and not set_value("cache-dir") and cache_is_empty():
+    if not values["mirrors"] and cache_is_empty(set_value("cache-dir")):
         return None
     return records_at_hand(channel_sources(values), platform)
 

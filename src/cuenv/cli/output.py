@@ -14,7 +14,6 @@ import click
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.findings import CheckResult
-from cuenv.core.render import RENDERERS, json_text
 from cuenv.core.urls import one_line
 
 if TYPE_CHECKING:  # types alone
@@ -156,6 +155,8 @@ def emit(text: str) -> None:
 
 def emit_json(data: Document) -> None:
     """A product as JSON, on stdout."""
+    from cuenv.core.render import json_text  # noqa: PLC0415 - most runs print no JSON
+
     emit(json_text(data))
 
 
@@ -173,6 +174,8 @@ def emit_findings(
         document: makes what ``--json`` prints.
         lines: makes the lines for people.
     """
+    from cuenv.core.render import RENDERERS  # noqa: PLC0415 - not every command has findings
+
     form = "json" if values["as_json"] else values["form"]
     if form == "json":
         emit_json(document())
@@ -185,6 +188,8 @@ def emit_findings(
 
 def error_json(code: str, message: str, hint: str | None) -> str:
     """An error as JSON, schema ``cuenv/error/1``."""
+    from cuenv.core.render import json_text  # noqa: PLC0415 - most runs print no JSON
+
     data: ErrorDocument = {"schema": "cuenv/error/1", "error": {"code": code, "message": message, "hint": hint}}
     return json_text(data)
 

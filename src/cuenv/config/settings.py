@@ -17,7 +17,7 @@ from cuenv.core.versions import check_driver, parse_wish
 from cuenv.host.facts import glibc
 from cuenv.host.request import PREFER
 from cuenv.knowledge.rows import PLATFORMS, STACKS
-from cuenv.solve.model import ENGINES
+from cuenv.solve import ENGINES
 
 Value: TypeAlias = "str | bool | tuple[str, ...] | None"
 

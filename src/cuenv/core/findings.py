@@ -12,6 +12,8 @@ from cuenv.core.versions import Capability
 Severity = Literal["error", "warning", "info"]
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
+FORMS = ("text", "json", "markdown", "github", "sarif")
+"""What ``--format`` takes, of every command that prints findings; `cuenv.core.render` has them."""
 PIP = "CU51"
 """How the codes of findings on the locked pip part begin: no repair of the file mends them."""
 NEVER_ALLOWED: Mapping[str, str] = {"CU108": "", "CU112": "", "CU413": "", "CU510": "CU501", "CU514": "CU501"}

@@ -286,5 +286,4 @@ def json_text(data: Any) -> str:
 
 
 RENDERERS: Mapping[str, Callable[..., str]] = {"markdown": markdown, "github": github, "sarif": sarif}
-FORMS = ("text", "json", *RENDERERS)
-"""What ``--format`` takes, of every command that prints findings."""
+"""The forms of `FORMS` that are the same for every command."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from cuenv.core.errors import ChannelError, HashError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, replace
+from cuenv.solve import ENGINES
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import ENGINES, LockedPackage, Solution, SolveRequest, Unsatisfiable
+from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
 _SHOWN = 5
 """Requirements that a finding names."""

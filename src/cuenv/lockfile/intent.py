@@ -15,8 +15,7 @@ from cuenv.core.versions import Wish, minor, parse_wish, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, admits
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.pip_part import requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 _TORCH = ("pytorch", "pytorch-gpu")
 _LEADS = ("cuda-version", "pytorch-cuda", "cudatoolkit", "cudatoolkit-dev", "cuda-toolkit", "cuda")

@@ -12,9 +12,9 @@ from cuenv.core.record import replace
 from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.model import Lock, PipLocked, Solution
-from cuenv.solve.pip_part import PipConflict, normalise, provided, requirement_name
+from cuenv.solve.pip_part import PipConflict, provided
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -87,8 +87,9 @@ def _one(
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> tuple[Solution, list[Finding]]:
+    from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - as above
     from cuenv.solve.io.pip import pypi_names, resolve  # noqa: PLC0415 - only where there are pip packages
-    from cuenv.solve.pip_part import PipConflict, PipRequest, glibc_of, normalise, provided  # noqa: PLC0415 - as above
+    from cuenv.solve.pip_part import PipConflict, PipRequest, glibc_of, provided  # noqa: PLC0415 - as above
 
     python = solution.package("python")
     if python is None:

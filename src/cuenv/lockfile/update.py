@@ -100,7 +100,7 @@ def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge
 
 
 def _for_pip(name: str) -> str:
-    from cuenv.solve.pip_part import normalise  # noqa: PLC0415 - only with a pip part
+    from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - only with a pip part
 
     return normalise(name)
 

@@ -11,7 +11,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, InstalledCudaLibrary
 from cuenv.prefix.fixes import conda_exactly, pip_again, pip_command, pip_exactly, put_back
 from cuenv.prefix.inventory import Prefix, Site, Wheel, told_by
-from cuenv.solve.pip_part import normalise
+from cuenv.solve.environment_spec import normalise
 
 _GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 """Where a second copy breaks what was compiled against the first one."""

@@ -120,7 +120,7 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     if not torch or not spec.pip:
         return
-    from cuenv.solve.pip_part import requirement_name  # noqa: PLC0415 - most files have no pip part
+    from cuenv.solve.environment_spec import requirement_name  # noqa: PLC0415 - most files have no pip part
 
     for requirement in spec.pip:
         if requirement_name(requirement) == "torch":

@@ -15,8 +15,7 @@ from cuenv.core.versions import version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, Regression
-from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
-from cuenv.solve.pip_part import normalise
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, normalise, together
 
 _FIRST, _LAST = version("0"), version("9999")
 _WHOLE_TOOLKIT = ("cuda", "cuda-toolkit", "cuda-libraries-dev", "cuda-toolkit-dev", "cudatoolkit-dev")

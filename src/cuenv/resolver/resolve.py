@@ -20,8 +20,6 @@ from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
-from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import Solution
 
 if TYPE_CHECKING:  # only --prove pays for them
     from cuenv.solve.io.records_at_hand import AtHand

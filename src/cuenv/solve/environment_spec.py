@@ -24,6 +24,17 @@ NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 _NAME = re.compile(r"[^/ :#]+")
 
 
+def normalise(name: str) -> str:
+    """The name of a distribution as PyPI compares it: lower case, runs of ``-``, ``_`` and ``.`` are one ``-``."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirement_name(text: str) -> str:
+    """The normalised name at the beginning of a requirement of pip; empty when there is none."""
+    found = re.match(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", text.strip())
+    return normalise(found[0]) if found else ""
+
+
 def check_name(text: str) -> str:
     """The name of an environment, as conda takes it.
 

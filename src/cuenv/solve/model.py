@@ -22,8 +22,6 @@ _WHEEL = re.compile(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
 CREATED_BY = "cuenv"
-ENGINES = ("embedded", "conda-lock")
-"""The solvers that a lock may ask: py-rattler inside cuenv, or conda-lock with the user's own client."""
 
 
 _BUILD_CUDA = re.compile(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")

@@ -14,10 +14,9 @@ from itertools import zip_longest
 from cuenv.core.record import dataclass
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
+from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_SEPARATORS = re.compile(r"[-_.]+")
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
 _VARIANT = re.compile(r"\.post[1-9]\d\d$")
 _PYTHONS = frozenset({"python", "python_abi"})
@@ -95,17 +94,6 @@ class PipConflict:
     provided: Provided | None = None
     requirement: str = ""
     repair: str | None = None
-
-
-def normalise(name: str) -> str:
-    """A name as PyPI compares it: lower case, runs of ``-``, ``_`` and ``.`` are one ``-``."""
-    return _SEPARATORS.sub("-", name).lower()
-
-
-def requirement_name(text: str) -> str:
-    """The normalised name at the beginning of a requirement; empty when there is none."""
-    found = _NAME.match(text.strip())
-    return normalise(found[0]) if found else ""
 
 
 def glibc_number(text: str | None) -> tuple[int, int] | None:

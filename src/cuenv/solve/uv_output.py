@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import InputError
 from cuenv.core.urls import index_url, printable
+from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipRequest, glibc_number, normalise
+from cuenv.solve.pip_part import PipRequest, glibc_number
 
 if TYPE_CHECKING:  # only with a pip part
     from packaging.pylock import Package, PackageArchive, PackageSdist, PackageWheel

@@ -7,7 +7,6 @@ import os
 import shlex
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +98,8 @@ def private_folder(purpose: str) -> Iterator[Path]:
         OutsideError: none can be made.
     """
     try:
+        import tempfile  # noqa: PLC0415 - most runs need none
+
         folder = tempfile.TemporaryDirectory(prefix=f"cuenv-{purpose}-", ignore_cleanup_errors=True)
     except OSError as error:
         raise OutsideError(f"no temporary folder: {error.strerror}", hint="df -h ${TMPDIR:-/tmp}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -229,6 +228,8 @@ def before_commands(environ: Mapping[str, str], called: str = "") -> str:
         environ: for PATH.
         called: how the program was called, a path; what started this process by default.
     """
+    import shutil  # noqa: PLC0415 - 2 ms
+
     if shutil.which("cuenv", path=environ.get("PATH", "")):
         return ""
     program = called or sys.argv[0]

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding
@@ -18,8 +19,9 @@ from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown,
 from cuenv.core.record import dataclass, replace
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
-from cuenv.host.io import nvml, system
-from cuenv.host.io.probe import SLASH, Outside
+
+if TYPE_CHECKING:  # most runs read a host and probe nothing
+    from cuenv.host.io.probe import Outside
 
 SHIPPED = DATA / "hosts"
 HOST_FILE = "host.json"
@@ -116,7 +118,7 @@ def record(
     folder: Path,
     facts: HostFacts,
     environ: Mapping[str, str],
-    root: Path = SLASH,
+    root: Path = Path("/"),
     outside: Outside | None = None,
 ) -> tuple[Path, ...]:
     """Write a recorded host.
@@ -136,10 +138,11 @@ def record(
         OutsideError: a file cannot be written.
     """
     from cuenv.core.io.writing import write_together  # noqa: PLC0415 - most runs write nothing
+    from cuenv.host.io.probe import Outside as Probing  # noqa: PLC0415 - as above
 
     _refuse_foreign(folder)
     words = private(environ, os.uname().nodename)
-    texts = _capture(environ, root, outside or Outside())
+    texts = _capture(environ, root, outside or Probing())
     texts = {name: words.scrub(text) for name, text in texts.items() if text.strip()}
     texts[HOST_FILE] = host_json.dump(scrub_facts(facts, words))
     try:
@@ -170,6 +173,8 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _capture(environ: Mapping[str, str], root: Path, outside: Outside) -> dict[str, str]:
+    from cuenv.host.io import nvml, system  # noqa: PLC0415 - most runs record nothing
+
     program = nvml.find_smi(environ, root)
     log = outside.run([program, "-q"], nvml.TIMEOUT, environ).out if program else ""
     return {

@@ -21,10 +21,9 @@ from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import LockedFile, LockFormat, LockReader
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, together
 from cuenv.solve.match_spec import parse_spec, split_name
 from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, Solution, parse_package_url
-from cuenv.solve.pip_part import requirement_name
 
 _TIMESTAMP = 1577854800000  # the first of January 2020; conda-lock gives it to every virtual package
 _ANACONDA = frozenset({"pkgs/main", "pkgs/r", "pkgs/msys2"})
@@ -213,7 +212,7 @@ class _LockParser:
         entry.done()
         if manager in ("pip", "pypi"):
             if platform in self.pip:
-                from cuenv.solve.pip_part import normalise  # noqa: PLC0415 - most locks have no pip part
+                from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - most locks have no pip part
 
                 clean = index_url(url)
                 needs = tuple(_requirement(key, value) for key, value in depends.items())

@@ -14,8 +14,8 @@ from cuenv.core.yaml_read import load
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.conda_lock import md5_hash, sha256_hash
+from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution, parse_package_url
-from cuenv.solve.pip_part import normalise, requirement_name
 
 _VERSIONS = (5, 6, 7)
 _DEFAULT = "default"

@@ -16,9 +16,8 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import blanked, index_url, one_line, redact
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
-from cuenv.solve.pip_part import normalise
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""

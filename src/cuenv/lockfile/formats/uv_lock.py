@@ -15,8 +15,8 @@ from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.conda_lock import sha256_hash
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
+from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
-from cuenv.solve.pip_part import normalise
 
 _VERSION = 1
 _USUAL_GROUP = "dev"

@@ -18,7 +18,7 @@ from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
-from cuenv.solve.pip_part import normalise
+from cuenv.solve.environment_spec import normalise
 
 _LIBRARIES = DATA / "linkage" / "libraries.json"
 _SUFFIX = re.compile(r"nvidia-[a-z-]+(-cu\d+)")

@@ -22,7 +22,7 @@ from cuenv.host.io.system import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
 from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records
-from cuenv.solve.pip_part import normalise
+from cuenv.solve.environment_spec import normalise
 
 _HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
 _DIST_INFO = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,200}?)-(?P<version>[^-/\s]{1,100})\.dist-info")

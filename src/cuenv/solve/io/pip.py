@@ -26,9 +26,10 @@ from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import replace
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
+from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.io.connection import authorities, of_requests
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, conflict, loosened, requirement_name
+from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, conflict, loosened
 
 _TIMEOUT = 1800.0
 """Seconds for one run: a package may be built to learn what it requires."""

@@ -36,10 +36,10 @@ class AtHand:
     day: str
 
 
-def cache_is_empty() -> bool:
-    """Whether no run has kept records in the user's cache folder."""
-    folder = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return not Path(os.path.expanduser(folder), "cuenv", "repodata").is_dir()  # noqa: PTH111 - of no home it makes no error
+def cache_is_empty(folder: str | None) -> bool:
+    """Whether no run has kept records in a cache folder; that of the user where none is named."""
+    found = folder or os.environ.get("CUENV_CACHE_DIR") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/cuenv"
+    return not Path(os.path.expanduser(found), "repodata").is_dir()  # noqa: PTH111 - of no home it makes no error
 
 
 def records_at_hand(
