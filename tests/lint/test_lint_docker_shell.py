@@ -22,6 +22,9 @@ from thorough import examples
 DEVEL = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"
 
 
+NGC = "FROM nvcr.io/nvidia/pytorch:22.12-py3\n"
+
+
 def linted(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> Linted:
     path = tmp_path / name
     path.write_bytes(text.encode())
@@ -64,6 +67,19 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "RUN apt-get install -y cuda-toolkit-12-4\n", []),
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install 'torch==2.6' numpy\n", ["CU325"]),
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install torchmetrics\n", []),
+        (NGC + "RUN pip install torchaudio\n", ["CU325"]),
+        (NGC + "RUN pip install --no-deps torchaudio\n", []),
+        (NGC + "RUN pip install numpy\n", []),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install torch==2.5.1 torchaudio\n", []),
+        ("ARG V=99.1.0\nFROM nvidia/cuda:${V}-devel-ubuntu30.04\n", []),
+        ("ARG V=11.8\nFROM nvidia/cuda:$V-devel-ubuntu20.04\n", ["CU321"]),
+        (DEVEL + "ENV V=11.2\nRUN conda install -y cudatoolkit-dev=${V}\n", ["CU307"]),
+        (DEVEL + "ENV V=12.1\nRUN conda install -y -c conda-forge cudatoolkit-dev=$V\n", ["CU110"]),
+        (DEVEL + "ARG V\nRUN conda install -y -c conda-forge cudatoolkit-dev=$V\n", []),
+        ("ARG V=12.1\n" + DEVEL + "ARG V\nRUN conda install -y -c conda-forge cudatoolkit-dev=${V}\n", ["CU110"]),
+        ("ARG V=12.1\n" + DEVEL + "RUN conda install -y -c conda-forge cudatoolkit-dev=${V}\n", []),
+        (DEVEL + "RUN conda install -y -c conda-forge cudatoolkit-dev=${V:-12.1}\n", ["CU110"]),
+        (DEVEL + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs:$LD_LIBRARY_PATH\n", ["CU312"]),
         (DEVEL + "RUN pip install torch\n", []),
         (DEVEL + "ENV TORCH_CUDA_ARCH_LIST='3.5;8.0'\n", ["CU310"]),
         (DEVEL + "ENV TORCH_CUDA_ARCH_LIST 8.0;9.0\n", []),
@@ -81,6 +97,19 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
 )  # fmt: skip
 def test_a_dockerfile_is_judged_stage_by_stage(tmp_path: Path, text: str, expected: list[str]) -> None:
     assert codes(tmp_path, text) == expected
+
+
+def test_no_edit_replaces_a_variable(tmp_path: Path) -> None:
+    text = "ARG V=11.8\nFROM nvidia/cuda:$V-devel-ubuntu20.04\nENV T=2.3\nRUN conda install -y -c pytorch pytorch=$T\n"
+    result = linted(tmp_path, text)
+    assert {item.finding.code for item in result.lints} >= {"CU321", "CU104"}
+    assert result.mended == text
+
+
+def test_a_stub_of_the_driver_is_not_told_as_a_toolkit_that_shadows(tmp_path: Path) -> None:
+    (stub,) = linted(tmp_path, DEVEL + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs\n").lints
+    assert "finds no GPU" in stub.finding.message
+    assert "cuBLAS" not in stub.finding.message
 
 
 def test_gpus_and_the_toolkit_of_the_image_judge_the_targets(tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ from thorough import examples
 MICRO = '"train_micro_batch_size_per_gpu": 4'
 
 
+def adam(kind: str, stage: int, more: str = "") -> str:
+    optimizer = f'"optimizer": {{"type": "{kind}", "params": {{"lr": 1e-3}}}}'
+    return f'{{{MICRO}, {more}{optimizer}, "zero_optimization": {{"stage": {stage}}}}}'
+
+
 def linted(tmp_path: Path, text: str, *gpus: str, memory: int | None = None) -> Linted:
     path = tmp_path / "ds_config.json"
     path.write_text(text, encoding="utf-8")
@@ -66,7 +71,14 @@ def zero(stage: int | str, inside: str = "") -> str:
         (f'{{{MICRO}, "fp16": {{"enabledd": true}}}}', ["CU330 error"]),
         (zero(1, '"offload_optimizer": {"device": "cpu", "pin": true}'), ["CU330 error"]),
         (f'{{{MICRO}, "_comment": "ours", "optimizer": {{"type": "AdamW", "params": {{"lr": "auto"}}}}}}', []),
-        ("{}", ["CU332 error"]),
+        ("{}", ["CU332 warning"]),
+        (adam("ZeroOneAdam", 3), ["CU331 error", "CU334 info"]),
+        (adam("OneBitAdam", 1), ["CU331 error"]),
+        (adam("OneBitAdam", 0), []),
+        (adam("Lamb", 2), ["CU331 error"]),
+        (adam("Lamb", 2, '"zero_allow_untested_optimizer": true, '), []),
+        (adam("AdamW", 2), []),
+        (adam("auto", 2), []),
         ('{"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3}', ["CU332 error"]),
         ('{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 3}', []),
         ('{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}', []),
@@ -227,3 +239,10 @@ def test_the_memory_of_a_recorded_host_counts(tmp_path: Path) -> None:
     told = run("lint", "--host", "node.json", folder=tmp_path)
     assert "CU335" in told.stdout, told.stderr
     assert "the host has 8 GiB" in told.stdout
+
+
+def test_a_missing_batch_size_is_filled_in_as_the_rest_of_the_file_is(tmp_path: Path) -> None:
+    """Lightning adds a number by itself; ``"auto"`` is a word of Hugging Face that DeepSpeed alone refuses."""
+    for text, fix in (("{}", "1"), ('{"fp16": {"enabled": "auto"}}', '"auto"')):
+        (missing,) = linted(tmp_path, text).lints
+        assert missing.finding.fix == f'add "train_micro_batch_size_per_gpu": {fix}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from packaging.version import Version
 
@@ -22,6 +22,7 @@ _SET = re.compile(
     r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))"
 )
 _TOOLKIT = re.compile(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
+_STUBS = re.compile(r"/usr/local/cuda(?:-[0-9.]+)?/(?:[^:\s]*/)?stubs(?=/|:|$)")
 ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 """The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
 PIP = re.compile(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{ON})")
@@ -82,6 +83,16 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
         yield from arch_list_lints(value, at, machine, nvcc, knowledge)
     elif name == "DS_BUILD_SPARSE_ATTN" and value == "1":
         yield sparse_attention(at)
+    elif name == "LD_LIBRARY_PATH" and (stubs := _STUBS.search(value)):
+        yield told(
+            "CU312",
+            "warning",
+            at,
+            name,
+            f"LD_LIBRARY_PATH names {stubs[0]}, which holds stand-ins of the driver's libraries for the linker; a "
+            "program that loads one of them at run time finds no GPU",
+            "put it into LIBRARY_PATH, which the compiler reads, and take it out of LD_LIBRARY_PATH",
+        )
     elif name == "LD_LIBRARY_PATH" and (found := _TOOLKIT.search(value)):
         yield told(
             "CU312",
@@ -147,16 +158,16 @@ def always_yes(text: str) -> bool:
 
 
 def unanswered(text: str, at: int) -> Iterator[Lint]:
-    """``conda install`` without ``-y``, which waits for an answer that nobody gives."""
+    """``conda install`` without ``-y``: in a build nobody answers, and conda takes the end of its input for a yes."""
     for found in _CONDA.finditer(text):
         if not _YES.search(found["rest"]) and not _ANSWERED.search(text, 0, found.start()):
             end = at + found.start("rest")
             yield told(
                 "CU323",
-                "error",
+                "info",
                 at + found.start(),
                 "conda",
-                f"{' '.join(found[0].split()[:2])} asks for a confirmation, which fails in a build",
+                f"{' '.join(found[0].split()[:2])} asks for a confirmation; in a build conda goes on without an answer",
                 "add -y",
                 Edit(start=end, end=end, text=" -y"),
             )
@@ -176,16 +187,32 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
             )
 
 
-def second_torch(text: str, at: int) -> Iterator[Lint]:
-    """A torch from pip where the image already has one."""
-    for found in PIP.finditer(text):
-        for word in WORD.finditer(found["rest"]):
-            if re.fullmatch(r"[\"']?torch(?:[<>=!~\[@ ].*)?[\"']?", word[0]):
-                start = at + found.start("rest") + word.start()
-                message = f"pip install {word[0]} installs torch over the one of the image"
-                yield told(
-                    "CU325", "warning", start, "torch", message, "take it out, or begin with an image without torch"
+_EXACT_TORCH = ("torchaudio", "torchvision", "vllm", "xformers")
+"""Packages on PyPI of which each release requires one exact release of torch."""
+
+
+def second_torch(run: Commands, image: str) -> Iterator[Lint]:
+    """A torch from pip over the one of the image, asked for by name or by what requires one release of it."""
+    own = re.search(r":(\d+\.\d+\.\d+)-cuda", image)
+    for found in PIP.finditer(run.text):
+        if re.search(r"--no-deps\b", found["rest"]):
+            continue
+        for word in _words(found, run):
+            demand = None if word.text.startswith("-") else pip_demand(word.text)
+            if demand is None or (own and demand.condition == f"=={own[1]}"):
+                continue
+            if demand.name == "torch":
+                message = f"pip install {word.text} installs torch over the one of {image}"
+                fix = "take it out, or begin with an image without torch"
+            elif demand.name in _EXACT_TORCH and not own:
+                message = (
+                    f"pip install {word.text} replaces the torch of {image}, because each release of {demand.name} on "
+                    "PyPI requires one exact release of torch"
                 )
+                fix = f"build {demand.name} from source with pip install --no-deps --no-build-isolation"
+            else:
+                continue
+            yield told("CU325", "warning", word.start, "torch", message, fix)
 
 
 def release_of(text: str) -> Version | None:
@@ -213,12 +240,39 @@ _ELSEWHERE = ("CU503", "CU504")
 """Requirements of pip are judged where they stand; what a compilation finds is the image's as well."""
 
 
+_VARIABLE = re.compile(
+    r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?::?-(?P<default>[^}$`]*))?\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))"
+)
+
+
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """A text with the values of the variables that are known; the others stay as they are written."""
+
+    def value(found: re.Match[str]) -> str:
+        known = variables.get(found["braced"] or found["bare"])
+        return next((text for text in (known, found["default"]) if text is not None), found[0])
+
+    return _VARIABLE.sub(value, text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """Shell commands without comments, where they stand in the file, and the variables that are set before them."""
+
+    text: str
+    at: int
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Word:
+    """A word of a command; not ``literal`` where a variable stood in it, so that no edit may replace it."""
+
     text: str
     start: int
     end: int
     quoted: bool
+    literal: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -237,23 +291,19 @@ class InstallCommand:
         return EnvironmentSpec(name="", channels=tuple(self.channels), pins=pins, pip=pip)
 
 
-def asked_in(parts: Iterable[tuple[str, int]]) -> tuple[InstallCommand, ...]:
-    """What commands ask for, each environment by itself; pip's part belongs to the only one.
-
-    Args:
-        parts: commands without comments, and where they stand in the file.
-    """
+def asked_in(parts: Iterable[Commands]) -> tuple[InstallCommand, ...]:
+    """What commands ask for, each environment by itself; pip's part belongs to the only one."""
     found: dict[str, InstallCommand] = {}
     configured: dict[str, int] = {}
     pip: list[_Word] = []
-    for text, at in parts:
-        for item in _CONFIG.finditer(text):
-            one = {item["channel"].strip("'\""): at + item.start("channel")}
+    for part in parts:
+        for item in _CONFIG.finditer(part.text):
+            one = {item["channel"].strip("'\""): part.at + item.start("channel")}
             configured = {**configured, **one} if item["how"] == "append" else {**one, **configured}
-        for item in _CONDA_PROGRAMS.finditer(text):
-            _conda(item, at, found)
-        for item in PIP.finditer(text):
-            pip += _packages(_words(item["rest"], at + item.start("rest")), _PIP_VALUED)
+        for item in _CONDA_PROGRAMS.finditer(part.text):
+            _conda(item, part, found)
+        for item in PIP.finditer(part.text):
+            pip += _packages(_words(item, part), _PIP_VALUED)
     for asked in found.values():
         asked.channels = asked.channels or configured
     if not found:
@@ -263,8 +313,8 @@ def asked_in(parts: Iterable[tuple[str, int]]) -> tuple[InstallCommand, ...]:
     return tuple(found.values())
 
 
-def _conda(item: re.Match[str], at: int, found: dict[str, InstallCommand]) -> None:
-    words = _words(item["rest"], at + item.start("rest"))
+def _conda(item: re.Match[str], part: Commands, found: dict[str, InstallCommand]) -> None:
+    words = _words(item, part)
     values: dict[str, list[_Word]] = {}
     for word, after in zip(words, [*words[1:], None], strict=True):
         option, equals, value = word.text.partition("=")
@@ -273,7 +323,7 @@ def _conda(item: re.Match[str], at: int, found: dict[str, InstallCommand]) -> No
         elif equals and _VALUED.fullmatch(option):
             values.setdefault(option, []).append(replace(word, text=value))
     named = [word for key in ("-n", "--name", "-p", "--prefix") for word in values.get(key, ())]
-    asked = found.setdefault(named[-1].text if named else "", InstallCommand(at=at + item.start()))
+    asked = found.setdefault(named[-1].text if named else "", InstallCommand(at=part.at + item.start()))
     for word in sorted((*values.get("-c", ()), *values.get("--channel", ())), key=lambda item: item.start):
         for channel in word.text.split(","):
             asked.channels.setdefault(channel, word.start)
@@ -290,12 +340,15 @@ def _pin(text: str) -> Pin | None:
         return None
 
 
-def _words(text: str, at: int) -> list[_Word]:
-    found = []
-    for item in WORD.finditer(text):
+def _words(command: re.Match[str], part: Commands) -> list[_Word]:
+    """The words behind the name of a command, with the variables that are known."""
+    found, at = [], part.at + command.start("rest")
+    for item in WORD.finditer(command["rest"]):
         quoted = item[0][:1] in ("'", '"')
         bare = item[0][1:-1] if quoted else item[0]
-        found.append(_Word(text=bare, start=at + item.start(), end=at + item.end(), quoted=quoted))
+        text = bare if item[0][:1] == "'" else expanded(bare, part.variables)
+        literal = text == bare
+        found.append(_Word(text=text, start=at + item.start(), end=at + item.end(), quoted=quoted, literal=literal))
     return found
 
 
@@ -336,7 +389,9 @@ def _placed(asked: InstallCommand, finding: Finding) -> Lint:
         edits: tuple[Edit, ...] = ()
         if finding.fix and finding.fix.startswith(WRITE) and finding.subject == subject:
             better = finding.fix.removeprefix(WRITE)
-            edits = () if '"' in better else (Edit(start=word.start, end=word.end, text=f'"{better}"'),)
+            edits = (
+                () if '"' in better or not word.literal else (Edit(start=word.start, end=word.end, text=f'"{better}"'),)
+            )
         return Lint(finding=finding, at=word.start, edits=edits)
     of_pip = [word for word in asked.pip if word.text in finding.message]
     if of_pip:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import lines_of
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.versions import minor
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import (
+    Commands,
     always_yes,
     asked_in,
     command_lints,
     compiles_later,
     drivers,
+    expanded,
     install_lints,
     release_of,
     second_torch,
@@ -141,6 +143,8 @@ _CUDA_TAG = re.compile(r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<rest>.+)")
 _ENV = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)"
 )
+_ARG = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
+"""An argument without a value: inside a stage it takes the one from before the first ``FROM``."""
 _COMPILES = re.compile(
     r"\bDS_BUILD_[A-Z_]+=1|(?<![\w-])nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
 )
@@ -172,9 +176,23 @@ class _Base:
         return self.name.removeprefix("docker.io/") == "pytorch/pytorch"
 
     @property
+    def has_torch(self) -> bool:
+        """Whether the image contains a torch: PyTorch's own, or NVIDIA's build of it."""
+        return self.is_torch or self.name == "nvcr.io/nvidia/pytorch"
+
+    @property
     def compiler(self) -> bool:
         """Whether it may hold a compiler: NVIDIA's and PyTorch's say so in the tag."""
         return not (self.is_cuda or self.is_torch) or "devel" in (self.tag or "devel")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stage:
+    """One stage of a build: its image where it is known, its variables, and the commands so far."""
+
+    base: _Base | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    runs: list[Commands] = field(default_factory=list)
 
 
 def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
@@ -185,46 +203,55 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
         machine: what the image is for.
         knowledge: the tables.
     """
-    stages: dict[str, _Base | None] = {}
-    base: _Base | None = None
-    asks = True
-    runs: list[tuple[str, int]] = []
+    stages: dict[str, _Stage] = {}
+    stage, arguments = _Stage(), dict[str, str]()
+    asks = began = False
     for item in found:
-        nvcc = base.cuda if base else None
         text = without_comments(item.text)
+        asks = (asks or not began) and not always_yes(text)
+        nvcc = stage.base.cuda if stage.base else None
         if item.name == "FROM":
-            yield from _installed(runs, base, knowledge)
-            runs = []
-        asks = asks and not always_yes(text)
-        if item.name == "FROM":
-            base, lints = _from(item, stages, knowledge)
+            began = True
+            yield from _installed(stage, knowledge)
+            stage, lints = _from(item, stages, arguments, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
             for pair in _ENV.finditer(text):
+                stage.variables[pair["name"]] = expanded(pair["value"], stage.variables)
                 yield from setting_lints(pair["name"], pair["value"], item.at + pair.start(), machine, nvcc, knowledge)
+            if item.name == "ARG" and began:
+                stage.variables |= {name: arguments[name] for name in _ARG.findall(text) if name in arguments}
+            elif not began:
+                arguments = dict(stage.variables)
         elif item.name == "RUN":
-            runs.append((text, item.at))
+            run = Commands(text=text, at=item.at, variables=dict(stage.variables))
+            stage.runs.append(run)
             yield from command_lints(text, item.at, machine, nvcc, knowledge)
             if asks:
                 yield from unanswered(text, item.at)
             yield from drivers(text, item.at)
-            if base and base.is_torch:
-                yield from second_torch(text, item.at)
-            if base and not base.compiler and (compiles := _COMPILES.search(text)):
-                message = (
-                    f"{compiles[0].strip()} compiles, but {base.name}:{base.tag} contains neither nvcc nor headers"
-                )
-                fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
-                yield told("CU322", "error", item.at + compiles.start(), "image", message, fix)
-    yield from _installed(runs, base, knowledge)
+            yield from _against_image(run, stage.base)
+    yield from _installed(stage, knowledge)
 
 
-def _installed(runs: list[tuple[str, int]], base: _Base | None, knowledge: Knowledge) -> Iterator[Lint]:
+def _against_image(run: Commands, base: _Base | None) -> Iterator[Lint]:
+    """Commands that replace the image's torch, or compile where the image has no compiler."""
+    if base is None:
+        return
+    if base.has_torch:
+        yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
+    if not base.compiler and (compiles := _COMPILES.search(run.text)):
+        message = f"{compiles[0].strip()} compiles, but {base.name}:{base.tag} contains neither nvcc nor headers"
+        fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
+        yield told("CU322", "error", run.at + compiles.start(), "image", message, fix)
+
+
+def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
     """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
-    asked = asked_in(runs)
+    base, asked = stage.base, asked_in(stage.runs)
     for one in asked:
         yield from install_lints(one, knowledge)
-    if base is None or base.compiler or any(_COMPILES.search(text) for text, _ in runs):
+    if base is None or base.compiler or any(_COMPILES.search(run.text) for run in stage.runs):
         return
     word = compiles_later(asked, knowledge)
     if word:
@@ -239,23 +266,26 @@ def _devel(base: _Base) -> str:
 
 
 def _from(
-    item: Instruction, stages: dict[str, _Base | None], knowledge: Knowledge
-) -> tuple[_Base | None, tuple[Lint, ...]]:
-    """The image of the stage that begins, where it is known, and what is wrong with it; the stage is remembered."""
+    item: Instruction, stages: dict[str, _Stage], arguments: Mapping[str, str], knowledge: Knowledge
+) -> tuple[_Stage, tuple[Lint, ...]]:
+    """The stage that begins, and what is wrong with its image; the stage is remembered."""
     parts = _FROM.match(item.text)
     if not parts:
-        return None, ()
-    image = parts["image"]
-    base: _Base | None = None
+        return _Stage(), ()
+    image = expanded(parts["image"], arguments)
+    stage = _Stage()
     lints: tuple[Lint, ...] = ()
-    if image.lower() in stages:
-        base = stages[image.lower()]
+    earlier = stages.get(image.lower())
+    if earlier:
+        stage = _Stage(base=earlier.base, variables=dict(earlier.variables))
     elif "$" not in image and image != "scratch":
-        base = _parsed(image, item.at + parts.start("image"))
-        lints = tuple(_image(base, knowledge, pinned="@sha256:" in image))
+        stage.base = _parsed(image, item.at + parts.start("image"))
+        chosen = image != parts["image"]  # by who builds: the default is judged, and no edit replaces the variable
+        lints = tuple(_image(stage.base, knowledge, pinned=chosen or "@sha256:" in image))
+        lints = tuple(replace(lint, edits=()) for lint in lints) if chosen else lints
     if parts["stage"]:
-        stages[parts["stage"].lower()] = base
-    return base, lints
+        stages[parts["stage"].lower()] = stage
+    return stage, lints
 
 
 def _parsed(image: str, at: int) -> _Base:

@@ -23,6 +23,9 @@ _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumu
 _TOP = "top"
 _HALF = 2
 """Bytes of a parameter in half precision."""
+_ONE_BIT = ("onebitadam", "onebitlamb", "zerooneadam")
+_TESTED = ("adam", "adamw", "adagrad", "lion", "muon", "muadam", "muadamw")
+"""Optimizer types that DeepSpeed takes beside ZeRO; those of mup depend on mup."""
 
 
 def ds_config_lints(tree: Node, keys: tuple[DeepSpeedKeys, ...], machine: Machine) -> Iterator[Lint]:
@@ -41,6 +44,7 @@ def ds_config_lints(tree: Node, keys: tuple[DeepSpeedKeys, ...], machine: Machin
         yield from _offload(zero, machine)
     yield from _aio(tree, zero)
     yield from _precision(tree, machine)
+    yield from _optimizer(tree, zero)
     yield from _batch(tree, len(machine.gpus))
 
 
@@ -214,6 +218,32 @@ def _enabled(block: Node | None) -> Node | None:
     return found if found is not None and found.text == "true" and found.kind == "plain" else None
 
 
+def _optimizer(tree: Node, zero: Node | None) -> Iterator[Lint]:
+    """ZeRO takes the optimizers that DeepSpeed tested with it; others only where the file allows it."""
+    stage = zero.get("stage") if zero is not None and zero.kind == "map" else None
+    block = tree.get("optimizer")
+    kind = block.get("type") if block is not None and block.kind == "map" else None
+    if kind is None or kind.kind != "text" or not (stage and _whole(stage)) or kind.text.lower() in (*_TESTED, "auto"):
+        return
+    name = kind.text[:40]
+    if name.lower() in _ONE_BIT:
+        message = (
+            f"{name} does not work with ZeRO: DeepSpeed up to 0.18 refuses it at stage {stage.text}, later "
+            "releases do not have it"
+        )
+        yield _lint("CU331", "error", kind, message, 'set "stage" to 0, or take AdamW', "dseng")
+        return
+    allow = tree.get("zero_allow_untested_optimizer")
+    if allow is None or allow.text != "true":
+        message = f"DeepSpeed refuses the untested optimizer {name} at ZeRO stage {stage.text}"
+        yield _lint("CU331", "error", kind, message, 'add "zero_allow_untested_optimizer": true', "dseng")
+
+
+def _filled(node: Node) -> bool:
+    """Whether a value is ``"auto"``, which Hugging Face's trainer and accelerate fill in."""
+    return node.text == "auto" or any(_filled(value) for _, value in node.entries)
+
+
 def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
     """``train_batch_size`` is micro batch x accumulation x GPUs, to the last sample."""
     nodes = [tree.get(name) for name in _BATCH]
@@ -224,8 +254,12 @@ def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
             return
     total, micro, steps = (_whole(node) if node is not None else None for node in nodes)
     if nodes[0] is None and nodes[1] is None:
-        message = "train_batch_size and train_micro_batch_size_per_gpu are both missing; DeepSpeed needs one of them"
-        yield _lint("CU332", "error", tree, message, 'add "train_micro_batch_size_per_gpu": "auto"', "dscfg")
+        message = (
+            "train_batch_size and train_micro_batch_size_per_gpu are both missing: deepspeed.initialize needs one of "
+            "them, unless a framework such as Lightning adds it"
+        )
+        value = '"auto"' if _filled(tree) else "1"
+        yield _lint("CU332", "warning", tree, message, f'add "train_micro_batch_size_per_gpu": {value}', "dscfg")
     elif total and nodes[0] is not None:
         each = (micro or 1) * (steps or 1)
         whole = bool(micro and steps and gpus)

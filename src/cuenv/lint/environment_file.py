@@ -16,6 +16,7 @@ from cuenv.lint import WRITE, Edit, Lint, Machine, Node, lines_at, told, written
 from cuenv.lockfile.host_check import named_cuda
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
 from cuenv.solve.match_spec import parse_spec
 
 _FLOAT = re.compile(r"[0-9]+\.[0-9]+")
@@ -112,9 +113,8 @@ def _lint(item: Node, subject: str, plain: str) -> Lint:
     )
 
 
-_SELECTOR = re.compile(r"#[^\n\[]*(\[(?P<what>(?:not )?[a-z0-9]+)\])")
-_LINUX = ("linux", "linux64", "unix", "x86_64")
-_SHORT = re.compile(r"[0-9]+(\.[0-9]+)?")
+_CLEAR = re.compile(r"==|\[")
+"""What makes a version exact for every client."""
 _COMMA_BEFORE = re.compile(r",[ \t]*\Z")
 _COMMA_BEHIND = re.compile(r"[ \t]*,[ \t]*")
 
@@ -148,9 +148,9 @@ def environment_lints(
     """
     entries = tuple(_entries(tree))
     yield from number_lints(tree)
-    yield from _nodefaults(text, tree)
+    yield from _nodefaults(tree)
     yield from credential_lints(tree)
-    yield from _selectors(text)
+    yield from _selectors(text, tree)
     yield from _fuzzy(entries)
     yield from _variables(tree)
     if spec is None:
@@ -241,7 +241,7 @@ def _meant(entry: _Entry, finding: Finding) -> bool:
     return entry.pip == (finding.code == "CU502") or finding.code.startswith("CU5")
 
 
-def _nodefaults(text: str, tree: Node) -> Iterator[Lint]:
+def _nodefaults(tree: Node) -> Iterator[Lint]:
     channels = tree.get("channels")
     items = channels.items if channels else ()
     for item in items:
@@ -251,52 +251,47 @@ def _nodefaults(text: str, tree: Node) -> Iterator[Lint]:
                     "CU301",
                     "warning",
                     "channels",
-                    "conda reads nodefaults as the name of a channel and fails",
-                    "take nodefaults out of the channels",
+                    "conda from 26.7 on reads nodefaults as the name of a channel and fails; earlier releases and "
+                    "micromamba leave the default channels out",
+                    "take nodefaults out of the channels where conda 26.7 or later reads the file",
                 ),
                 at=item.start,
-                edits=_drop(text, item, len(items)),
             )
 
 
-def _selectors(text: str) -> Iterator[Lint]:
-    """A platform selector in a comment behind an entry: conda-lock drops the entry elsewhere, nobody else does."""
-    offset = 0
-    for line in text.splitlines(keepends=True):
-        found = _SELECTOR.search(line)
-        if found and line[: found.start()].strip():
-            what = found["what"]
-            edit = Edit(start=offset + found.start(1), end=offset + found.end(1), text=f"({what})")
-            yield Lint(
-                finding=_finding(
-                    "CU302",
-                    "warning",
-                    what,
-                    f"[{what}] in a comment is a selector for conda-lock, which drops the line on other platforms; "
-                    "other clients keep it",
-                    f"{WRITE}({what})" if what in _LINUX else f"keep {what} in a file of its own",
-                ),
-                at=offset + found.start(),
-                edits=(edit,) if what in _LINUX else (),
+def _selectors(text: str, tree: Node) -> Iterator[Lint]:
+    """An entry for another system by a comment: only conda-lock obeys it, and a file for conda-lock names platforms."""
+    if tree.get("platforms") is not None:
+        return
+    for found in SELECTOR.finditer(text):
+        what = found["what"]
+        if what in OTHER_SYSTEMS:
+            yield told(
+                "CU302",
+                "warning",
+                found.start("what") - 1,
+                what,
+                f"the comment [{what}] selects a system for conda-lock alone; conda, micromamba and pixi install "
+                f"{found['entry'].strip().removeprefix('-').strip()} on Linux, too",
+                f"keep what {what} needs in a file of its own",
             )
-        offset += len(line)
 
 
 def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
-    """``pytorch=2.7=cuda*``: a prefix to one client, exactly 2.7 to others. A whole build string leaves no choice."""
+    """``pytorch=2.7=cuda*``: exactly 2.7 to conda, a prefix to others. A whole build string leaves no choice."""
     for entry in entries:
         pin = entry.pin
-        if pin and pin.build and "*" in pin.build and _SHORT.fullmatch(pin.version) and "[" not in entry.node.text:
-            head = f"{pin.channel}::{pin.name}" if pin.channel else pin.name
-            better = f"{head}={pin.version}.*={pin.build}"
+        written = entry.node.text
+        if pin and pin.ambiguous and not _CLEAR.search(written):
+            better = pin.exact_text()
             yield Lint(
                 finding=_finding(
                     "CU305",
                     "warning",
                     pin.name,
                     (
-                        f"{entry.node.text}: {pin.version} beside a build string is a prefix for some "
-                        "clients and an exact version for others"
+                        f"{written}: {pin.version} beside a build string is an exact version for conda and a prefix "
+                        "for some other clients"
                     ),
                     f"{WRITE}{better}",
                 ),

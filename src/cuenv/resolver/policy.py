@@ -257,7 +257,7 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         if "cpu" in pin.build:
             yield _cpu_twin(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
         elif not pin.build:
-            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).yaml_text()
+            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).exact_text()
             yield Finding(
                 code="CU104",
                 severity="warning",

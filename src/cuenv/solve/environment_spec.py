@@ -22,6 +22,7 @@ NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""
 
 _NAME = re.compile(r"[^/ :#]+")
+_SHORT = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def normalise(name: str) -> str:
@@ -91,6 +92,15 @@ class Pin:
         if self.version[0] in "<>=!~":
             return f"{head}{self.version}"
         return f"{head} {self.version}" if several else f"{head}={self.version}"
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether ``yaml_text`` is an exact version to conda and a prefix to some clients: ``pytorch=2.7=cuda*``."""
+        return "*" in self.build and _SHORT.fullmatch(self.version.removeprefix("==")) is not None
+
+    def exact_text(self) -> str:
+        """As ``yaml_text``, with a version that is exact to every client: ``pytorch==2.7=cuda*``."""
+        return self.yaml_text().replace(f"{self.name}=", f"{self.name}==", 1) if self.ambiguous else self.yaml_text()
 
     def condition(self) -> str:
         """The version as a strict condition that means the same: ``==2.7.1``, ``3.12.*``; empty for any."""

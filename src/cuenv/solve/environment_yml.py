@@ -22,6 +22,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
 _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
 
+SELECTOR = re.compile(r"(?P<entry>[ \t]*-[ \t]+[^\s#].*?)[ \t]+#[^\n\[]*\[(?P<what>[a-z0-9]+)\][^()\n]*$", re.MULTILINE)
+"""An entry with a selector of conda-lock in its comment."""
+OTHER_SYSTEMS = ("osx", "osx64", "arm64", "win", "win64")
+
 
 def render(spec: EnvironmentSpec) -> str:
     """Write an environment file: the same bytes for the same value.
@@ -86,6 +90,7 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
             hint="name the packages that you import; the solver adds what those need",
         )
     faults = Faults(source)
+    text, warnings = of_linux(text)
     data = load(text, source)
     listed = data.get("dependencies") if isinstance(data, dict) else None
     if isinstance(listed, list) and len(listed) > _MOST:
@@ -96,21 +101,20 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     if data is None:
         faults.add("", "the file is empty; it needs 'dependencies:'")
         faults.check(hint="cuenv resolve -o environment.yml")
-    return _EnvironmentParser(data, text, faults).spec()
+    return _EnvironmentParser(data, warnings, faults).spec()
 
 
 class _EnvironmentParser:
     """Reads one document, and collects its faults and warnings."""
 
-    def __init__(self, data: Any, text: str, faults: Faults) -> None:
+    def __init__(self, data: Any, warnings: Iterable[str], faults: Faults) -> None:
         self.reader = Reader(data, faults)
         self.data: Mapping[Any, Any] = data if isinstance(data, dict) else {}
         self.faults = faults
         self.names: set[str] = set()
-        self.warnings: list[str] = [f"{key}: ignored; no key of an environment file" for key in self._unknown()]
+        self.warnings = [*warnings, *(f"{key}: ignored; no key of an environment file" for key in self._unknown())]
         if self.reader.has("prefix"):
             self.warnings.append("prefix: ignored; the place of an environment is an option of the client")
-        self.warnings += _selectors(text)
 
     def _unknown(self) -> list[str]:
         return [ascii(key)[:60] for key in self.data if key not in _KEYS]
@@ -224,18 +228,21 @@ class _EnvironmentParser:
         return found
 
 
-def _selectors(text: str) -> list[str]:
-    """Warn of ``# [linux64]`` behind an entry: conda-lock drops such a line, other clients keep it."""
-    warnings = []
-    for number, line in enumerate(text.splitlines(), 1):
-        entry, _, comment = line.partition("#")
-        selector, closed, after = comment.rpartition("[")[2].partition("]")
-        if entry.strip() and "[" in comment and selector and closed and not set(after) & set("()"):
-            warnings.append(
-                f"line {number}: the selector {describe(selector)} is a plain comment here and to conda; "
-                "only conda-lock obeys it"
-            )
-    return warnings
+def of_linux(text: str) -> tuple[str, tuple[str, ...]]:
+    """A file without the entries that a selector of conda-lock (``# [win]``) keeps for other systems than Linux.
+
+    conda-lock obeys such a comment, conda and micromamba install the entry everywhere. Lines keep their numbers.
+
+    Returns:
+        the text, and a warning for each line that was left out.
+    """
+    lines, warnings = text.split("\n"), []
+    for number, line in enumerate(lines):
+        found = SELECTOR.match(line)
+        if found and found["what"] in OTHER_SYSTEMS:
+            lines[number] = ""
+            warnings.append(f"line {number + 1}: left out, because [{found['what']}] selects another system than Linux")
+    return "\n".join(lines), tuple(warnings)
 
 
 def _channel(text: str) -> str:
