@@ -34,16 +34,16 @@ def codes(findings: list[Finding], severity: str) -> set[str]:
 @pytest.mark.parametrize(
     ("torch", "gpu", "driver", "code", "fix"),
     [
-        ("2.7.1", "8.0", "470.129.06", "CU401", f"torch==2.7.1+cu118 with --extra-index-url {INDEX}cu118"),
-        ("2.7.1", "12.0", "575.57.08", "CU403", f"torch==2.7.1+cu128 with --extra-index-url {INDEX}cu128"),
-        ("2.4.1", "12.0", "575.57.08", "CU403", f"torch==2.7.0+cu128 with --extra-index-url {INDEX}cu128"),
-        ("2.15.0", "8.6", "535.129.03", "CU401", f"torch==2.14.1+cu126 with --extra-index-url {INDEX}cu126"),
+        ("2.7.1", "8.0", "470.129.06", "CU401", f"torch==2.7.1+cu118 from --extra-index-url {INDEX}cu118"),
+        ("2.7.1", "12.0", "575.57.08", "CU403", f"torch==2.7.1+cu128 from --extra-index-url {INDEX}cu128"),
+        ("2.4.1", "12.0", "575.57.08", "CU403", f"torch==2.7.0+cu128 from --extra-index-url {INDEX}cu128"),
+        ("2.15.0", "8.6", "535.129.03", "CU401", f"torch==2.14.1+cu126 from --extra-index-url {INDEX}cu126"),
         (
             "2.15.0",
             "7.0",
             "580.65.06",
             "CU403",
-            f"torch==2.14.1+cu126 (the last wheel for compute capability 7.0) with --extra-index-url {INDEX}cu126",
+            f"torch==2.14.1+cu126 (the last wheel for compute capability 7.0) from --extra-index-url {INDEX}cu126",
         ),
     ],
 )

@@ -160,7 +160,7 @@ def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding
         severity="warning",
         subject="torch",
         message=f"{what} is not a CUDA build: it does not use the GPUs of {facts.label}",
-        fix=f"in the pip part: {advice}" if advice else None,
+        fix=f"with pip: {advice}" if advice else None,
     )
 
 
@@ -236,7 +236,7 @@ def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> str |
     """A wheel of torch that runs on the host, or the driver that this one needs."""
     driver = f"install {verdict.remedy.text}" if verdict.remedy and verdict.remedy.driver else ""
     advice = wheel_advice(candidate.build.version, case.facts, case.knowledge)
-    return ", or ".join(filter(None, (driver, f"in the pip part: {advice}" if advice else ""))) or None
+    return ", or ".join(filter(None, (driver, f"with pip: {advice}" if advice else ""))) or None
 
 
 def choose_anew(facts: HostFacts, wish: Request | None = None) -> str:

@@ -143,7 +143,7 @@ def wheel_advice(release: Version, facts: HostFacts, knowledge: Knowledge) -> st
     later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
     lost = [item for item in facts.capabilities if not any(row.code and serve(row.code, item) for row in later)]
     last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if later and lost else ""
-    return f"torch=={wheel.name}{last} with --extra-index-url {INDEX}{wheel.build}"
+    return f"torch=={wheel.name}{last} from --extra-index-url {INDEX}{wheel.build}"
 
 
 _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")
