@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 import cuenv
+from cuenv.core.versions import Capability
 from cuenv.diagnosis.causes import Diagnosis, diagnose, folded
 from cuenv.diagnosis.log_scan import LINE, MANY, scan
-from cuenv.host.facts import Compiler, Driver, FoundToolkit, HostFacts, Libc, LibraryPath, Surroundings
+from cuenv.host.facts import Compiler, Driver, FoundToolkit, Gpu, HostFacts, Libc, LibraryPath, Surroundings
 from cuenv.host.io.record import read_host
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.solve.model import LockedPackage
@@ -129,7 +130,11 @@ def test_a_driver_that_is_too_old_explains_why_cuda_is_not_available() -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "says"), [("525", "the full driver version is not known"), ("525.85.12", "supports CUDA 12.0")]
+    ("driver", "says"),
+    [
+        ("525", "driver 525 is only a branch number, and CUDA 12.x needs driver 525.60.13 or later (CU401)"),
+        ("525.85.12", "supports CUDA 12.0"),
+    ],
 )
 def test_a_branch_is_judged_as_resolve_judges_it(driver: str, says: str) -> None:
     """Resolve does not refuse a branch that holds the floor, so the driver is not said to be too old here."""
@@ -161,8 +166,9 @@ def test_nothing_is_lost_by_folding(cases: list[Path]) -> None:
 
 def test_driver_470_under_cuda_12_gets_a_build_for_11_8_now_and_a_driver_later() -> None:
     cause = on("driver-insufficient/a800-470.log", replace(read_host("a800-470", str), asked_as="a800-470")).causes[0]
-    assert (
-        "driver 470.129.06 supports CUDA 11.4; a build for CUDA 12.x needs driver 525.60.13 or later" in cause.because
+    assert cause.because == (
+        "driver 470.129.06 supports CUDA 11.4",
+        "CUDA 12.x needs driver 525.60.13 or later, but a800-470 has driver 470.129.06 (CU401)",
     )
     assert "CUDA 11.8" in cause.remedy
     assert "525.60.13 or later" in cause.remedy
@@ -173,7 +179,8 @@ def test_driver_470_under_cuda_12_gets_a_build_for_11_8_now_and_a_driver_later()
 def test_the_level_in_torchs_message_is_decoded_and_goes_before_the_host() -> None:
     cause = on("driver-too-old-torch/torch-warning.log").causes[0]
     assert "is the CUDA level of the driver, 11.4," in cause.why
-    assert cause.because[0].startswith("the driver supports CUDA 11.4; a build for CUDA 12.x")
+    assert cause.because[0] == "the driver supports CUDA 11.4"
+    assert cause.because[1].startswith("CUDA 12.x needs driver 525.60.13 or later, but the machine of this log has")
 
 
 def test_a_driver_that_is_new_enough_is_not_blamed() -> None:
@@ -226,7 +233,7 @@ def test_a_cpu_build_explains_why_cuda_is_not_available() -> None:
     cause = on("cuda-unavailable/printed.log", host(), conda(pytorch=("2.5.1", "cpu_generic_py311h_0"))).causes[0]
     assert cause.because[0] == "torch 2.5.1 of this environment is a CPU build"
     old = on("cuda-unavailable/printed.log", read_host("a800-470", str), venv(torch="2.5.1+cu121")).causes[0]
-    assert "needs driver 525.60.13" in old.because[0]
+    assert "needs driver 525.60.13" in old.because[1]
 
 
 def test_why_cuda_is_not_available_is_not_guessed_without_the_build() -> None:
@@ -234,7 +241,9 @@ def test_why_cuda_is_not_available_is_not_guessed_without_the_build() -> None:
     assert cause.because == ("the driver supports CUDA 11.4; it runs builds for CUDA up to 11.8",)
     assert "torch.version.cuda" in cause.command
     told = on("cuda-unavailable/collect-env.log", read_host("a800-470", str)).causes[0]
-    assert "torch is built for CUDA 11.3, which this driver supports" in told.because
+    assert told.because[1].startswith(
+        "torch is built for CUDA 11.3: driver 470.129.06 meets the minimum driver 450.80.02"
+    )
 
 
 def test_a_check_is_skipped_only_where_the_driver_reaches_the_floor() -> None:
@@ -247,13 +256,19 @@ def test_a_check_is_skipped_only_where_the_driver_reaches_the_floor() -> None:
 
 def test_code_for_the_gpu_is_looked_up_in_the_tables() -> None:
     cause = on("sm-not-compatible/rtx5090.log", prefix=conda(pytorch=("2.5.1", "cuda126_py311h_0"))).causes[0]
-    assert "holds nothing for 12.0" in cause.because[0] or "only PTX for 12.0" in cause.because[0]
+    assert "has only PTX (9.0) for compute capability 12.0" in cause.because[0]
+    assert cause.because[0].endswith("but the driver is not known (CU403)")
     assert "--gpu 12.0" in cause.command
 
 
 def test_the_c_library_is_compared() -> None:
     old = on("glibc/centos7.log", host(libc=Libc(family="glibc", version=Version("2.17")))).causes[0]
-    assert "glibc 2.17, older than the required 2.28" in old.because[0]
+    (said,) = old.because
+    assert said == "the file of this line needs glibc 2.28 or later, but rtx4090-535 has glibc 2.17 (CU407)"
+    (other,) = on("glibc/centos7.log", host(libc=Libc(family="musl", version=Version("1.2")))).causes[0].because
+    assert other.endswith("but rtx4090-535 has musl (CU407)")
+    late = on("glibc/centos7.log", host(libc=Libc(family="glibc", version=Version("2.28")))).causes[0]
+    assert late.because == ("glibc 2.28 is new enough, because the packages need glibc 2.28 or later",)
 
 
 def test_nvcc_is_told_the_targets_that_it_knows() -> None:
@@ -261,6 +276,11 @@ def test_nvcc_is_told_the_targets_that_it_knows() -> None:
     cause = on("nvcc-unsupported-arch/rtx4090.log", host(toolkits=(toolkit,))).causes[0]
     assert cause.command == 'export TORCH_CUDA_ARCH_LIST="8.6"'
     assert "8.9 is known to nvcc 11.8 and later" in cause.because
+    assert "CU404" not in " ".join(cause.because)
+    young = host(toolkits=(toolkit,), gpus=(Gpu(index=0, name="NVIDIA H100 PCIe", capability=Capability(9, 0)),))
+    refused = on("nvcc-unsupported-arch/rtx4090.log", young).causes[0]
+    assert "TORCH_CUDA_ARCH_LIST" not in refused.command  # nothing that this nvcc compiles runs on the GPU
+    assert any(item.endswith("(CU404)") for item in refused.because)
 
 
 def test_the_library_path_is_named_where_it_can_be_meant() -> None:

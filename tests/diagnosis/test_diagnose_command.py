@@ -19,10 +19,13 @@ from commands import inside as run
 from commands import run as process
 from cuenv.cli.main import COMMANDS
 from cuenv.core.findings import CheckResult, Finding, report
+from cuenv.core.versions import version
 from cuenv.diagnosis.diagnose import look
 from cuenv.diagnosis.explain import code_page
 from cuenv.host.select import HostOptions
+from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import RULES
+from cuenv.resolver.wheels import wheel_row
 from failure_logs import CASES, LOGS, rows, tables
 from given import base, candidate, machine, verdict
 
@@ -302,7 +305,18 @@ def test_a_driver_is_judged_as_resolve_judges_it(driver: str | None, level: str)
     log = "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version\ntorch==2.9.1+cu129\n"
     facts = machine("8.0", driver=driver, level=level)
     (cause,) = cuenv.diagnose(log, facts).causes
-    (said,) = cause.because
-    outcome = verdict("driver-floor", candidate("2.13.0", "cuda129*"), facts).outcome
-    assert ("the full driver version is not known" in said) == (outcome == "unknown")
-    assert ("a build for CUDA 12.x needs" in said) == (outcome == "reject")
+    found = verdict("driver-floor", candidate("2.13.0", "cuda129*"), facts)
+    assert cause.because[1:] == (() if found.outcome == "pass" else (f"{found.because} (CU401)",))
+    assert ("a build of torch for CUDA 11" in cause.remedy) == (found.outcome == "reject")
+
+
+@pytest.mark.parametrize(("sm", "outcome"), [("12.0", "reject"), ("8.6", "pass"), ("3.7", "reject")])
+def test_the_device_code_of_a_wheel_is_judged_as_resolve_judges_it(sm: str, outcome: str) -> None:
+    log = "RuntimeError: CUDA error: no kernel image is available for execution on the device\ntorch==2.7.1+cu126\n"
+    facts = machine(sm, driver="570.26")
+    (cause,) = cuenv.diagnose(log, facts).causes
+    row = wheel_row(version("2.7.1+cu126"), "", None, "linux-64", base())
+    found = verdict("device-code", Candidate(build=row, cuda=row.cuda, python="3.12"), facts)
+    assert found.outcome == outcome
+    said = found.because + ("" if outcome == "pass" else " (CU403)")
+    assert cause.because == (f"torch 2.7.1 for CUDA 12.6: {said}",)

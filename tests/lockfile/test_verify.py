@@ -337,12 +337,12 @@ def test_what_is_locked_may_need_a_later_c_library_than_the_tables_say() -> None
     assert "CU407" not in codes(on(old, *OLD_FORGE))
     found = only(on(old, *OLD_FORGE, CUDNN), "CU407")
     assert found.severity == "error"
-    assert found.message == "glibc 2.17 of box is older than 2.28, the minimum for libcudnn"
+    assert found.message == "libcudnn needs glibc 2.28 or later, but box has glibc 2.17"
     assert "CU407" not in codes(on(new, *OLD_FORGE, CUDNN))
     by_pip = replace(solution(*OLD_FORGE), pip=(TRITON,))
     assert "triton" in only(list(host_findings(by_pip, old, base())), "CU407").message
     both = pool([replace(old, label="a"), replace(new, label="b")])
-    assert "of a is older than" in only(on(both, *OLD_FORGE, CUDNN), "CU407").message
+    assert "but a has glibc 2.17" in only(on(both, *OLD_FORGE, CUDNN), "CU407").message
 
 
 def test_a_cpu_environment_needs_its_c_library_as_well() -> None:

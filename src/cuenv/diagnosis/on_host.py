@@ -9,13 +9,20 @@ from collections.abc import Callable, Mapping
 
 from packaging.version import Version
 
-from cuenv.core.record import dataclass, field
-from cuenv.core.versions import Capability, Native, arch_list, reaches, serve, version
+from cuenv.core.record import dataclass, field, replace
+from cuenv.core.versions import Capability, version
 from cuenv.host.describe import gpu_text, host_options
-from cuenv.host.facts import Driver, HostFacts
+from cuenv.host.facts import Driver, Gpu, HostFacts
+from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS, TorchBuild
 from cuenv.prefix.inventory import Prefix
-from cuenv.resolver.rules.driver import floor_of, runs_on
+from cuenv.resolver.candidates import Candidate, bare_candidate
+from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.rules import Context, Ground, Verdict, rule_named, verdict_of
+from cuenv.resolver.rules.layers import glibc_verdict
+from cuenv.resolver.verdict import told
+from cuenv.resolver.wheels import wheel_row
 from cuenv.solve.model import build_cuda
 
 
@@ -75,21 +82,19 @@ def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
     return version_in(text), _wheel_cuda(text) or cuda
 
 
-def driver_of(case: LogContext) -> str | None:
-    """The driver: of the host, else as the log mentions it."""
-    if case.facts and case.facts.driver and case.facts.driver.version:
-        return case.facts.driver.version
-    return case.mentions.get("driver")
+def driver_of(case: LogContext) -> Driver | None:
+    """The driver that programs get: of the host, else as the log mentions it; its CUDA release as the line tells it."""
+    found = effective(case.facts, case.knowledge).driver if case.facts else None
+    text = (found.version if found else None) or case.mentions.get("driver")
+    level = version_in(case.told.get("level", "")) or (found.cuda if found else None)
+    level = level or (case.knowledge.cuda_of(text) if text else None)
+    return Driver(version=text, cuda=level) if text or level else None
 
 
 def level_of(case: LogContext) -> Version | None:
-    """The CUDA release that the driver supports: as the line tells it, else of the host."""
-    if case.told.get("level"):
-        return version_in(case.told["level"])
-    if case.facts and case.facts.driver and case.facts.driver.cuda:
-        return case.facts.driver.cuda
+    """The CUDA release that the driver supports."""
     driver = driver_of(case)
-    return case.knowledge.cuda_of(driver) if driver else None
+    return driver.cuda if driver else None
 
 
 def capabilities(case: LogContext) -> tuple[Capability, ...]:
@@ -100,44 +105,62 @@ def capabilities(case: LogContext) -> tuple[Capability, ...]:
     return case.facts.capabilities if case.facts else ()
 
 
-def newest_for(case: LogContext, level: Version) -> Version | None:
-    """The newest CUDA of a torch build whose major a driver of this level runs: within its level, or by its major."""
+def host_of(case: LogContext) -> HostFacts:
+    """The host that the rules are asked about: what the log tells goes before what the machine shows."""
+    facts = case.facts or HostFacts(label="the machine of this log", platform=PLATFORMS[0])
+    if case.told.get("level") or not facts.driver:
+        facts = replace(facts, driver=driver_of(case), members=())
+    if case.told.get("sm"):
+        gpus = tuple(Gpu(index=0, name="", capability=capability) for capability in capabilities(case))
+        facts = replace(facts, gpus=gpus, members=())
+    return facts
+
+
+def asked_rule(case: LogContext, name: str, candidate: Candidate) -> Verdict:
+    """What a rule of `cuenv resolve` says of a candidate on the host."""
+    return verdict_of(name, candidate, Context(facts=host_of(case), wish=Request(dev=True), knowledge=case.knowledge))
+
+
+def with_code(verdict: Verdict) -> str:
+    """A verdict in its own words, with the finding code of its rule where it is no plain pass."""
+    return verdict.because + ("" if verdict.outcome == "pass" else f" ({rule_named(verdict.rule).code})")
+
+
+def floor_verdict(case: LogContext, cuda: Version) -> Verdict:
+    """What the rule on the minimum driver says of a CUDA release."""
+    return asked_rule(case, "driver-floor", bare_candidate(cuda, host_of(case).platform))
+
+
+def newest_for(case: LogContext) -> Version | None:
+    """The newest CUDA of a torch build that the driver is not too old for: within its level, or by its major."""
     cudas = {row.cuda for row in case.knowledge.torch if row.cuda}
-    driver = Driver(version=driver_of(case), cuda=level)
-    runs = [cuda for cuda in cudas if runs_on(cuda, driver, case.knowledge).outcome != "reject"]
-    return max(runs, default=None)
+    return max((cuda for cuda in cudas if floor_verdict(case, cuda).outcome != "reject"), default=None)
 
 
 def driver_floor(case: LogContext) -> Joined:
-    """The driver against the floor of the CUDA major that the program was built with."""
-    level, driver = level_of(case), driver_of(case)
-    if level is None:
+    """The driver against the minimum driver of the CUDA major that the program was built with."""
+    driver, level = driver_of(case), level_of(case)
+    if driver is None or level is None:
         return no_driver(case) if case.facts and case.facts.detected else Joined()
-    name = f"driver {driver} supports" if driver else "the driver supports"
+    name = f"driver {driver.version} supports" if driver.version else "the driver supports"
+    supports = f"{name} CUDA {level}"
     _, wanted = torch_of(case)
-    runs = newest_for(case, level)
+    runs = newest_for(case)
     if wanted is None and runs is not None:
         wanted = min(
             (row.cuda for row in case.knowledge.torch if row.cuda and row.cuda.major > runs.major), default=None
         )
-    floor = floor_of(wanted, case.knowledge) if wanted else None
-    if wanted is None or floor is None:
-        return Joined(because=(f"{name} CUDA {level}",))
-    outcome = runs_on(wanted, Driver(version=driver, cuda=level), case.knowledge).outcome
-    if outcome == "unknown":
-        needs = f"and CUDA {wanted.major}.x needs {floor[0]} or later of it"
-        return Joined(because=(f"{name} CUDA {level}; the full driver version is not known, {needs}",))
-    if outcome != "reject":
-        return Joined(because=(f"{name} CUDA {level}",))
-    because = (f"{name} CUDA {level}; a build for CUDA {wanted.major}.x needs driver {floor[0]} or later",)
+    verdict = floor_verdict(case, wanted) if wanted else None
+    if verdict is None or verdict.outcome == "pass":
+        return Joined(because=(supports,))
+    because = (supports, with_code(verdict))
+    if verdict.outcome != "reject" or verdict.remedy is None:
+        return Joined(because=because)
     if runs is None:
-        return Joined(
-            because=because,
-            remedy=f"install driver {floor[0]} or later; the cuenv tables list no build for this driver",
-        )
+        remedy = f"install {verdict.remedy.text}; the cuenv tables list no build for this driver"
+        return Joined(because=because, remedy=remedy)
     remedy = (
-        f"now: a build of torch for CUDA {runs}, which this driver supports; in the "
-        f"long run: driver {floor[0]} or later. "
+        f"now: a build of torch for CUDA {runs}, which this driver supports; in the long run: {verdict.remedy.text}. "
         "Exporting LD_LIBRARY_PATH does not help, because the driver decides"
     )
     command = resolve_anew(case, f"--cuda {runs}")
@@ -168,20 +191,32 @@ def no_driver(case: LogContext) -> Joined:
 def device_code(case: LogContext) -> Joined:
     """The code that torch holds against the GPUs."""
     release, cuda = torch_of(case)
+    found = capabilities(case)
+    build = _build_of(case, release, cuda) if release and cuda else None
     because = []
-    for build in case.knowledge.torch:
-        if release and build.cuda == cuda and build.version.public == release.public and build.code and cuda:
-            for capability in capabilities(case):
-                service = serve(build.code, capability)
-                how = "machine code" if isinstance(service, Native) else "only PTX" if service else "nothing"
-                because.append(
-                    f"torch {release.public} for CUDA {cuda} contains {how} for {capability}: {arch_list(build.code)}"
-                )
-            break
-    if not because and capabilities(case):
-        because.append(f"the GPU is of capability {', '.join(map(str, capabilities(case)))}")
-    gpus = " ".join(f"--gpu {capability}" for capability in capabilities(case)) if case.told.get("sm") else ""
+    if found and build:
+        verdict = asked_rule(case, "device-code", Candidate(build=build, cuda=cuda, python="3"))
+        because.append(f"torch {build.version} for CUDA {cuda}: {with_code(verdict)}")
+    elif found:
+        because.append(f"the GPU has compute capability {', '.join(map(str, found))}")
+    gpus = " ".join(f"--gpu {capability}" for capability in found) if case.told.get("sm") else ""
     return Joined(because=tuple(because), command=resolve_anew(case, gpus=gpus))
+
+
+def _build_of(case: LogContext, release: Version, cuda: Version) -> TorchBuild | None:
+    """The row of a torch whose device code is known: a wheel's, else that of the channel and platform."""
+    package = case.prefix.package("pytorch") if case.prefix else None
+    stack = package.channel_name if package else ""
+    platform = host_of(case).platform
+    wheel = wheel_row(release, "", cuda, platform, case.knowledge)
+    if wheel.code and (release.local or (case.prefix and not package)):
+        return wheel
+    rows = [row for row in case.knowledge.torch if (row.version.public, row.cuda) == (release.public, cuda)]
+    return max(
+        (row for row in rows if row.code),
+        key=lambda row: (row.platform == platform, row.stack == stack),
+        default=None,
+    )
 
 
 def driver_level(case: LogContext) -> Joined:
@@ -192,16 +227,16 @@ def driver_level(case: LogContext) -> Joined:
     if wanted is None:
         return Joined(because=(f"the driver supports CUDA {level}",))
     first = case.knowledge.native_driver(wanted)
-    needs = f": CUDA {wanted} came with driver {first}" if first else ""
-    because = (f"the driver supports CUDA {level}, which is {_order(level, wanted)} {wanted}{needs}",)
-    driver, floor, runs = driver_of(case), floor_of(wanted, case.knowledge), newest_for(case, level)
-    if runs and floor and driver and reaches(driver, floor[0]) is False:
-        said = (
-            f"driver {driver} is older than {floor[0]}, the minimum for CUDA {wanted.major}.x, "
-            "so skipping the check does not help"
-        )
-        return Joined(because=(*because, said), command=resolve_anew(case, f"--cuda {runs}"))
-    return Joined(because=because)
+    came = f": CUDA {wanted} came with driver {first}" if first else ""
+    because = [f"the driver supports CUDA {level}, which is {_order(level, wanted)} {wanted}{came}"]
+    floor = floor_verdict(case, wanted)
+    above = asked_rule(case, "driver-level", bare_candidate(wanted, host_of(case).platform))
+    runs = newest_for(case)
+    if floor.outcome == "reject" and runs:
+        because.append(f"{with_code(floor)}, so skipping the check does not help")
+        return Joined(because=tuple(because), command=resolve_anew(case, f"--cuda {runs}"))
+    because += [with_code(verdict) for verdict in (floor, above) if verdict.outcome != "pass"]
+    return Joined(because=tuple(because))
 
 
 def _order(level: Version, wanted: Version) -> str:
@@ -215,23 +250,22 @@ def cuda_available(case: LogContext) -> Joined:
         return Joined(because=(f"torch {release} of this environment is a CPU build",), command=resolve_anew(case))
     level = level_of(case)
     if cuda is None and level is not None:  # whether the driver is to blame depends on a build that nobody named
-        return Joined(
-            because=(f"the driver supports CUDA {level}; it runs builds for CUDA up to {newest_for(case, level)}",)
-        )
+        return Joined(because=(f"the driver supports CUDA {level}; it runs builds for CUDA up to {newest_for(case)}",))
     found = driver_floor(case)
-    if found.command or level is None:
+    if cuda is None or level is None or (verdict := floor_verdict(case, cuda)).outcome != "pass":
         return found
-    return Joined(because=(*found.because, f"torch is built for CUDA {cuda}, which this driver supports"))
+    return Joined(because=(*found.because, f"torch is built for CUDA {cuda}: {with_code(verdict)}"))
 
 
 def glibc(case: LogContext) -> Joined:
     """The C library of the host against the one that the line asks for."""
-    facts = case.facts
-    if facts is None or facts.libc is None or facts.libc.family != "glibc" or not case.told.get("glibc"):
+    wanted = version_in(case.told.get("glibc", ""))
+    if case.facts is None or case.facts.libc is None or wanted is None:
         return Joined()
-    wanted = version(case.told["glibc"])
-    word = "older than" if facts.libc.version < wanted else "not older than"
-    return Joined(because=(f"{facts.label} has glibc {facts.libc.version}, {word} the required {wanted}",))
+    ground = Ground("row", f"the file of this line needs glibc {wanted} or later")
+    machines = [machine for machine in case.facts.machines if machine.libc]
+    verdicts = [told(glibc_verdict(wanted, ground, machine.libc), machine) for machine in machines]
+    return Joined(because=tuple(dict.fromkeys(map(with_code, verdicts))))
 
 
 def kernel_module(case: LogContext) -> Joined:

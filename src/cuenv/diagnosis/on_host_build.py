@@ -8,9 +8,19 @@ from shlex import quote
 from packaging.version import Version
 
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.on_host import Joined, LogContext, capabilities, resolve_anew, torch_of
+from cuenv.diagnosis.on_host import (
+    Joined,
+    LogContext,
+    asked_rule,
+    capabilities,
+    host_of,
+    resolve_anew,
+    torch_of,
+    with_code,
+)
 from cuenv.host.facts import FoundToolkit
 from cuenv.knowledge.rows import PLATFORMS, Cuda
+from cuenv.resolver.candidates import bare_candidate
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
@@ -73,10 +83,15 @@ def nvcc_targets(case: LogContext) -> Joined:
         because.append(f"{asked} is known to nvcc {first} " + ("and later" if last == newest else f"to {last}"))
     release = _on_path(case)
     row = case.knowledge.cuda(release) if release else None
-    targets = sorted({target for one in capabilities(case) if row and (target := target_for(one, row.targets))})
-    if targets and row:
-        because.append(f"for the GPUs here nvcc {row.version} compiles {', '.join(map(str, targets))}")
-        return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"')
+    if release and row and capabilities(case):
+        verdict = asked_rule(case, "nvcc", bare_candidate(release, host_of(case).platform))
+        because.append(with_code(verdict))
+        if verdict.outcome == "pass":
+            targets = sorted({target for one in capabilities(case) if (target := target_for(one, row.targets))})
+            because.append(f"for the GPUs here nvcc {row.version} compiles {', '.join(map(str, targets))}")
+            return Joined(
+                because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"'
+            )
     if rows and not capabilities(case):
         return Joined(because=tuple(because))
     lowest = min((row.version for row in rows), default=None)

@@ -21,11 +21,12 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
-from cuenv.resolver.candidates import Candidate, admits, candidates, no_row
+from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import judged_wishes, wants_cuda
-from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
-from cuenv.resolver.rules.layers import range_for
+from cuenv.resolver.rules import Context, Ground, Judge, Verdict, rule_named
+from cuenv.resolver.rules.layers import glibc_verdict, range_for
+from cuenv.resolver.verdict import told
 from cuenv.resolver.wheels import (
     cuda_of_wheels,
     locked_libraries,
@@ -38,8 +39,6 @@ from cuenv.resolver.wheels import (
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import LockedPackage, Solution, build_cuda
 
-_NO_TORCH = version("0")
-"""The version that stands for no torch at all."""
 _NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 _SHOWN = 3
@@ -61,13 +60,7 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
 def _without_torch(solution: Solution) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
     cuda = _release(solution) or cuda_of_wheels(solution.pip)
-    return _candidate(solution, no_row("", _NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
-
-
-def bare_candidate(cuda: Version, platform: str) -> Candidate:
-    """An environment of which nothing is known but its CUDA release."""
-    build = no_row("", _NO_TORCH, cuda, "", platform)
-    return Candidate(build=build, cuda=cuda, python="3", label=None, cudnn=None, nccl=None)
+    return _candidate(solution, no_row("", NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
 
 
 def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
@@ -168,19 +161,20 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
     """What the packages themselves ask of the C library: it may be more than the rows on torch and its layers say."""
     needs = solution.glibcs
     floor = max((lowest for _, lowest in needs), default=None)
+    if floor is None:
+        return
     for machine in facts.machines:
         libc = machine.libc
-        if libc is None or libc.family != "glibc":
-            continue
-        lacking = sorted(name for name, lowest in needs if lowest > libc.version)
-        if lacking:
-            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        lacking = sorted(name for name, lowest in needs if libc is None or lowest > libc.version)
+        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        says = f"{', '.join(lacking[:_SHOWN])}{more} {'need' if len(lacking) > 1 else 'needs'} glibc {floor} or later"
+        verdict = told(glibc_verdict(floor, Ground("row", says), libc), machine)
+        if verdict.outcome == "reject":
             yield Finding(
                 code=rule_named("glibc").code,
                 severity="error",
                 subject="glibc",
-                message=f"glibc {libc.version} of {machine.label} is older than {floor}, the minimum for "
-                f"{', '.join(lacking[:_SHOWN])}{more}",
+                message=verdict.because,
                 fix=choose_anew(facts),
             )
 

@@ -15,7 +15,7 @@ from cuenv.core.versions import parse_arch_list, version
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
-from cuenv.lockfile.host_check import as_findings, bare_candidate, candidate_of, host_findings
+from cuenv.lockfile.host_check import as_findings, candidate_of, host_findings
 from cuenv.prefix.device_code import (
     TORCH,
     CodeFile,
@@ -37,7 +37,7 @@ from cuenv.prefix.runtime_policy import number_of, runtime_findings, runtime_lin
 from cuenv.prefix.solution import as_solution, cuda_of
 from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain.check import check_jit
-from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context, Judge

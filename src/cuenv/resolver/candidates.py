@@ -8,7 +8,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from cuenv.core.record import dataclass
-from cuenv.core.versions import Wish, version
+from cuenv.core.versions import DeviceCode, Wish, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, LabelFit, TorchBuild
 
@@ -16,6 +16,8 @@ _PYTHON = 12
 """Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
 _PATCHES = 40
 """More releases than any Python or CUDA minor has had."""
+NO_TORCH = version("0")
+"""The version that stands for no torch at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +59,11 @@ def no_row(stack: str, release: Version, cuda: Version | None, build: str, platf
         nccl=None,
         sources=(),
     )
+
+
+def bare_candidate(cuda: Version, platform: str, code: DeviceCode | None = None) -> Candidate:
+    """An environment of which nothing is known but its CUDA release, and perhaps the device code of its torch."""
+    return Candidate(build=no_row("", NO_TORCH, cuda, "", platform).replaced(code=code), cuda=cuda, python="3")
 
 
 def environment_key(candidate: Candidate) -> tuple[object, ...]:

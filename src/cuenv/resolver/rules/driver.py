@@ -195,11 +195,6 @@ def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     return Verdict(rule="driver-level", outcome="warn", because=because, grounds=grounds)
 
 
-def runs_on(cuda: Version, driver: Driver, kb: Knowledge) -> Verdict:
-    """What the rule `driver_floor` says of one driver, for whoever has no candidate at hand."""
-    return _no_floor(cuda, kb) or driver_floor(cuda, driver, kb)
-
-
 def floor_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
     """The lowest driver that runs a CUDA release, and the row that says so.
 

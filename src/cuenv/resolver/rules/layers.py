@@ -15,7 +15,7 @@ from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Layer, Requirement, Row, TorchBuild
 from cuenv.resolver.engine import reading, rule
-from cuenv.resolver.verdict import HOST, Verdict, fact_ground, of_capability, row_ground
+from cuenv.resolver.verdict import HOST, Ground, Verdict, fact_ground, of_capability, row_ground
 
 _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
@@ -236,7 +236,11 @@ def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdic
 def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
     """The C library of each machine is new enough for the build, its toolkit and its CUDA libraries."""
     lowest, row, what = glibc_need
-    ground = row_ground(row, f"{what} needs glibc {lowest} or later")
+    return glibc_verdict(lowest, row_ground(row, f"{what} needs glibc {lowest} or later"), libc)
+
+
+def glibc_verdict(lowest: Version, ground: Ground, libc: Libc | None) -> Verdict:
+    """What the rule on the C library says where something, by its ground, needs a release of glibc."""
     if libc is None:
         because = f"the C library is not known, and the packages need glibc {lowest} or later"
         return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
