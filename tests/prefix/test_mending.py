@@ -12,12 +12,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from venv import EnvBuilder
 
 import pytest
 import uv
 from packaging.version import Version
 
 from channel_builder import PLATFORM, write
+from commands import in_shell
 from cuenv.core.findings import Finding
 from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions, host_facts
@@ -75,7 +77,7 @@ def surroundings(folder: Path, tools: Path, wheels: Path) -> dict[str, str]:
     tools.mkdir()
     mirror = f'conda-forge="{folder}/channels/conda-forge"'
     program = tools / "cuenv"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cuenv "$@" --mirror {mirror}\n')
+    program.write_text(f'#!/bin/sh\nexec {in_shell()} "$@" --mirror {mirror}\n')
     program.chmod(0o755)
     return {
         "PATH": f"{tools}:{Path(uv.find_uv_bin()).parent}:/usr/bin:/bin",
@@ -107,7 +109,7 @@ class Place:
 
     def make_python(self) -> None:
         """Give the environment a real Python; it is no venv to cuenv, as it has conda-meta."""
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.env)], check=True)
+        EnvBuilder(symlinks=True).create(self.env)
 
     def client(self, name: str) -> None:
         script = Path(__file__).parents[1] / "stand_in_conda.py"
@@ -241,12 +243,20 @@ def test_the_fix_of_a_conda_environment_cures(
 
 @cache
 def venv_with_pip() -> Path:
-    """A venv made once, to be copied: pip takes seconds to come into one. Its scripts are not used, ``-m pip`` is."""
-    if importlib.util.find_spec("ensurepip") is None:
-        pytest.skip("this Python brings no pip")
+    """A venv with this Python's pip, made once, to be copied. Its scripts are not used, ``-m pip`` is.
+
+    All copies share the files of pip, which Python thus compiles once.
+    """
+    found = importlib.util.find_spec("pip")
+    if found is None or found.origin is None:
+        pytest.skip("this Python has no pip")
     folder = Path(tempfile.mkdtemp(prefix="cuenv-venv-"))
     atexit.register(shutil.rmtree, folder)
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "env")], check=True)
+    EnvBuilder(symlinks=True).create(folder / "env")
+    pip = Path(found.origin).parent
+    for part in (pip, *pip.parent.glob("pip-*.dist-info")):
+        shutil.copytree(part, folder / part.name)
+        (folder / "env" / SITE / part.name).symlink_to(folder / part.name)
     return folder / "env"
 
 
@@ -262,7 +272,7 @@ class Venv(Place):
         if pip:
             shutil.copytree(venv_with_pip(), self.env, symlinks=True)
         else:
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.env)], check=True)
+            EnvBuilder(symlinks=True).create(self.env)
 
     def add(self, name: str, number: str, files: Mapping[str, str | bytes], *requires: str) -> None:
         self.shell(

@@ -193,7 +193,14 @@ class Knowledge:
 
     def extension(self, package: str) -> tuple[Extension, ...]:
         """The rows on a library that sits on torch, oldest releases first."""
-        return tuple(row for row in self.extensions if row.package == package)
+        return self._extensions.get(package, ())
+
+    @cached_property
+    def _extensions(self) -> Mapping[str, tuple[Extension, ...]]:
+        found: dict[str, list[Extension]] = {}
+        for row in self.extensions:
+            found.setdefault(row.package, []).append(row)
+        return {package: tuple(rows) for package, rows in found.items()}
 
     def regression(self, package: str) -> tuple[Regression, ...]:
         """The rows on broken releases of a library."""

@@ -67,9 +67,8 @@ def judged(
         because = "the requested libraries need no CUDA beside a CPU build"
         return Verdict(rule=_NAME, outcome="pass", because=because)
     torch = _Torch(build.version, build.cuda, cuda, build.stack, build.platform)
-    known = {row.package for row in case.knowledge.extensions}
-    verdicts = [_judged(item, torch, case) for item in asked if item.name in known]
-    strange = [item for item in asked if item.name not in known and not case.knowledge.is_component(item.name)]
+    verdicts = [_judged(item, torch, case) for item in asked if kb.extension(item.name)]
+    strange = [item for item in asked if not kb.extension(item.name) and not kb.is_component(item.name)]
     verdicts += [_not_judged(strange)] if strange else []
     return worst(verdicts) if verdicts else _PASS
 
@@ -99,7 +98,7 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     if not left:
         because = f"the cuenv tables do not list which PyTorch and CUDA {demand.text} needs"
         return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
-    faults = [(row, _fault(row, left, torch, case)) for row in reversed(_speaking(left, torch))]
+    faults = [(row, _fault(row, same, torch, case)) for row, same in reversed(_speaking(left, torch))]
     suits = [row for row, fault in faults if fault is None]
     if suits:
         return _suits(demand, suits, meant, torch, asked)
@@ -127,6 +126,8 @@ def _suits(
 def _dropped(demand: Demand, asked: Ground, case: _Asked) -> Verdict | None:
     """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
     rows = case.knowledge.extension(demand.name)
+    if not any(row.serves_from and item < row.serves_from for row in rows for item in case.capabilities):
+        return None
     however = replace(demand, ways=tuple({way for row in rows for way in row.comes}))
     meant = tuple(row for row in rows if meets(however, row))
     limits = [row.serves_from for row in meant if row.serves_from]
@@ -170,12 +171,12 @@ def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
     return not (row.comes == ("conda-forge",) and row.torch and row.cuda)
 
 
-def _fault(row: Extension, rows: tuple[Extension, ...], torch: _Torch, case: _Asked) -> _Fault | None:
-    """Why the releases of a row do not suit, or ``None``."""
+def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked) -> _Fault | None:
+    """Why the releases of a row do not suit, or ``None``; beside it the rows on the same releases."""
     if row.torch and not row.torch.admits(torch.release):
         return _Fault(row, f"needs torch {span_text(row.torch)}")
-    if row.cuda and not _ships(row, rows, torch):
-        shipped = ", ".join(map(str, sorted({item for each in _siblings(row, rows) for item in each.cuda})))
+    if row.cuda and not _ships(row, same, torch):
+        shipped = ", ".join(map(str, sorted({item for each in same for item in each.cuda})))
         what = "the environment has" if row.match == "toolkit" else "PyTorch is built with"
         return _Fault(row, f"has libraries for CUDA {shipped}, but {what} CUDA {_own(row, torch)}")
     below = [item for item in case.capabilities if row.serves_from and item < row.serves_from]
@@ -201,10 +202,14 @@ def _needs_gpu(least: Capability, have: Capability) -> str:
     return f"needs compute capability {least} or later, but the host has {of_capability(have)}"
 
 
-def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> tuple[Extension, ...]:
+def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> list[tuple[Extension, list[Extension]]]:
     """Of rows on the same releases the one with the library that would be loaded; all of them where none has it."""
-    have = {row: _ships(row, rows, torch) for row in rows}
-    return tuple(row for row in rows if have[row] or not any(have[item] for item in _siblings(row, rows)))
+    beside = [(row, _siblings(row, rows)) for row in rows]
+    return [
+        (row, same)
+        for row, same in beside
+        if _ships(row, same, torch) or not any(_ships(item, same, torch) for item in same)
+    ]
 
 
 def _siblings(row: Extension, rows: tuple[Extension, ...]) -> list[Extension]:
@@ -218,11 +223,11 @@ def _own(row: Extension, torch: _Torch) -> Version:
     return minor(torch.toolkit) if row.match == "toolkit" else torch.cuda
 
 
-def _ships(row: Extension, rows: tuple[Extension, ...], torch: _Torch) -> bool:
-    """Whether the library that would be loaded beside this torch is one of the row."""
+def _ships(row: Extension, same: list[Extension], torch: _Torch) -> bool:
+    """Whether the library that would be loaded beside this torch is one of the row, among rows on the same releases."""
     own = _own(row, torch)
     if row.match != "major":
         return own in row.cuda
-    of_major = sorted(item for each in _siblings(row, rows) for item in each.cuda if item.major == own.major)
+    of_major = sorted(item for each in same for item in each.cuda if item.major == own.major)
     taken = max((item for item in of_major if item <= own), default=min(of_major, default=None))
     return taken in row.cuda
