@@ -453,3 +453,13 @@ def test_what_looks_like_a_lock_is_for_check(tmp_path: Path, text: str) -> None:
     done = run("lint", "some list.txt", folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.endswith("hint: cuenv check 'some list.txt'\n")
+
+
+def test_an_entry_is_judged_for_a_host_that_is_named(tmp_path: Path) -> None:
+    text = env("python=3.12", "pytorch=2.5.1=cuda126*")
+    (tmp_path / "environment.yml").write_text(text)
+    assert run("lint", folder=tmp_path).returncode == 0
+    old = run("lint", "--gpu", "A100", "--driver", "470.129.06", folder=tmp_path)
+    assert old.returncode == 1
+    assert "environment.yml:4:5: error CU401" in old.stdout
+    assert run("lint", "--gpu", "A100", "--driver", "560.35.03", folder=tmp_path).returncode == 0

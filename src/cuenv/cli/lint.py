@@ -74,7 +74,7 @@ def _machine(values: dict[str, Any], knowledge: Knowledge) -> Machine:
         return Machine()
     facts = host_facts(host, knowledge)
     gpus = tuple(gpu.capability for gpu in facts.gpus if gpu.capability)
-    return Machine(gpus=gpus, memory_mib=facts.resources.memory_mib)
+    return Machine(gpus=gpus, memory_mib=facts.resources.memory_mib, facts=facts)
 
 
 def _show_patch(linted: Iterable[Linted]) -> int:

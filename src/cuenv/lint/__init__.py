@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability
+
+if TYPE_CHECKING:  # a type alone
+    from cuenv.host.facts import HostFacts
 
 KINDS = ("environment.yml", "conda-lock.yml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
@@ -26,12 +29,14 @@ class Machine:
     """What the files are for; a lint that asks for more than is known here judges nothing.
 
     Attributes:
-        gpus: the capability of each GPU; empty when nobody said.
-        memory_mib: of the host; ``None`` when nobody said.
+        gpus: the compute capability of each GPU; empty where no host is named.
+        memory_mib: of the host; ``None`` where it is not known.
+        facts: everything that is known of the host; ``None`` where no host is named.
     """
 
     gpus: tuple[Capability, ...] = ()
     memory_mib: int | None = None
+    facts: HostFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,10 @@ _COMMENT = re.compile(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;
 _SETTINGS = re.compile(
     r"\bnvidia-smi\b[^\n;&|]*?\s(?P<option>-e|-r|--ecc-config|--gpu-reset|-mig|--multi-instance-gpu|-pl|-pm)(?=[\s=]|$)"
 )
-_DRIVER = re.compile(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{ON})")
+_SYSTEM = re.compile(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{ON})")
+_TOOLKIT_NAME = re.compile(
+    r"(?<![\w-])(?:nvidia-cuda-toolkit|cuda-(?:toolkit|nvcc|compiler|minimal-build)-(?P<major>\d+)-(?P<minor>\d+))(?![\w-])"
+)
 _DRIVER_NAME = re.compile(r"(?<![\w-])(?:nvidia-driver(?:-[a-z0-9-]+)?|cuda-drivers(?:-[0-9]+)?)(?![\w-])")
 
 
@@ -175,7 +178,7 @@ def unanswered(text: str, at: int) -> Iterator[Lint]:
 
 def drivers(text: str, at: int) -> Iterator[Lint]:
     """A driver that is installed into an image: it belongs to the host, and the runtime brings its libraries in."""
-    for found in _DRIVER.finditer(text):
+    for found in _SYSTEM.finditer(text):
         for name in _DRIVER_NAME.finditer(found["rest"]):
             yield told(
                 "CU324",
@@ -185,6 +188,21 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
                 f"{name[0]} is installed in an image; the driver belongs to the host, and a second one hides it",
                 f"take {name[0]} out, and start the container with --gpus all",
             )
+
+
+def second_toolkit(run: Commands, image: str, cuda: Version) -> Iterator[Lint]:
+    """A toolkit that the system's package manager adds to the one of the image."""
+    for found in _SYSTEM.finditer(run.text):
+        for word in _words(found, run):
+            name = _TOOLKIT_NAME.fullmatch(word.text)
+            release = f"{name['major']}.{name['minor']}" if name and name["major"] else ""
+            if name and release != str(cuda):
+                what = f"CUDA {release}" if release else "the CUDA release of the distribution, in /usr/bin"
+                message = (
+                    f"{word.text} installs {what}, beside CUDA {cuda} of {image}; a build may take the nvcc of one and "
+                    "the libraries of the other"
+                )
+                yield told("CU313", "warning", word.start, word.text, message, f"take {word.text} out")
 
 
 _EXACT_TORCH = ("torchaudio", "torchvision", "vllm", "xformers")

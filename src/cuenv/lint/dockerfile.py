@@ -23,6 +23,7 @@ from cuenv.lint.commands import (
     expanded,
     install_lints,
     release_of,
+    second_toolkit,
     second_torch,
     setting_lints,
     unanswered,
@@ -238,6 +239,8 @@ def _against_image(run: Commands, base: _Base | None) -> Iterator[Lint]:
     """Commands that replace the image's torch, or compile where the image has no compiler."""
     if base is None:
         return
+    if base.is_cuda and base.compiler and base.cuda:
+        yield from second_toolkit(run, f"{base.name}:{base.tag}", base.cuda)
     if base.has_torch:
         yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
     if not base.compiler and (compiles := _COMPILES.search(run.text)):

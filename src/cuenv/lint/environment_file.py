@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list, serve
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import WRITE, Edit, Lint, Machine, Node, lines_at, told, written
-from cuenv.lockfile.host_check import named_cuda
+from cuenv.lockfile.host_check import judge_spec, named_cuda
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
@@ -155,7 +155,8 @@ def environment_lints(
     yield from _variables(tree)
     if spec is None:
         return
-    laws = tuple(spec_findings(spec, knowledge))
+    laws = spec_findings(spec, knowledge)
+    yield from _on_host(tree, entries, spec, machine, knowledge)
     yield from _laws(text, tree, entries, laws)
     yield from _frozen(tree, spec, knowledge)
     yield from _post_link(entries, laws, knowledge)
@@ -167,6 +168,19 @@ def environment_lints(
                 yield from arch_list_lints(value.text, value.start, machine, cuda, knowledge)
             elif key.text == "DS_BUILD_SPARSE_ATTN" and value.text == "1" and spec.pin("pytorch"):
                 yield sparse_attention(key.start)
+
+
+def _on_host(
+    tree: Node, entries: tuple[_Entry, ...], spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge
+) -> Iterator[Lint]:
+    """Why nothing that the file admits runs on the host, where one is named: at the entry of torch."""
+    if machine.facts is None:
+        return
+    torch = next((entry.node for entry in entries if entry.name == "pytorch" and not entry.pip), None)
+    place = torch or tree.get("dependencies") or tree
+    facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
+    for finding in judge_spec(spec, facts, knowledge):
+        yield Lint(finding=finding, at=place.start)
 
 
 def _entries(tree: Node) -> Iterator[_Entry]:
