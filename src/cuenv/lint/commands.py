@@ -190,7 +190,7 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
             )
 
 
-def second_toolkit(run: Commands, image: str, cuda: Version) -> Iterator[Lint]:
+def second_toolkit(run: ShellCommands, image: str, cuda: Version) -> Iterator[Lint]:
     """A toolkit that the system's package manager adds to the one of the image."""
     for found in _SYSTEM.finditer(run.text):
         for word in _words(found, run):
@@ -209,7 +209,7 @@ _EXACT_TORCH = ("torchaudio", "torchvision", "vllm", "xformers")
 """Packages on PyPI of which each release requires one exact release of torch."""
 
 
-def second_torch(run: Commands, image: str) -> Iterator[Lint]:
+def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
     """A torch from pip over the one of the image, asked for by name or by what requires one release of it."""
     own = re.search(r":(\d+\.\d+\.\d+)-cuda", image)
     for found in PIP.finditer(run.text):
@@ -274,7 +274,7 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commands:
+class ShellCommands:
     """Shell commands without comments, where they stand in the file, and the variables that are set before them."""
 
     text: str
@@ -309,7 +309,7 @@ class InstallCommand:
         return EnvironmentSpec(name="", channels=tuple(self.channels), pins=pins, pip=pip)
 
 
-def asked_in(parts: Iterable[Commands]) -> tuple[InstallCommand, ...]:
+def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
     """What commands ask for, each environment by itself; pip's part belongs to the only one."""
     found: dict[str, InstallCommand] = {}
     configured: dict[str, int] = {}
@@ -331,7 +331,7 @@ def asked_in(parts: Iterable[Commands]) -> tuple[InstallCommand, ...]:
     return tuple(found.values())
 
 
-def _conda(item: re.Match[str], part: Commands, found: dict[str, InstallCommand]) -> None:
+def _conda(item: re.Match[str], part: ShellCommands, found: dict[str, InstallCommand]) -> None:
     words = _words(item, part)
     values: dict[str, list[_Word]] = {}
     for word, after in zip(words, [*words[1:], None], strict=True):
@@ -358,7 +358,7 @@ def _pin(text: str) -> Pin | None:
         return None
 
 
-def _words(command: re.Match[str], part: Commands) -> list[_Word]:
+def _words(command: re.Match[str], part: ShellCommands) -> list[_Word]:
     """The words behind the name of a command, with the variables that are known."""
     found, at = [], part.at + command.start("rest")
     for item in WORD.finditer(command["rest"]):

@@ -14,7 +14,7 @@ from cuenv.core.versions import minor
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import (
-    Commands,
+    ShellCommands,
     always_yes,
     asked_in,
     command_lints,
@@ -193,7 +193,7 @@ class _Stage:
 
     base: _Base | None = None
     variables: dict[str, str] = field(default_factory=dict)
-    runs: list[Commands] = field(default_factory=list)
+    runs: list[ShellCommands] = field(default_factory=list)
 
 
 def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
@@ -225,7 +225,7 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
             elif not began:
                 arguments = dict(stage.variables)
         elif item.name == "RUN":
-            run = Commands(text=text, at=item.at, variables=dict(stage.variables))
+            run = ShellCommands(text=text, at=item.at, variables=dict(stage.variables))
             stage.runs.append(run)
             yield from command_lints(text, item.at, machine, nvcc, knowledge)
             if asks:
@@ -235,8 +235,8 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
     yield from _installed(stage, knowledge)
 
 
-def _against_image(run: Commands, base: _Base | None) -> Iterator[Lint]:
-    """Commands that replace the image's torch, or compile where the image has no compiler."""
+def _against_image(run: ShellCommands, base: _Base | None) -> Iterator[Lint]:
+    """ShellCommands that replace the image's torch, or compile where the image has no compiler."""
     if base is None:
         return
     if base.is_cuda and base.compiler and base.cuda:

@@ -289,11 +289,11 @@ def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) 
 
 
 def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    from cuenv.lint.commands import Commands, asked_in, command_lints, install_lints, without_comments  # noqa: PLC0415 - as above
+    from cuenv.lint.commands import ShellCommands, asked_in, command_lints, install_lints, without_comments  # noqa: PLC0415 - as above
 
     bare = without_comments(text)
     yield from command_lints(bare, 0, machine, None, knowledge)
-    for asked in asked_in([Commands(text=bare, at=0)]):
+    for asked in asked_in([ShellCommands(text=bare, at=0)]):
         yield from install_lints(asked, knowledge)
 
 
