@@ -178,7 +178,8 @@ def test_a_forbidden_file_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"\xff\xfe{\x00", "byte 0 is no UTF-8 text"),
+        (b"\xff{\x00", "byte 0 is no UTF-8 text"),
+        (b"\xff\xfe{\x00}", "byte 4 is no UTF-16 text"),
         (b"a\0b", "it is a binary file"),
         (b"x" * 11, "larger than 10 bytes"),
     ],

@@ -188,8 +188,15 @@ def test_laws_of_a_lock() -> None:
     assert list(pip_findings(replace(whole, pip=(pip("accelerate"), pip("nvidia-ml-py"))))) == []
     assert list(pip_findings(replace(whole, pip=(pip("nvidia-cudnn-frontend"),)))) == []
     parts = ("nvidia-cufft", "nvidia-nvjitlink", "nvidia-cuda-runtime", "nvidia-cusparselt-cu13", "nvidia-cublas")
-    seconds = pip_findings(replace(whole, pip=tuple(map(pip, parts))))
-    assert [(item.code, item.subject) for item in seconds] == [("CU512", name) for name in parts]
+    for name in parts:
+        (second,) = pip_findings(replace(whole, pip=(pip(name),)))
+        assert (second.code, second.subject, second.severity) == ("CU512", name, "error")
+    (second,) = pip_findings(replace(whole, pip=tuple(map(pip, parts))))
+    assert "pip would put 5 packages with CUDA libraries (nvidia-cufft 1.0, " in second.message
+    beside = replace(whole, packages=(conda[0], conda[3]), pip=(pip("torch", "2.9"), pip("nvidia-cublas-cu12")))
+    (second,) = pip_findings(beside)
+    assert second.severity == "warning"  # conda has no torch: the libraries are those of pip's
+    assert "beside conda's cuda-version 12.6: nvidia-cublas-cu12 1.0" in second.message
     assert [item.code for item in pip_findings(replace(whole, packages=conda[1:], pip=(pip("a"),)))] == ["CU515"]
     assert list(pip_findings(solution(*conda[1:]))) == []
 

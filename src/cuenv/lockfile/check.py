@@ -27,7 +27,7 @@ from cuenv.lockfile.files import (
     spec_digest,
 )
 from cuenv.lockfile.formats import LockPart, again_of
-from cuenv.lockfile.host_check import candidate_of, host_findings
+from cuenv.lockfile.host_check import candidate_of, cpu_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import effective
@@ -95,6 +95,8 @@ def check(
         one += _pip(solution, lock.program)
         host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
         one += host_findings(solution, host, knowledge)
+        if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
+            one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
         one += _by_record(lock, solution, host, knowledge)
         if lock.program:
             one = [_mended_there(item, again_of(lock.program)) for item in one]

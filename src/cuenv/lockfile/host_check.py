@@ -37,7 +37,7 @@ from cuenv.resolver.wheels import (
     wheel_row,
 )
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
-from cuenv.solve.model import LockedPackage, Solution, build_cuda
+from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
 
 _NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
@@ -76,7 +76,7 @@ def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> C
 
 def _python(solution: Solution) -> str:
     python = solution.package("python")
-    return ".".join(python.version.split(".")[:2]) if python else ""
+    return ".".join((python.version if python else solution.python).split(".")[:2])
 
 
 def _row(
@@ -155,6 +155,26 @@ def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding
         message=f"{what} is not a CUDA build: it does not use the GPUs of {facts.label}",
         fix=f"with pip: {advice}" if advice else None,
     )
+
+
+def cpu_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterator[Finding]:
+    """A CPU build of conda's torch for a host with GPUs.
+
+    Args:
+        solution: of one platform.
+        facts: the host.
+        asked: somebody asked for that build by name, so that it is no mistake.
+    """
+    torch = solution.package("pytorch")
+    if torch and facts.gpus and names_cpu(torch.build):
+        yield Finding(
+            code="CU103",
+            severity="info" if asked else "warning",
+            subject=torch.name,
+            message=f"{torch.name} {torch.version} {torch.build} is a CPU build: it does not use the GPUs of "
+            f"{facts.label}",
+            fix=None if asked else choose_anew(facts),
+        )
 
 
 def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:

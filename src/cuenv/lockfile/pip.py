@@ -13,7 +13,7 @@ from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
-from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
 from cuenv.solve.pip_part import PipConflict, provided
 
 
@@ -224,19 +224,36 @@ def _seconds(solution: Solution) -> Iterator[Finding]:
     """Packages that pip would put over conda's: torch, numpy, triton by name, NVIDIA's libraries as a second CUDA."""
     torch = next((found for name in _TORCHES if (found := solution.package(name))), None)
     conda = {normalise(item.name): item for item in solution.packages}
-    cuda = next((item for item in solution.packages if item.name in ("cuda-version", "pytorch-cuda")), None)
     for item in solution.pip:
         over = torch if item.name == "torch" else conda.get(item.name) if item.name in ("numpy", "triton") else None
-        over = over or (cuda if _NVIDIA.fullmatch(item.name) else None)
         if over:
-            yield Finding(
-                code="CU512",
-                severity="error",
-                subject=item.name,
-                message=f"pip would put {item.name} {item.version} over conda's {over.name} {over.version} "
-                f"from {over.channel_name}",
-                fix=f"take out of the pip part what requires {item.name}, or add it to the conda dependencies",
-            )
+            yield _second(f"{item.name} {item.version}", item.name, over)
+    cuda = next((item for item in solution.packages if item.name in ("cuda-version", "pytorch-cuda")), None)
+    libraries = [item for item in solution.pip if _NVIDIA.fullmatch(item.name)]
+    if not cuda or not libraries:
+        return
+    shown = ", ".join(f"{item.name} {item.version}" for item in libraries[:_SHOWN])
+    count = f"{len(libraries)} packages with CUDA libraries ({shown}, ...)" if len(libraries) > _SHOWN else shown
+    if torch is None and any(item.name == "torch" for item in solution.pip):
+        yield Finding(
+            code="CU512",
+            severity="warning",
+            subject="torch",
+            message=f"pip's torch brings its own CUDA libraries beside conda's {cuda.name} {cuda.version}: {count}",
+            fix="install torch from conda as well, or take the CUDA libraries out of the conda dependencies",
+        )
+    else:
+        yield _second(count, libraries[0].name, cuda)
+
+
+def _second(what: str, name: str, over: LockedPackage) -> Finding:
+    return Finding(
+        code="CU512",
+        severity="error",
+        subject=name,
+        message=f"pip would put {what} over conda's {over.name} {over.version} from {over.channel_name}",
+        fix=f"take out of the pip part what requires {name}, or add it to the conda dependencies",
+    )
 
 
 def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:

@@ -37,7 +37,8 @@ def lock_findings(
     """
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
-    found = [*one_source(cuda), *without_hash(all_packages, explicit=explicit), *_subdirs(all_packages, platform)]
+    lead = next((package for name in _LEADS for package in all_packages if package.name == name), None)
+    found = [*one_source(cuda, lead), *without_hash(all_packages, explicit=explicit), *_subdirs(all_packages, platform)]
     if cuda:
         found += cpu_twins(all_packages, knowledge)
         found += cpu_builds(all_packages, knowledge, offered, asked)
@@ -49,10 +50,15 @@ def cuda_components(packages: Iterable[LockedPackage], knowledge: Knowledge) -> 
     return [package for package in packages if knowledge.is_component(package.name)]
 
 
-def one_source(cuda: list[LockedPackage]) -> Iterator[Finding]:
-    """One channel and one release for the CUDA components of a lock, or of an installed environment."""
+def one_source(cuda: list[LockedPackage], lead: LockedPackage | None = None) -> Iterator[Finding]:
+    """One channel and one release for the CUDA components of a lock, or of an installed environment.
+
+    Args:
+        cuda: the components.
+        lead: the package that names the release of torch; without one it is looked for among the components.
+    """
     yield from _locked_channels(cuda)
-    yield from _releases(cuda)
+    yield from _releases(cuda, lead)
 
 
 def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
@@ -68,13 +74,13 @@ def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
         yield two_channels("CUDA components come from the plain channel nvidia, which mixes releases")
 
 
-def _releases(cuda: list[LockedPackage]) -> Iterator[Finding]:
+def _releases(cuda: list[LockedPackage], lead: LockedPackage | None) -> Iterator[Finding]:
     """Packages that carry the toolkit's own number agree on the release X.Y.
 
     On conda-forge ``cuda-version`` names it; beside ``pytorch-cuda``, which names it there, it binds nothing.
     """
     leads = [package for name in _LEADS for package in cuda if package.name == name]
-    pin = leads[0] if leads else None
+    pin = lead or (leads[0] if leads else None)
     numbered = [package for package in cuda if package.name.startswith("cuda-") and package.name != "cuda-version"]
     releases: dict[str, list[str]] = {}
     for package in numbered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import shlex
@@ -236,7 +237,7 @@ def names_in(folder: str | Path) -> tuple[str, ...]:
 
 
 def read_text(path: Path, *, limit: int = LIMIT) -> str:
-    """The text of a UTF-8 file (a byte order mark is dropped).
+    """The text of a file in UTF-8, or in UTF-16 with its byte order mark (a mark is dropped).
 
     Args:
         path: a file, or anything that can be read to its end, such as ``/dev/fd/63`` of a shell.
@@ -308,10 +309,12 @@ def read_stdin(*, limit: int = LIMIT) -> str:
 def _decode(data: bytes, source: str, limit: int) -> str:
     if len(data) > limit:
         raise InputError(f"cannot read {source}: it is larger than {limit} bytes", hint=_OTHER)
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # what PowerShell's > writes
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"cannot read {source}: byte {error.start} is no UTF-8 text", hint=_OTHER) from error
+        said = f"byte {error.start} is no {'UTF-16' if wide else 'UTF-8'} text"
+        raise InputError(f"cannot read {source}: {said}", hint=_OTHER) from error
     if "\0" in text:
         raise InputError(f"cannot read {source}: it is a binary file", hint=_OTHER)
     return text

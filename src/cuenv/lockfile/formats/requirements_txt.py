@@ -208,7 +208,7 @@ def _version_of(url: str) -> str:
 def _chosen(found: list[_Line], indexes: list[str], aside: list[str], part: LockPart, named: str) -> Lock:
     part = part if part.python else part._replace(python=named, python_from="its head")
     python = part.python or pythons("")[0]
-    index = indexes[0] if len(set(indexes)) == 1 else ""
+    index = f"{indexes[0].rstrip('/')}/" if len(set(indexes)) == 1 else ""
     solutions = []
     for platform in PLATFORMS:
         target = WheelTarget(platform, python)
@@ -251,7 +251,10 @@ def _set_aside(lines_: list[str]) -> Iterator[Finding]:
 
 READER = LockReader(
     file="requirements.txt",
-    content=re.compile(r"(?m)^(?![ \t]*(?:#|-[ \t]))[^#\n]*--hash[= ][a-z0-9]+:[0-9a-f]{8}"),
+    content=re.compile(
+        r"(?m)^(?![ \t]*(?:#|-[ \t]))[^#\n]*--hash[= ][a-z0-9]+:[0-9a-f]{8}"
+        r"|\A(?:[ \t]*(?:#.*|--?[a-z].*)?\n)*[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?[ \t]*==[ \t]*[0-9]"
+    ),
     read=_read,
     program="pip",
     again=_AGAIN,
