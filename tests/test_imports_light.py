@@ -23,6 +23,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "made"
 
 
+@pytest.fixture(scope="module")
+def bare(demo: Path) -> set[str]:
+    """What click and yaml load by themselves."""
+    return modules(run(folder=demo, python=("-X", "importtime", "-c", "import click, yaml")))
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -42,13 +48,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=" ".join,
 )
-def test_quick_commands_import_nothing_heavy(demo: Path, words: tuple[str, ...]) -> None:
+def test_quick_commands_import_nothing_heavy(demo: Path, bare: set[str], words: tuple[str, ...]) -> None:
     done = run(*words, folder=demo, python=("-X", "importtime"))
     assert done.returncode == 0, done.stderr[-2000:]
     found = modules(done)
     assert "cuenv.cli.main" in found
     assert found & HEAVY == set()
-    bare = modules(run(folder=demo, python=("-X", "importtime", "-c", "import click, yaml")))
     assert {name.partition(".")[0] for name in found - bare} - sys.stdlib_module_names - LIGHT == set()
 
 

@@ -48,11 +48,11 @@ def test_the_code_of_the_command_is_the_code_of_the_process(code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, "product\n", "")
 
 
-@pytest.mark.parametrize("_", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2))])
-def test_the_code_is_right_after_rattler_in_10_of_10_runs(_: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [3, pytest.param(30, marks=pytest.mark.slow)])
+def test_the_code_is_right_after_rattler_in_every_run(runs: int, tmp_path: Path) -> None:
     """py-rattler kills some percent of interpreters that finalise: the slow suite makes 30 runs, and 200."""
     body = SOLVE.format(tests=str(Path(__file__).parent), folder=str(tmp_path)) + "return 3"
-    assert [stand_in(body).returncode for _ in range(10)] == [3] * 10
+    assert [stand_in(body).returncode for _ in range(runs)] == [3] * runs
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_a_full_disk_on_standard_output_is_4() -> None:
 
 
 @collect("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-@collect("words", [("kb",), ("kb", "--json"), ("--version",), ("explain", "--help")], ids=" ".join)
+@collect("words", [("kb", "--json"), ("--version",)], ids=" ".join)
 def test_closed_streams(streams: str, words: tuple[str, ...]) -> None:
     """What has a product fails when nobody can get it; nothing else is needed."""
     done = subprocess.run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "cuenv"
@@ -38,8 +39,13 @@ def _docstrings(tree: ast.AST) -> set[int]:
     return {id(item.value) for item in firsts if isinstance(item, ast.Expr)}
 
 
-def strings() -> Iterator[tuple[str, str]]:
+@cache
+def strings() -> tuple[tuple[str, str], ...]:
     """Each string that a person may read, with its place."""
+    return tuple(_strings())
+
+
+def _strings() -> Iterator[tuple[str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         documented = _docstrings(tree)
@@ -68,4 +74,4 @@ def test_no_string_uses_a_private_word() -> None:
 
 
 def test_the_strings_are_found() -> None:
-    assert sum(1 for _ in strings()) > 500
+    assert len(strings()) > 500
