@@ -125,7 +125,7 @@ def test_the_timeout_reaches_whoever_asks_channels(folder: Path, text: str, seco
     (folder / "cuenv.toml").write_text(f"timeout = {text}\n")
     root = click.Context(cli, info_name="cuenv")
     with click.Context(click.Command("lock"), parent=root):
-        assert channel_sources({"mirrors": (), "offline": False}).timeout == seconds
+        assert channel_sources({"mirrors": (), "offline": False, "no_progress": False}).timeout == seconds
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "'x'", "1.5", "true", "1000000", "''"])
@@ -466,7 +466,7 @@ def test_the_cache_folder_is_a_setting(folder: Path) -> None:
     root = click.Context(cli, info_name="cuenv")
     with root:
         cli.get_command(root, "resolve")
-        assert channel_sources({"mirrors": (), "offline": False}).cache == "here"
+        assert channel_sources({"mirrors": (), "offline": False, "no_progress": False}).cache == "here"
 
 
 def test_where_nothing_is_set_nothing_is_imported(folder: Path) -> None:

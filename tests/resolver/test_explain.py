@@ -10,8 +10,12 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
+
+if TYPE_CHECKING:
+    from cuenv.cli.values import RequestValues
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -394,7 +398,7 @@ def wish_in(folder: Path, *words: str) -> Request:
     os.chdir(folder)
     try:
         with command.make_context("resolve", list(words)) as context:
-            return wish_from(context.params)
+            return wish_from(cast("RequestValues", context.params))
     finally:
         os.chdir(here)
 

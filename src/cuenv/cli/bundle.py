@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,9 @@ from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import BundleValues
     from cuenv.core.documents import ReportDocument
     from cuenv.install.make_bundle import Bundled
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 @jobs_option
 @channel_options
 @talk_options
-def command(path: Path, **values: Any) -> int:
+def command(path: Path, **values: Unpack[BundleValues]) -> int:
     """Put everything that a lock names into one folder or tar, for machines without network.
 
     The bundle has the packages as local channels, the wheels, the lock, SHA256SUMS and install.sh, which installs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import TalkValues
     from cuenv.core.documents import CacheDocument, CacheKind
     from cuenv.solve.io.cache import Stored
 
@@ -34,7 +37,7 @@ def command(context: click.Context) -> None:
 
 @command.command("info", short_help="show the folder and its size by kind")
 @talk_options
-def _info(**values: Any) -> None:
+def _info(**values: Unpack[TalkValues]) -> None:
     """Show where the cache is, and its size by kind.
 
     \b
@@ -60,7 +63,7 @@ def _info(**values: Any) -> None:
 @click.argument("kinds", nargs=-1, metavar="[repodata|archives|pkgs]...")
 @click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would be removed.")
 @talk_options
-def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Any) -> None:
+def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues]) -> None:
     """Remove what is in the cache, or only some kinds of it.
 
     Nothing else is touched: a folder that cuenv did not make, a home folder, and what lies behind a link are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,6 +25,12 @@ from cuenv.cli.output import emit_findings, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import check_json, check_lines
 from cuenv.host.request import Request
+
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import CheckValues
+
 
 _MOST = 8
 """Findings of one code that are shown of an environment, which may lack a hundred packages of its lock."""
@@ -51,7 +57,7 @@ _MOST = 8
 @knowledge_option
 @no_progress_option
 @talk_options
-def command(path: Path | None, **values: Any) -> int:
+def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     """Check that a lock or an installed environment is consistent and runs on a host.
 
     LOCK is compared with a host, with its environment file, and with the rules for CUDA packages. It is a
@@ -86,8 +92,14 @@ def command(path: Path | None, **values: Any) -> int:
     from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - as above
 
     limit = _limit(values)
-    named = {"prefix": values["prefix"], "name": values["name"], "lock": values["lock"]}
-    what = asked(path, os.environ, **named, part=part_from(values))
+    what = asked(
+        path,
+        os.environ,
+        prefix=values["prefix"],
+        name=values["name"],
+        lock=values["lock"],
+        part=part_from(values),
+    )
     show_progress = progress(quiet=values["quiet"])
     wish = _profile(values["profile"])
     reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)
@@ -108,7 +120,7 @@ def command(path: Path | None, **values: Any) -> int:
     return ExitCode.NEGATIVE if negative else ExitCode.OK
 
 
-def _limit(values: dict[str, Any]) -> float | None:
+def _limit(values: CheckValues) -> float | None:
     """Seconds for each probe of ``--run``; ``None`` without it."""
     if values["timeout"] and not values["running"]:
         raise UsageError("--timeout is what --run gives to each probe", hint="cuenv check --run --timeout 60")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
@@ -19,6 +19,9 @@ from cuenv.core.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import TalkValues
 
 VARIABLE = "_CUENV_COMPLETE"
 """By which a shell asks: ``bash_complete``, ``zsh_complete`` or ``fish_complete``."""
@@ -84,7 +87,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _F
 @click.command("completion", cls=Grouped)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 @talk_options
-def command(shell: str | None, **values: Any) -> None:
+def command(shell: str | None, **values: Unpack[TalkValues]) -> None:
     """Print the script that makes Tab complete commands, options, GPUs, profiles and hosts.
 
     By default the script is for the shell that the variable SHELL names. A note on stderr says where to put it.

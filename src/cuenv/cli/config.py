@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,12 +17,15 @@ from cuenv.core.record import replace
 from cuenv.solve.io.sources import VERIFY, Condarc, condarc_files, read_condarc
 
 if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import TalkValues
     from cuenv.core.documents import SettingFields
 
 
 @click.command("config", cls=Grouped)
 @talk_options
-def command(**values: Any) -> None:
+def command(**values: Unpack[TalkValues]) -> None:
     """Show each setting and where it came from.
 
     The command line goes before CUENV_* variables, those before cuenv.toml or [tool.cuenv] of pyproject.toml (the

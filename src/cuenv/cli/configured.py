@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -21,6 +21,9 @@ from cuenv.core.errors import UsageError
 if TYPE_CHECKING:  # only where something is set
     from cuenv.config.io.configuration import Configuration
     from cuenv.config.settings import Setting
+
+V = TypeVar("V", bound=Mapping[str, object])
+"""The options of a command, as `cuenv.cli.values` types them."""
 
 _FOUND = "cuenv.configuration"
 _NO_FILES = "cuenv.no_config"
@@ -189,7 +192,7 @@ def typed(name: str) -> bool:
     )
 
 
-def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
+def without_replaced(values: V) -> V:
     """The values of a command, less what settings say of another machine or build than the one that was typed."""
     context = click.get_current_context(silent=True)
     if context is None or not context.meta.get(_FOUND):
@@ -200,10 +203,11 @@ def without_replaced(values: dict[str, Any]) -> dict[str, Any]:
     gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
     gone |= {other for name, other in _CALLED.items() if name in gone}
     context.meta[_GONE] = {name.rstrip("s").replace("_", "-") for name in gone}
-    return {
+    left = {
         name: (() if isinstance(value, tuple) else None) if name in gone and not typed(name) else value
         for name, value in values.items()
     }
+    return cast("V", left)
 
 
 def with_origin(error: UsageError, context: click.Context) -> UsageError:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.options import knowledge_from, talk_options
+from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import report_json, report_lines
+
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import TalkValues
 
 
 @click.command("demo", cls=Grouped)
@@ -25,7 +30,7 @@ from cuenv.core.render import report_json, report_lines
     help="Keep the results in this folder.",
 )
 @talk_options
-def command(folder: Path | None, **values: Any) -> int:
+def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
     """Run every step once: look, decide, write, lock, check, install, check again.
 
     The demo takes this machine if it has an NVIDIA GPU, and a recorded host otherwise. Its channel is a small
@@ -48,14 +53,15 @@ def command(folder: Path | None, **values: Any) -> int:
     return _demo(folder.resolve(), values)
 
 
-def _demo(folder: Path, values: dict[str, Any]) -> int:
+def _demo(folder: Path, values: TalkValues) -> int:
     from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
     from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"])
-    shown = demonstrate(folder, os.environ, knowledge_from(values), show or (lambda _: None))
+    shown = demonstrate(folder, os.environ, load(), show or (lambda _: None))
     progress_done(show)
     if values["as_json"]:
         reports = [report_json(item) for item in shown.reports]

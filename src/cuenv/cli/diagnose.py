@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,9 @@ from cuenv.core.findings import CheckResult
 from cuenv.core.render import finding_json, report_lines
 
 if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import DiagnoseValues
     from cuenv.core.documents import HostDiagnosisDocument
 
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
@@ -35,7 +38,7 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
 @knowledge_option
 @no_progress_option
 @talk_options
-def command(log: str | None, prefix: Path | None, **values: Any) -> int:
+def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValues]) -> int:
     """Say what an error means, why it happens on this host, and which command cures it.
 
     LOG is a traceback, a build log or the log of many ranks, of any size; - is standard input. The host options and
@@ -58,7 +61,7 @@ def command(log: str | None, prefix: Path | None, **values: Any) -> int:
     return _read(STDIN if log is None else log, prefix, values)
 
 
-def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
+def _read(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
     from cuenv.diagnosis import report  # noqa: PLC0415 - as above
     from cuenv.diagnosis.diagnose import diagnose_log  # noqa: PLC0415 - not needed for --help
 
@@ -77,7 +80,7 @@ def _read(log: str, prefix: Path | None, values: dict[str, Any]) -> int:
     return ExitCode.OK if diagnosis.fine else ExitCode.NEGATIVE
 
 
-def _look(prefix: Path | None, values: dict[str, Any]) -> int:
+def _look(prefix: Path | None, values: DiagnoseValues) -> int:
     from cuenv.diagnosis.diagnose import look  # noqa: PLC0415 - not needed for --help
     from cuenv.host.describe import host_line  # noqa: PLC0415 - as above
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,11 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_findings
 from cuenv.core.errors import ExitCode
 
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import DiffValues
+
 
 @click.command("diff", cls=Grouped)
 @click.argument("old", type=PATH, metavar="OLD")
@@ -30,7 +35,7 @@ from cuenv.core.errors import ExitCode
 @format_option
 @knowledge_option
 @talk_options
-def command(old: Path, new: Path, **values: Any) -> int:
+def command(old: Path, new: Path, **values: Unpack[DiffValues]) -> int:
     """Compare two locks: what changed, the CUDA core first, and what that means for hosts.
 
     OLD and NEW are lock files (conda-lock.yml, an explicit file, pixi.lock, uv.lock, pylock.toml, or requirements

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,13 +14,18 @@ from cuenv.core.errors import UsageError
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Guidance
 
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import KbValues
+
 
 @click.command("explain", cls=Grouped)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("explain"))
 @click.argument("subject", required=False, metavar="[GPU]", shell_complete=completes("explain-gpu"))
 @knowledge_option
 @talk_options
-def command(topic: str | None, subject: str | None, **values: Any) -> None:
+def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) -> None:
     """Compare what recipes say about CUDA and PyTorch with what is true.
 
     TOPIC is one of the topics that 'cuenv explain' lists, an id such as E03, or words of the text. 'gpu NAME' has
@@ -64,7 +69,7 @@ def command(topic: str | None, subject: str | None, **values: Any) -> None:
         emit_lines([*text, *_more(values, about=topic is not None)])
 
 
-def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dict[str, Any]) -> None:
+def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: KbValues) -> None:
     from cuenv.diagnosis import explain as gpu_advice  # noqa: PLC0415 - only for a GPU
 
     if name is None:
@@ -77,6 +82,6 @@ def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: dic
         emit_lines([*lines, *_more(values, about=True)])
 
 
-def _more(values: dict[str, Any], *, about: bool) -> list[str]:
+def _more(values: KbValues, *, about: bool) -> list[str]:
     """Where the sources are."""
     return ["sources with -v"] if about and not values["verbose"] and not values["quiet"] else []

@@ -27,6 +27,9 @@ from cuenv.export.tables import BASES
 from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import ActionValues, DockerfileValues, ShellValues, TalkValues, VendorValues
     from cuenv.export.export import Exported
 
 _LOCK = Path("conda-lock.yml")
@@ -83,7 +86,7 @@ _own_options = several(
 @host_options
 @wish_options
 @talk_options
-def _dockerfile(lock: Path | None, **values: Any) -> int:
+def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
     """Write a Dockerfile: one stage installs and checks, a slim stage runs as an ordinary user.
 
     LOCK is conda-lock.yml or an explicit file; by default it is the conda-lock.yml of this folder. With options of
@@ -128,7 +131,7 @@ def _dockerfile(lock: Path | None, **values: Any) -> int:
 @host_options
 @knowledge_option
 @talk_options
-def _github_action(lock: Path, **values: Any) -> int:
+def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
     """Write a workflow that verifies the lock, installs it, and compiles a small CUDA program.
 
     The workflow needs no GPU. It names actions by commit, and caches the environment by the digest of the lock. Its
@@ -155,7 +158,7 @@ def _github_action(lock: Path, **values: Any) -> int:
 @host_options
 @knowledge_option
 @talk_options
-def _shell(lock: Path | None, **values: Any) -> int:
+def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     """Write shell lines that let builds find a fitting CUDA toolkit of this machine.
 
     The torch that it has to fit is that of LOCK, of the conda-lock.yml of this folder, or the one found on this
@@ -180,7 +183,7 @@ def _shell(lock: Path | None, **values: Any) -> int:
     return _deliver(made, values, {output: made.product} if output else {})
 
 
-def _named(values: dict[str, Any]) -> str | None:
+def _named(values: VendorValues) -> str | None:
     """What ``--cuenv`` names.
 
     Raises:
@@ -205,7 +208,7 @@ def _release(text: str | None) -> Any:
         raise UsageError(f"--release: {error}", hint="cuenv export shell --release 12.6") from error
 
 
-def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str], wheel: Path | None = None) -> int:
+def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], wheel: Path | None = None) -> int:
     """Write or print the product, and say what it is; the wheel of cuenv goes into a folder of its own choice."""
     quiet = values["quiet"] or values["as_json"]
     written: tuple[Path, ...] = ()
@@ -232,7 +235,7 @@ def _deliver(made: Exported, values: dict[str, Any], files: Mapping[Path, str], 
     return _ended(made, values, written)
 
 
-def _ended(made: Exported, values: dict[str, Any], written: tuple[Path, ...]) -> int:
+def _ended(made: Exported, values: TalkValues, written: tuple[Path, ...]) -> int:
     if values["as_json"]:
         emit_json(made.plain(written))
     return ExitCode.NEGATIVE if made.refused else ExitCode.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,9 @@ from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import HookValues
     from cuenv.core.documents import HookDocument
 
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:  # types alone
 @host_options
 @knowledge_option
 @talk_options
-def command(prefix: Path | None, name: str | None, **values: Any) -> int:
+def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues]) -> int:
     """Let builds of CUDA extensions find an environment's CUDA when it is activated.
 
     conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is a script in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,11 @@ from cuenv.cli.output import emit, emit_lines, say
 from cuenv.core.errors import UsageError
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
+
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import LookValues
 
 
 @click.command("inspect", cls=Grouped)
@@ -26,7 +31,7 @@ from cuenv.knowledge.base import Knowledge
 @host_options
 @knowledge_option
 @talk_options
-def command(record: Path | None, **values: Any) -> None:
+def command(record: Path | None, **values: Unpack[LookValues]) -> None:
     """Show this machine: driver, GPUs, C library, toolkits, compilers, torch.
 
     What could not be determined is listed with the reason. With host options the command shows that host instead.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,9 @@ from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import InstallValues
     from cuenv.core.documents import ReportDocument
     from cuenv.install.install import Installed
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 @jobs_option
 @channel_options
 @talk_options
-def command(path: Path, **values: Any) -> int:
+def command(path: Path, **values: Unpack[InstallValues]) -> int:
     """Install the environment of a lock or a bundle, without conda.
 
     LOCK is conda-lock.yml or an explicit file; BUNDLE is the folder or tar that 'cuenv bundle' made. Packages for

@@ -27,6 +27,9 @@ from cuenv.core.render import report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import AuditValues, KbValues, LearnValues, TalkValues
     from cuenv.core.documents import LearnedDocument, RowFields
     from cuenv.maintain.maintain import Learned
 
@@ -54,7 +57,7 @@ class Topics(Grouped):
 @click.argument("subject", required=False, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
 @knowledge_option
 @talk_options
-def command(topic: str | None, subject: str | None, **values: Any) -> None:
+def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) -> None:
     """Show the knowledge base: its tables, or what it knows about one thing.
 
     TOPIC is gpu, driver, cuda, pytorch or package. The option -v shows the source of each row. Three words have
@@ -137,7 +140,7 @@ def _emit_page_json(page: Any, knowledge: Knowledge) -> None:
 @knowledge_option
 @format_option
 @talk_options
-def audit_command(channel: str, platform: str, **values: Any) -> int:
+def audit_command(channel: str, platform: str, **values: Unpack[AuditValues]) -> int:
     """Compare the tables with the records of a channel.
 
     A row that the records contradict is an error, and the exit code is 1. A build without a row is a warning;
@@ -167,7 +170,7 @@ def audit_command(channel: str, platform: str, **values: Any) -> int:
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @talk_options
-def format_command(folder: Path, *, check: bool, **values: Any) -> int:
+def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -> int:
     """Check the tables in DIR and put their rows and cells in canonical order.
 
     A row can be added anywhere in its file. Every cell is checked, as are sources and references; tables that are not
@@ -238,7 +241,7 @@ def learn_command(  # noqa: PLR0917 - one argument for each option
     read_on: str,
     packages: tuple[str, ...],
     whole: bool,
-    **values: Any,
+    **values: Unpack[LearnValues],
 ) -> None:
     """Print the rows that a channel's records add to the tables, or save them for --knowledge.
 

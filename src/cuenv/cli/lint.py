@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,9 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Machine
 
 if TYPE_CHECKING:  # not needed for --help
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import LintValues
     from cuenv.lint.files import Linted
 
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:  # not needed for --help
 @host_options
 @knowledge_option
 @talk_options
-def command(files: tuple[Path, ...], **values: Any) -> int:
+def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     """Find mistakes in files as they are written, and correct them.
 
     FILE is an environment.yml, a conda-lock.yml, a Dockerfile, a ds_config.json or a shell script. Without FILE the
@@ -65,7 +68,7 @@ def command(files: tuple[Path, ...], **values: Any) -> int:
     return ExitCode.NEGATIVE if bad else ExitCode.OK
 
 
-def _machine(values: dict[str, Any], knowledge: Knowledge) -> Machine:
+def _machine(values: LintValues, knowledge: Knowledge) -> Machine:
     """What the host options say of the machine that the files are for; nothing without them."""
     from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help
 

@@ -33,6 +33,9 @@ from cuenv.solve import ENGINES
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import LockValues
     from cuenv.core.documents import ReportDocument
     from cuenv.lockfile.engines import Engine
 
@@ -46,7 +49,7 @@ def engine_options(function: _F) -> _F:
     return engine(conda(function))
 
 
-def engine_from(values: dict[str, Any]) -> Engine:
+def engine_from(values: LockValues) -> Engine:
     """The solver of a command.
 
     Raises:
@@ -67,7 +70,7 @@ _SKIPPED = 6
 """Nearer environments that are named without -v."""
 
 
-def repair_file(path: Path, values: dict[str, Any], knowledge: Knowledge) -> int:
+def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     """Repair an environment file, and write the new one to ``-o`` or stdout; the old one stays as it is.
 
     Raises:
@@ -129,7 +132,7 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _deliver(answer: Repaired, path: Path, values: dict[str, Any]) -> None:
+def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     from cuenv.core.io.products import write_product  # noqa: PLC0415 - as above
     from cuenv.host.describe import host_options  # noqa: PLC0415 - as above
     from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
@@ -220,7 +223,7 @@ class _WritesFiles(Grouped):
 @channel_options
 @format_option
 @talk_options
-def command(path: Path | None, **values: Any) -> int:
+def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     """Solve environment.yml and write its lock files beside it.
 
     The file may be anyone's. It is judged first, and refused when it cannot work; --repair -o NEW.yml then
@@ -352,7 +355,7 @@ def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
     return codes
 
 
-def _check(path: Path, values: dict[str, Any], knowledge: Any) -> int:
+def _check(path: Path, values: LockValues, knowledge: Any) -> int:
     from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - not needed for --help
 
     report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
@@ -390,7 +393,7 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
 
 
 def _instead(
-    answer: Locked, path: Path, platforms: tuple[str, ...], values: dict[str, Any], knowledge: Knowledge
+    answer: Locked, path: Path, platforms: tuple[str, ...], values: LockValues, knowledge: Knowledge
 ) -> list[str]:
     """The best torch that the channels have beside all else of the file, and the command that takes it."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -23,6 +23,15 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS
 
 if TYPE_CHECKING:  # commands that read no channel and no lock do not pay for it
+    from cuenv.cli.values import (
+        ChannelValues,
+        OneHostValues,
+        PartValues,
+        RequestValues,
+        ResolvingValues,
+        SeveralHostValues,
+        TablesValue,
+    )
     from cuenv.lockfile.formats import LockPart
     from cuenv.solve.io.records_at_hand import AtHand
     from cuenv.solve.io.sources import Sources
@@ -143,7 +152,7 @@ part_options = several(
 """Which part of a lock is meant that holds several."""
 
 
-def part_from(values: dict[str, Any]) -> LockPart:
+def part_from(values: PartValues) -> LockPart:
     """What the options say of it."""
     from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - only to check and compare
 
@@ -253,21 +262,25 @@ wish_options = several(
 )
 
 
-def host_from(values: dict[str, Any]) -> HostOptions:
+def host_from(values: OneHostValues | SeveralHostValues) -> HostOptions:
     """The host options of a command."""
     values = without_replaced(values)
+    if "platforms" in values:
+        platform = next(iter(cast("SeveralHostValues", values)["platforms"]), None)
+    else:
+        platform = values["platform"]
     return HostOptions(
         hosts=values["hosts"],
         gpus=values["gpus"],
         driver=values["driver"],
         glibc=values["glibc"],
-        platform=values["platform"] if "platform" in values else next(iter(values["platforms"]), None),
+        platform=platform,
         environ=dict(os.environ),  # as it is now: reading channels sets some variables for rattler
         stdin=_stdin,
     )
 
 
-def several_platforms(values: dict[str, Any]) -> tuple[str, ...]:
+def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
     """The platforms of a command that takes several, in their own order, each checked; none when at most one is given.
 
     Raises:
@@ -290,14 +303,14 @@ def _stdin() -> str:
     return read_stdin()
 
 
-def knowledge_from(values: dict[str, Any]) -> Knowledge:
+def knowledge_from(values: TablesValue) -> Knowledge:
     """The tables, with those of ``--knowledge``."""
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - commands that need no tables do not pay for them
 
-    return load(values.get("tables"))
+    return load(values["tables"])
 
 
-def wish_from(values: dict[str, Any]) -> Request:
+def wish_from(values: RequestValues) -> Request:
     """The profile of a command with its options laid over it."""
     from cuenv.core.record import replace  # noqa: PLC0415 - as above
 
@@ -307,10 +320,10 @@ def wish_from(values: dict[str, Any]) -> Request:
 
         wish = read_profile(values["profile"], configuration())
         wish = replace(wish, origin=(values["profile"], wish))
-    changes: dict[str, Any] = {
-        name: parse_wish(values[name], what=f"--{name}") for name in ("pytorch", "cuda", "python") if values[name]
-    }
-    changes |= {name: values[name] for name in ("stack", "prefer", "dev") if values[name] is not None}
+    versions = {"pytorch": values["pytorch"], "cuda": values["cuda"], "python": values["python"]}
+    changes: dict[str, Any] = {name: parse_wish(text, what=f"--{name}") for name, text in versions.items() if text}
+    plain = {"stack": values["stack"], "prefer": values["prefer"], "dev": values["dev"]}
+    changes |= {name: value for name, value in plain.items() if value is not None}
     pip = tuple(item.removeprefix("pip:").strip() for item in values["packages"] if item.startswith("pip:"))
     conda = tuple(item for item in values["packages"] if not item.startswith("pip:"))
     if not all((*pip, *(item.strip() for item in conda))):
@@ -322,7 +335,7 @@ def wish_from(values: dict[str, Any]) -> Request:
     return replace(wish, **changes, packages=(*wish.packages, *conda), pip=(*wish.pip, *pip))
 
 
-def at_hand(values: dict[str, Any], platform: str) -> AtHand | None:
+def at_hand(values: ChannelValues, platform: str) -> AtHand | None:
     """Channel records that lie on this machine already; nothing is read or loaded where there are none."""
     from cuenv.solve.io.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
 
@@ -331,7 +344,7 @@ def at_hand(values: dict[str, Any], platform: str) -> AtHand | None:
     return records_at_hand(channel_sources(values), platform)
 
 
-def channel_words(values: dict[str, Any]) -> tuple[str, ...]:
+def channel_words(values: ResolvingValues) -> tuple[str, ...]:
     """The options of channels and tables as they were typed, for a command that is to see the same; no passwords."""
     from cuenv.core.urls import redact  # noqa: PLC0415 - only for a hint
 
@@ -340,7 +353,7 @@ def channel_words(values: dict[str, Any]) -> tuple[str, ...]:
         origin, equals, target = text.partition("=")
         shown = redact(target) if "://" in target else target  # a folder called t is no token of conda
         words += ["--mirror", f"{redact(origin)}{equals}{shown}"]
-    words += ["--knowledge", str(values["tables"])] if values.get("tables") and typed("tables") else []
+    words += ["--knowledge", str(values["tables"])] if values["tables"] and typed("tables") else []
     return (*words, *(["--offline"] if values["offline"] and typed("offline") else []))
 
 
@@ -351,7 +364,7 @@ def typed(name: str) -> bool:
     return source in (None, click.core.ParameterSource.COMMANDLINE)
 
 
-def channel_sources(values: dict[str, Any]) -> Sources:
+def channel_sources(values: ChannelValues) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``."""
     from cuenv.core.record import replace  # noqa: PLC0415 - as above
     from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above

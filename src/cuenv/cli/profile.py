@@ -19,6 +19,9 @@ from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.urls import printable
 
 if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import LookValues, TalkValues
     from cuenv.core.documents import ProfileFields
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -44,7 +47,7 @@ def command(context: click.Context) -> None:
 
 @command.command("list", short_help="list names, files and first sentences")
 @talk_options
-def _list(**values: Any) -> None:
+def _list(**values: Unpack[TalkValues]) -> None:
     """List the profiles: name, file, and the first sentence of the story.
 
     \b
@@ -77,7 +80,7 @@ def _list(**values: Any) -> None:
 @command.command("show", short_help="show a profile as YAML")
 @click.argument("name", metavar="NAME|FILE", shell_complete=completes("profile"))
 @talk_options
-def _show(name: str, **values: Any) -> None:
+def _show(name: str, **values: Unpack[TalkValues]) -> None:
     """Show a profile as YAML, and the file that it comes from.
 
     \b
@@ -101,7 +104,7 @@ def _show(name: str, **values: Any) -> None:
 @click.argument("name")
 @output_option
 @talk_options
-def _new(name: str, output: Path | None, **values: Any) -> None:
+def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
     """Write a template for a profile. It explains every key and is valid as it is.
 
     An existing file is never replaced.
@@ -138,7 +141,7 @@ def _new(name: str, output: Path | None, **values: Any) -> None:
 @host_options
 @knowledge_option
 @talk_options
-def _validate(asked: tuple[str, ...], **values: Any) -> int:
+def _validate(asked: tuple[str, ...], **values: Unpack[LookValues]) -> int:
     """Check whether profiles are valid, and with host options whether they fit that host.
 
     Without FILE it validates the project's own profiles. The exit code is 3 when a profile is invalid, and 1 when

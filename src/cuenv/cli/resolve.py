@@ -34,6 +34,9 @@ from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import LockValues, ResolveValues, ResolvingValues
     from cuenv.knowledge.base import Knowledge
     from cuenv.lockfile.lock import LockRequest
     from cuenv.resolver.resolve import Resolution
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 @output_option
 @channel_options
 @talk_options
-def command(**values: Any) -> int:
+def command(**values: Unpack[ResolveValues]) -> int:
     """Choose a PyTorch build and a CUDA toolkit for a host, and write environment.yml.
 
     The host is this machine, or --host, or --gpu with --driver; an option overrides the host's fact of the same
@@ -93,7 +96,7 @@ def command(**values: Any) -> int:
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 
-def talk(answer: Resolution, platforms: tuple[str, ...], values: dict[str, Any]) -> list[str]:
+def talk(answer: Resolution, platforms: tuple[str, ...], values: ResolvingValues) -> list[str]:
     """The reasoned summary of a choice; its hints keep the further options of the run."""
     again = _again(platforms, values)
     return [f"{line}{again}" if line.startswith("hint: ") else line for line in _summary(answer, platforms)]
@@ -121,16 +124,16 @@ def grounds_line(answer: Resolution) -> str:
     return f"tables  no channel was asked; {when}; cuenv lock --resolve asks and locks in one step"
 
 
-def _again(platforms: tuple[str, ...], values: dict[str, Any]) -> str:
+def _again(platforms: tuple[str, ...], values: ResolvingValues) -> str:
     """What the run was asked for beside the host and the wishes, for the command of a hint."""
     words = [word for platform in platforms for word in ("--platform", platform)]
     words += channel_words(values)
-    for option, key in (("--name", "name"), ("-o", "output")):
-        words += [option, str(values[key])] if values.get(key) and typed(key) else []
+    for option, key, value in (("--name", "name", values["name"]), ("-o", "output", values["output"])):
+        words += [option, str(value)] if value and typed(key) else []
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def _deliver(spec: Any, decision: Any, values: dict[str, Any]) -> None:
+def _deliver(spec: Any, decision: Any, values: ResolvingValues) -> None:
     from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
 
     path = values["output"]
@@ -170,17 +173,22 @@ WISHES = {
     "prefer": "--prefer",
     "name": "--name",
 }
-_ALONE = {"check": "--check", "update": "--update", "repair": "--repair", "output": "-o"}
 
 
-def refuse_wishes(values: dict[str, Any]) -> None:
+def refuse_wishes(values: LockValues) -> None:
     """Refuse what chooses an environment beside a file that says what it is, and what --resolve cannot stand beside.
 
     Raises:
         UsageError: such an option was typed.
     """
     if values["resolve_first"]:
-        other = next((flag for name, flag in _ALONE.items() if values[name]), None)
+        alone = {
+            "--check": values["check"],
+            "--update": values["update"],
+            "--repair": values["repair"],
+            "-o": values["output"],
+        }
+        other = next((flag for flag, given in alone.items() if given), None)
         if other:
             raise UsageError(
                 f"--resolve writes the file anew, and {other} starts from the one that is there",
@@ -195,7 +203,7 @@ def refuse_wishes(values: dict[str, Any]) -> None:
         )
 
 
-def resolve_first(path: Path, values: dict[str, Any], knowledge: Knowledge, request: LockRequest) -> LockRequest | None:
+def resolve_first(path: Path, values: LockValues, knowledge: Knowledge, request: LockRequest) -> LockRequest | None:
     """Choose on the channels and write the file; ``None`` when nothing fits, and the reasons were said.
 
     The lock that follows is for the host that the file names, as it is when the file is locked later.
@@ -224,7 +232,7 @@ def resolve_first(path: Path, values: dict[str, Any], knowledge: Knowledge, requ
     return replace(request, facts=facts)
 
 
-def _resolution(values: dict[str, Any], knowledge: Knowledge) -> Resolution:
+def _resolution(values: ResolvingValues, knowledge: Knowledge) -> Resolution:
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,12 @@ from cuenv.cli.command import PATH, Grouped, several, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.prefix.shell_hook import SHELLS, render
+
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import TalkValues
+
 
 place_options = several(
     click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment."),
@@ -48,7 +54,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
 @place_options
 @click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
 @talk_options
-def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Any) -> int:
+def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Unpack[TalkValues]) -> int:
     """Print what your shell evaluates to activate an environment, without conda.
 
     The lines do what 'conda activate' does: they set PATH, CONDA_PREFIX and the variables of the environment, then

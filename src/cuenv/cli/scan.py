@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +10,11 @@ from cuenv.cli.command import Grouped, no_progress_option
 from cuenv.cli.completion_names import completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
+
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import ScanValues
 
 
 @click.command("scan", cls=Grouped)
@@ -19,7 +24,7 @@ from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 @knowledge_option
 @no_progress_option
 @talk_options
-def command(paths: tuple[str, ...], *, deep: bool, **values: Any) -> int:
+def command(paths: tuple[str, ...], *, deep: bool, **values: Unpack[ScanValues]) -> int:
     """List the GPU code in compiled files, and which GPUs of the host can run it.
 
     PATH is an ELF file (a library, an extension, an executable) or a folder, such as an environment, with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +12,16 @@ from cuenv.cli.completion_names import completes
 from cuenv.cli.output import emit, emit_json, emit_lines
 from cuenv.core.errors import UsageError
 
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import TalkValues
+
 
 @click.command("schema", cls=Grouped)
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=completes("schema"))
 @talk_options
-def command(name: str | None, **values: Any) -> None:
+def command(name: str | None, **values: Unpack[TalkValues]) -> None:
     """Print the JSON Schema of what --json prints.
 
     Without NAME: the list of the documents. NAME is what stands in the key "schema" of a document, such as

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,11 @@ from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import ExitCode
 from cuenv.core.record import replace
 
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import WhatIfValues
+
 
 @click.command("what-if", cls=Grouped)
 @would_be_options
@@ -21,7 +26,7 @@ from cuenv.core.record import replace
 @click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that is removed; repeatable.")
 @wish_options
 @talk_options
-def command(**values: Any) -> int:
+def command(**values: Unpack[WhatIfValues]) -> int:
     """Show what another driver would change, or GPUs that are added or removed.
 
     Today's host is this machine, or --host, or --gpu with --driver-now. The option --driver names the driver that

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -30,6 +30,11 @@ from cuenv.resolver.explain import source_lines, verdict_lines
 from cuenv.resolver.resolve import resolve
 from cuenv.resolver.why import Answer
 
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import AskingValues
+
 
 @click.command("why", cls=Grouped)
 @click.argument("subject", metavar="SUBJECT", shell_complete=completes("why"))
@@ -38,7 +43,7 @@ from cuenv.resolver.why import Answer
 @prove_option
 @channel_options
 @talk_options
-def command(subject: str, **values: Any) -> int:
+def command(subject: str, **values: Unpack[AskingValues]) -> int:
     """Show why the decision is as it is: the verdict of every rule, down to facts with sources.
 
     SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver. It may also be a finding
@@ -59,7 +64,7 @@ def command(subject: str, **values: Any) -> int:
     return ExitCode.OK if decision.chosen else ExitCode.NEGATIVE
 
 
-def _code(subject: str, values: dict[str, Any]) -> int:
+def _code(subject: str, values: AskingValues) -> int:
     from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - not needed for --help
     from cuenv.diagnosis import explain as code_v1  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain import code_page  # noqa: PLC0415 - as above
@@ -80,7 +85,7 @@ def _code(subject: str, values: dict[str, Any]) -> int:
 @prove_option
 @channel_options
 @talk_options
-def why_not_command(question: str, **values: Any) -> int:
+def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
     """Show why something else was not chosen.
 
     The answer lists the rules that reject it. When no rule rejects it, the answer names the first criterion by
@@ -98,7 +103,7 @@ def why_not_command(question: str, **values: Any) -> int:
     return ExitCode.OK
 
 
-def ask(values: dict[str, Any], answer: Callable[[Decision], Answer]) -> Decision:
+def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
     """Decide for the host and wishes of the options, and print the answer to a question about it."""
     knowledge, wish = knowledge_from(values), wish_from(values)
     sources = channel_sources(values) if values["prove"] else None

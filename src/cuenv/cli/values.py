@@ -1,0 +1,230 @@
+"""The options of the commands as types, so that mypy sees a renamed one. Imported for types alone.
+
+A test holds each command's options to the type that its function names: the names, and what their values are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypedDict
+
+
+class TalkValues(TypedDict):
+    """The options of every command."""
+
+    as_json: bool
+    quiet: bool
+    verbose: bool
+    color: str
+
+
+class FormValue(TypedDict):
+    """``--format``."""
+
+    form: str
+
+
+class TablesValue(TypedDict):
+    """``--knowledge``."""
+
+    tables: Path | None
+
+
+class HostValues(TypedDict):
+    """The options that name a host, but for its platform."""
+
+    hosts: tuple[str, ...]
+    gpus: tuple[str, ...]
+    driver: str | None
+    glibc: str | None
+
+
+class OneHostValues(HostValues):
+    """The options that name a host."""
+
+    platform: str | None
+
+
+class SeveralHostValues(HostValues):
+    """The options that name a host, for a command that makes one environment for several platforms."""
+
+    platforms: tuple[str, ...]
+
+
+class RequestValues(TypedDict):
+    """The options that say what is asked for."""
+
+    profile: str | None
+    stack: str | None
+    pytorch: str | None
+    cuda: str | None
+    python: str | None
+    packages: tuple[str, ...]
+    dev: bool | None
+    cpu: bool
+    prefer: str | None
+
+
+class ChannelValues(TypedDict):
+    """The options of a command that reads channels."""
+
+    mirrors: tuple[str, ...]
+    offline: bool
+    no_progress: bool
+
+
+class PartValues(TypedDict):
+    """The options that say which part of a lock is meant."""
+
+    environment: str
+    extras: tuple[str, ...]
+    groups: tuple[str, ...]
+    python: str
+
+
+class ResolvingValues(SeveralHostValues, RequestValues, TablesValue, ChannelValues, TalkValues):
+    """The options that ``resolve`` and ``lock`` share."""
+
+    name: str | None
+    output: Path | None
+
+
+class ResolveValues(ResolvingValues):
+    """``cuenv resolve``."""
+
+    prove: bool
+
+
+class LockValues(ResolvingValues, FormValue):
+    """``cuenv lock``, but for the file."""
+
+    check: bool
+    allow: tuple[str, ...]
+    update: tuple[str, ...]
+    resolve_first: bool
+    repair: bool
+    engine: str
+    conda: str | None
+
+
+class LookValues(OneHostValues, TablesValue, TalkValues):
+    """A command that judges for one host."""
+
+
+class LintValues(LookValues, FormValue):
+    """``cuenv lint``, but for the files."""
+
+    fix: bool
+    diff: bool
+    kind: str | None
+    strict: bool
+
+
+class CheckValues(LookValues, FormValue, PartValues):
+    """``cuenv check``, but for the lock."""
+
+    prefix: Path | None
+    name: str | None
+    lock: Path | None
+    running: bool
+    timeout: int | None
+    strict: bool
+    redact: bool
+    profile: str | None
+    no_progress: bool
+
+
+class DiffValues(LookValues, FormValue, PartValues):
+    """``cuenv diff``, but for the locks."""
+
+
+class ScanValues(LookValues):
+    """``cuenv scan``, but for the paths."""
+
+    no_progress: bool
+
+
+class DiagnoseValues(ScanValues, FormValue):
+    """``cuenv diagnose``, but for the log."""
+
+
+class HookValues(LookValues):
+    """``cuenv hook``, but for the environment."""
+
+    lock: Path | None
+    remove: bool
+    show: bool
+    shell: str
+
+
+class InstallValues(ChannelValues, TalkValues):
+    """``cuenv install``, but for the lock."""
+
+    prefix: Path | None
+    name: str | None
+    replace: bool
+    platform: str | None
+    jobs: int
+
+
+class BundleValues(ChannelValues, TalkValues):
+    """``cuenv bundle``, but for the lock."""
+
+    output: Path
+    platforms: tuple[str, ...]
+    jobs: int
+
+
+class AskingValues(LookValues, RequestValues, ChannelValues):
+    """``cuenv why`` and ``cuenv why-not``, but for the question."""
+
+    prove: bool
+
+
+class WhatIfValues(LookValues, RequestValues):
+    """``cuenv what-if``."""
+
+    driver_now: str | None
+    add: tuple[str, ...]
+    remove: tuple[str, ...]
+
+
+class VendorValues(TypedDict):
+    """How an export brings cuenv along."""
+
+    cuenv: str | None
+    vendor: bool
+
+
+class DockerfileValues(LookValues, RequestValues, VendorValues):
+    """``cuenv export dockerfile``, but for the lock."""
+
+    base: str
+    digests: tuple[str, ...]
+    output: Path | None
+
+
+class ActionValues(LookValues, VendorValues):
+    """``cuenv export github-action``, but for the lock."""
+
+    output: Path | None
+
+
+class ShellValues(LookValues):
+    """``cuenv export shell``, but for the lock."""
+
+    release: str | None
+    off: bool
+    output: Path | None
+
+
+class KbValues(TablesValue, TalkValues):
+    """A command that reads the tables."""
+
+
+class LearnValues(KbValues, ChannelValues):
+    """``cuenv kb learn``, but for its own options."""
+
+
+class AuditValues(LearnValues, FormValue):
+    """``cuenv kb audit``, but for the channel."""
