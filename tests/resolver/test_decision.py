@@ -23,7 +23,9 @@ from cuenv.resolver.compose import compose, cuda_channel
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.decision_json import decision_plain
 from cuenv.resolver.explain import hints, minimum_text, summary
+from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.ranking import PREFERENCE, Assessment, Criterion, Ranking, preference
+from cuenv.resolver.requirements import headers_missing
 from cuenv.resolver.resolve import resolve
 from cuenv.resolver.rules import RULES, Context, minimum_driver, minimum_drivers
 from cuenv.resolver.why import why_not
@@ -267,7 +269,10 @@ def test_a_cpu_build_is_never_chosen_unasked() -> None:
 def decides_or_says_why_not(facts: HostFacts, wish: Request) -> None:
     decision = decide(Context(facts=facts, wish=wish, knowledge=base()))
     if decision.chosen:
-        assert compose(decision, name=wish.name, version="0").pins
+        found = compose(decision, name=wish.name, version="0")
+        assert found.pins
+        assert headers_missing(found, base()) == ()  # all that its libraries compile with is there
+        assert {item.code for item in spec_findings(found, base())} == set()
     else:
         assert decision.rejections
         assert hints(decision)
@@ -290,7 +295,7 @@ def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
 
 @collect("name", HOSTS)
 def test_deciding_twice_gives_the_same(name: str) -> None:
-    one, other = decided(shipped(name)), decided(shipped(name))
+    one, other = settled(name), decided(shipped(name))
     assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
     assert one.minimum_driver == other.minimum_driver
     assert hints(one) == hints(other)
