@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cuenv.binary.code import CodeObject
 from cuenv.binary.fatbin import Entry
-from cuenv.binary.gpu_code import GpuCode, HostGpu, driver_for, gpu_code, host_gpus, release_of
+from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code, host_gpus, release_of
 from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
 from cuenv.host.facts import Driver, Gpu, HostFacts
 from given import base
@@ -83,7 +83,7 @@ def test_a_later_isa_never_needs_an_earlier_driver() -> None:
     known = [row.isa for row in base().cudas if row.isa]
     releases = [release_of((isa.major, isa.minor), base()) for isa in known]
     assert all(releases)
-    drivers = [driver_for(release, base()) for release in releases if release]
+    drivers = [base().jit_driver(release) for release in releases if release]
     assert [tuple(map(int, driver.split("."))) for driver in drivers if driver] == sorted(
         tuple(map(int, driver.split("."))) for driver in drivers if driver
     )

@@ -197,7 +197,7 @@ def test_the_command_on_a_recorded_host(tmp_path: Path) -> None:
     """Its toolkit is 10.1, which cannot compile for its GPU."""
     done = run("export", "shell", "--host", "rtx4090-560-nvcc101", "-o", "x.sh", folder=tmp_path)
     assert done.returncode == ExitCode.NEGATIVE
-    assert "nvcc 10.1 cannot compile for 8.9" in done.stderr
+    assert "nvcc 10.1 cannot compile for compute capability 8.9" in done.stderr
     assert not (tmp_path / "x.sh").exists()
     data = json.loads(run("export", "shell", "--host", "rtx4090-560-nvcc101", "--json", folder=tmp_path).stdout)
     assert (data["schema"], data["needed"], data["toolkit"]) == ("cuenv/export/1", True, None)

@@ -296,6 +296,13 @@ def test_the_first_driver_of_a_chip_may_be_a_later_one_of_its_branch(gpu: str, d
     assert ("low confidence" in found.because) == (gpu == "9.0" and outcome != "pass")
 
 
+def test_a_gpu_that_drivers_dropped_stays_dropped_in_branches_after_those_of_the_tables() -> None:
+    beyond = f"{max(row.number for row in base().branches) + 30}.10"
+    dropped = verdict("driver-gpu", CUDA129, machine("7.0", driver=beyond))
+    assert (dropped.outcome, dropped.remedy and dropped.remedy.driver) == ("reject", "580")
+    assert verdict("driver-gpu", CUDA129, machine("9.0", driver=beyond)).outcome == "unknown"
+
+
 def test_a_level_alone_does_not_tell_a_driver_within_its_branch() -> None:
     assert verdict("driver-gpu", CUDA129, machine("10.3", level="12.9")).outcome == "reject"
     assert verdict("driver-gpu", CUDA129, machine("10.3", level="13.0")).outcome == "unknown"

@@ -110,7 +110,7 @@ def gpu_code(objects: tuple[CodeObject, ...], gpu: HostGpu, knowledge: Knowledge
         missing=tuple(missing),
         by=tuple(sorted({item.by for item in answers.values() if item.by})),
         needs=needs,
-        driver=driver_for(needs, knowledge) if needs else None,
+        driver=knowledge.jit_driver(needs) if needs else None,
         unknown_isa=next((item.unknown for item in answers.values() if item.unknown), None),
     )
 
@@ -119,15 +119,6 @@ def release_of(isa: tuple[int, int], knowledge: Knowledge) -> Version | None:
     """The first CUDA release whose PTX is of this ISA or a later one; ``None`` when it is newer than the tables."""
     wanted = version(f"{isa[0]}.{isa[1]}")
     return min((row.version for row in knowledge.cudas if row.isa and row.isa >= wanted), default=None)
-
-
-def driver_for(cuda: Version, knowledge: Knowledge) -> str | None:
-    """The first driver that compiles PTX of a CUDA release."""
-    exact = knowledge.native_driver(cuda)
-    if exact:
-        return exact
-    branch = knowledge.branch_for(cuda)
-    return knowledge.first_driver(branch.number) if branch else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,12 @@ from packaging.version import Version
 from cuenv.core.record import dataclass, field
 from cuenv.core.versions import check_driver, version
 from cuenv.export.tables import Delivery, Image
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.decision import Decision
+from cuenv.resolver.rules import Context, minimum_driver
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution
 
@@ -80,8 +83,9 @@ def content_of_lock(
     first = lock.solutions[0]
     candidate = candidate_of(first, knowledge)
     cuda = candidate.cuda if candidate else None
-    floor = knowledge.floor(cuda) if cuda else None
     remembered = lock.metadata.get("cuenv_minimum_driver")
+    nowhere = Context(facts=HostFacts(label="", platform=first.platform), wish=Request(), knowledge=knowledge)
+    lowest = minimum_driver(candidate, nowhere) if candidate else None
     python = first.package("python")
     glibcs = [lowest for solution in lock.solutions for _, lowest in solution.glibcs]
     return Content(
@@ -94,7 +98,7 @@ def content_of_lock(
         glibc=max([*glibcs, *_remembered(lock)], default=None),
         nvcc=any(first.package(name) for name in NVCC),
         compiling=tuple(_compiling(first, knowledge)),
-        driver=check_driver(remembered) if remembered else floor.driver if floor else None,
+        driver=check_driver(remembered) if remembered else lowest,
         variables=dict(spec.variables) if spec else {},
         host=host,
     )

@@ -16,9 +16,13 @@ from packaging.version import Version
 from cuenv.core.io.templates import fill
 from cuenv.core.record import dataclass
 from cuenv.core.urls import one_line
-from cuenv.core.versions import Capability, minor, target_for, version
-from cuenv.host.facts import FoundToolkit
+from cuenv.core.versions import Capability, minor, version
+from cuenv.host.facts import FoundToolkit, Gpu, HostFacts
+from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
+from cuenv.resolver.candidates import bare_candidate
+from cuenv.resolver.rules import Context, verdict_of
 from cuenv.solve.environment_spec import WRITTEN_BY
 
 
@@ -96,11 +100,11 @@ def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
         return f"it is CUDA {release}, and {need.release} was asked for"
     if need.cuda is not None and need.cuda.major != release.major:
         return f"it is CUDA {release}, torch is built with {need.cuda}, and its builder refuses another major"
-    row = knowledge.cuda(release)
-    if row is None or not row.targets:
-        return f"no row says what nvcc {release} compiles for" if need.gpus else ""
-    lacking = [item for item in need.gpus if target_for(item, row.targets) is None]
-    return f"nvcc {release} cannot compile for {', '.join(map(str, lacking))}" if lacking else ""
+    gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(need.gpus))
+    facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=gpus)
+    case = Context(facts=facts, wish=Request(dev=True), knowledge=knowledge)
+    verdict = verdict_of("nvcc", bare_candidate(release, facts.platform), case)
+    return verdict.because if gpus and verdict.outcome != "pass" else ""
 
 
 def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:

@@ -107,6 +107,11 @@ class Knowledge:
         """The driver that came with the first release of a CUDA minor: full features, and JIT of its PTX."""
         return next((row.driver for row in self.toolkits_of(cuda)), None)
 
+    def jit_driver(self, cuda: Version) -> str | None:
+        """The first driver that compiles PTX of a CUDA release: its own, else that of the first branch for it."""
+        branch = None if self.native_driver(cuda) else self.branch_for(cuda)
+        return self.first_driver(branch.number) if branch else self.native_driver(cuda)
+
     def toolkits_of(self, cuda: Version) -> tuple[Toolkit, ...]:
         """The releases of a CUDA minor of which the driver is known, the first first."""
         return self._toolkits.get(cuda.release[:2], ())

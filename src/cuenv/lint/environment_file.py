@@ -10,11 +10,12 @@ from packaging.version import Version
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
-from cuenv.core.versions import parse_arch_list, serve
+from cuenv.core.versions import parse_arch_list
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import WRITE, Edit, Lint, Machine, Node, lines_at, told, written
 from cuenv.lockfile.host_check import judge_spec, named_cuda
 from cuenv.resolver.policy import spec_findings
+from cuenv.resolver.rules.device import device_code
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
 from cuenv.solve.match_spec import parse_spec
@@ -414,7 +415,7 @@ def arch_list_lints(
             ),
             at=at,
         )
-    lacking = [gpu for gpu in sorted(set(machine.gpus)) if serve(code, gpu) is None]
+    lacking = [gpu for gpu in sorted(set(machine.gpus)) if device_code(code, gpu, None, knowledge).outcome == "reject"]
     if lacking:
         names = ", ".join(map(str, lacking))
         yield Lint(

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from cuenv.core.record import replace
-from cuenv.core.versions import driver_key
+from cuenv.core.versions import driver_key, reaches
 from cuenv.host.facts import Driver, Evidence, HostFacts
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Generation
 
 if TYPE_CHECKING:  # see `cuenv.host.facts`
     from cuenv.host.facts import CudaLibrary
@@ -102,12 +103,21 @@ def forward_fault(
 
 
 def _not_driven(machine: HostFacts, driver: str, knowledge: Knowledge) -> str:
-    """A GPU that a driver is too old or too young for; empty where it drives all."""
-    number = driver_key(driver)[0]
+    """A GPU that a driver is too old or too new for; empty where it drives all."""
     for gpu in machine.gpus:
         row = knowledge.generation(gpu.capability)
-        too_old = row and row.first_branch and number < row.first_branch
-        too_young = row and row.last_branch and number > row.last_branch
-        if too_old or too_young:
+        if row and driver_fit(driver, driver_key(driver)[0], row) in ("old", "new"):
             return gpu.name or str(gpu.capability)
     return ""
+
+
+def driver_fit(driver: str | None, branch: int, row: Generation) -> Literal["fits", "old", "new"] | None:
+    """Whether a driver is too old or too new for a GPU; ``None`` where it names only a branch that holds both sides."""
+    if row.last_branch and branch > row.last_branch:
+        return "new"
+    if row.first_branch is None or branch > row.first_branch:
+        return "fits"
+    if branch < row.first_branch:
+        return "old"
+    enough = row.first_driver is None or (reaches(driver, row.first_driver) if driver else None)
+    return None if enough is None else "fits" if enough else "old"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass
-from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, reaches, version
-from cuenv.host.facts import sentence, title
+from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, version
+from cuenv.host.facts import Driver, sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
 from cuenv.knowledge.gpu_names import find_gpu, near_gpus
 from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild, span_text
 from cuenv.knowledge.tables import TABLES, rows_of
-from cuenv.resolver.rules.driver import floor_of
+from cuenv.resolver.rules.driver import driver_floor, driver_gpu, floor_of
 
 
 def extension_line(row: Extension) -> str:
@@ -135,37 +135,37 @@ def driver(text: str, knowledge: Knowledge) -> Page:
             hint="cuenv kb driver 535.129.03",
         )
     entries = []
+    asked = Driver(version=release, cuda=knowledge.cuda_of(release))
     branch = knowledge.branch_of(release)
     if branch:
         ends = f"; NVIDIA's data-center support for it ends {branch.ends}" if branch.ends else ""
         entries.append(_entry("branches", branch, f"branch {branch.number} supports CUDA {branch.cuda}{ends}"))
     for floor in knowledge.floors:
-        enough = reaches(release, floor.driver)
-        word = {True: "runs", False: "does not run", None: "in its later releases runs"}[enough]
+        last = version(f"{floor.major}.99")  # only the first minor of a major may run on earlier drivers
+        verdict = driver_floor(last, asked, knowledge)
+        word = {"pass": "runs", "reject": "does not run"}.get(verdict.outcome, "in its later releases runs")
         says = f"{word} programs built with CUDA {floor.major}.x (minimum driver {floor.driver})"
         entries.append(_entry("floors", floor, says))
-    number = driver_key(release)[0]
     for row in knowledge.generations:
-        first = knowledge.first_drives(row)
-        if row.first_driver and reaches(release, row.first_driver) is False:
-            says = f"does not support {row.capability} ({row.architecture}): the first driver that does is {first}"
-            entries.append(_entry("generations", row, says))
-        elif row.first_branch and number < row.first_branch:
-            says = (
-                f"does not support {row.capability} ({row.architecture}): the first "
-                f"branch that does is {row.first_branch}"
-            )
-            entries.append(_entry("generations", row, says))
-        if row.last_branch and number > row.last_branch:
-            says = (
-                f"dropped {row.capability} ({row.architecture}): the last branch that supports it is {row.last_branch}"
-            )
-            entries.append(_entry("generations", row, says))
+        verdict = driver_gpu(asked, row.capability, knowledge)
+        if verdict.outcome != "reject" or verdict.remedy is None:
+            continue
+        what = f"{row.capability} ({row.architecture})"
+        says = f"does not support {what}: the first driver that does is {verdict.remedy.driver}"
+        if verdict.remedy.upto:
+            says = f"dropped {what}: the last branch that supports it is {row.last_branch}"
+        elif not row.first_driver:
+            says = f"does not support {what}: the first branch that does is {row.first_branch}"
+        entries.append(_entry("generations", row, says))
     jetson = (
-        ", a release of Jetson Linux, which belongs to no driver branch; nvidia-smi "
-        "on the Jetson shows its CUDA version"
+        ""
+        if driver_key(release)[0] not in TEGRA_DRIVERS
+        else (
+            ", a release of Jetson Linux, which belongs to no driver branch; nvidia-smi "
+            "on the Jetson shows its CUDA version"
+        )
     )
-    return Page(title=f"driver {release}{jetson if number in TEGRA_DRIVERS else ''}", entries=tuple(entries))
+    return Page(title=f"driver {release}{jetson}", entries=tuple(entries))
 
 
 def cuda(text: str, knowledge: Knowledge) -> Page:

@@ -62,7 +62,7 @@ def device_code(code: DeviceCode, capability: Capability, level: Version | None,
     if service.needs is None:
         because = f"{how}, and the cuenv tables do not list the driver that compiles this PTX"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds)
-    needs = kb.native_driver(service.needs)
+    needs = kb.jit_driver(service.needs)
     remedy = Remedy(text=f"driver {needs} or later", driver=needs) if needs else None
     if level is None:
         because = f"{how}; the PTX needs a driver that supports CUDA {service.needs}, but the driver is not known"

@@ -12,6 +12,7 @@ from cuenv.core.versions import Capability, driver_key, reaches
 from cuenv.host.facts import Driver
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Floor, Generation, Row
+from cuenv.resolver.effective_driver import driver_fit
 from cuenv.resolver.engine import Presence, rule
 from cuenv.resolver.verdict import (
     BARE,
@@ -74,13 +75,21 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         return Verdict("driver-gpu", "unknown", because, (ground,), remedy)
     grounds = (_driver_ground(driver), ground)
     have = _driver_text(driver)
-    drives = _drives(driver, branch, row)
-    if lowest and not drives:
-        if drives is None:
+    fit = driver_fit(driver.version, branch, row)
+    if lowest and fit in ("old", None):
+        if fit is None:
             because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
             return Verdict("driver-gpu", "unknown", because, grounds, remedy)
         because = f"{GPU} needs {_first_text(row)} or later{_inferred(row)}, but {HOST} has {have}"
         return Verdict("driver-gpu", "reject", because, grounds, remedy)
+    if fit == "new":
+        return Verdict(
+            rule="driver-gpu",
+            outcome="reject",
+            because=f"branch {row.last_branch} is the last driver branch that supports {GPU}, but {HOST} has {have}",
+            grounds=grounds,
+            remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
+        )
     newest = max(item.number for item in kb.branches)
     if driver.version and branch > newest:
         because = (
@@ -90,26 +99,7 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     if row.low and branch == row.first_branch:
         because = f"branch {branch} probably supports {GPU} (inferred, of low confidence); {HOST} has {have}"
         return Verdict("driver-gpu", "unknown", because, grounds)
-    if row.last_branch and branch > row.last_branch:
-        return Verdict(
-            rule="driver-gpu",
-            outcome="reject",
-            because=f"branch {row.last_branch} is the last driver branch that supports {GPU}, but {HOST} has {have}",
-            grounds=grounds,
-            remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
-        )
     return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} supports {GPU}", grounds=grounds)
-
-
-def _drives(driver: Driver, branch: int, row: Generation) -> bool | None:
-    """Whether a driver is not too old for a GPU; ``None`` where it names only a branch that holds both."""
-    if row.first_branch is None or branch > row.first_branch:
-        return True
-    if branch < row.first_branch:
-        return False
-    if row.first_driver is None:
-        return True
-    return reaches(driver.version, row.first_driver) if driver.version else None
 
 
 def _first_text(row: Generation) -> str:
