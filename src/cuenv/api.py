@@ -6,13 +6,13 @@ They stand here for `cuenv` alone, which offers them; like it, this module loads
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cuenv.core.errors import UsageError
+from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
     from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
 T = TypeVar("T")
 
 _NAMES: Mapping[str, str] = {"--gpu": "gpus", "--mirror": "mirrors", "--with": "packages", "--allow": "allow"}
-_OPTION = re.compile(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python)(?![\w-])")
+_OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python)(?![\w-])")
 
 
 def text(value: object, what: str, example: str) -> str:

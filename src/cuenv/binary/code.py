@@ -16,6 +16,7 @@ from cuenv.binary.data import BinaryError, Data, numbers, take
 from cuenv.binary.elf import NOBITS, Elf, Section, read_elf
 from cuenv.binary.fatbin import HEADER, MAGIC, Entry, FatbinReader
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, Target
 
 LOADABLE = ".nv_fatbin"
@@ -26,16 +27,16 @@ RELOCATABLE = "__nv_relfatbin"
 _EXECUTABLE, _ALLOCATED, _PROGBITS = 4, 2, 1
 _MAGIC = struct.pack("<I", MAGIC)
 _STEP = 1 << 20  # bytes that are searched at once
-_ANYWHERE = re.compile(re.escape(_MAGIC) + rb"|\x7fELF\x02\x01\x01[\x33\x41]|\.target[ \t]+sm_")
+_ANYWHERE = regex(re.escape(_MAGIC) + rb"|\x7fELF\x02\x01\x01[\x33\x41]|\.target[ \t]+sm_")
 """Where a container, a cubin or PTX may begin; what follows says whether it does."""
 _LONGEST_MARK = 16
 _CUBIN = struct.Struct("<7xBB7xHHIQQQI")
 _CUDA, _CUBIN_ABI_2 = 190, 0x41
 _EXACT_ABI_1 = 0x800
-_ARCH_OPTION = re.compile(rb"-arch[ =]sm_(\d+)([af]?)\b")
+_ARCH_OPTION = regex(rb"-arch[ =]sm_(\d+)([af]?)\b")
 _NOTE = ".note.nv.tkinfo"
 _LONGEST_NOTE = 1 << 16
-_PTX = re.compile(
+_PTX = regex(
     rb"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*\.version\s+(\d+)\.(\d+)\s(?:\s|//[^\n]*\n)*\.target\s+sm_(\d+)([af]?)"
 )
 _PTX_HEAD = 1 << 13  # bytes in which PTX says its version and target

@@ -16,10 +16,11 @@ from typing import Literal
 from cuenv.binary.data import BinaryError, Strings, numbers, take
 from cuenv.binary.elf import Elf
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 
 Kind = Literal["absent", "denied", "other", "broken", "elf"]
 
-_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
+_TOKEN = regex(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 _NO_DEFAULT = 0x800  # DF_1_NODEFLIB
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ import click
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.findings import CheckResult
+from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 
 if TYPE_CHECKING:  # types alone
@@ -30,7 +30,7 @@ _COLOURS: Mapping[str, str] = {
     for word in words
 }
 """The words that begin a line of ours, or stand behind a place in a file, and their colours."""
-_WORD = re.compile(
+_WORD = regex(
     r"(?P<before>(?: {3}|\S+:\d+:\d+: |\d+ files?: )?)(?P<word>(?P<count>[1-9]\d* errors?)|not fine|[a-z]+)(?!\w)"
 )
 _USUAL = 80
@@ -39,12 +39,12 @@ _EVERY = 30.0
 """Seconds between two lines of progress where there is no terminal."""
 _LEAST = 40
 """Columns below which nothing is wrapped any more."""
-_COMMAND = re.compile(
+_COMMAND = regex(
     r"(?:(?<=: )|(?<=or )|(?<=  )|^)(?:\w+=\S* )*(?:\S*/)?(?:cuenv|conda|mamba|micromamba|pixi|pip|uv|sh|eval|mkdir|ls"
     r"|df|ldd|nvidia-smi|python3?|tar|cp|unset|export|source|\.) \S.*$"
 )
 """A command at the end of a line: it is never broken, so that it can be copied."""
-_COLUMN = re.compile(r"\S {2,}(?=\S)")
+_COLUMN = regex(r"\S {2,}(?=\S)")
 
 
 def wants_colour(stream: IO[str], option: str = "auto") -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable
 
 if TYPE_CHECKING:  # types alone
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import LookValues, TalkValues
     from cuenv.core.documents import ProfileFields
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @click.group("profile", cls=GroupedGroup, invoke_without_command=True)

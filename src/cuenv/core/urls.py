@@ -6,13 +6,13 @@ string (signed links). A canonical URL has none of them.
 
 from __future__ import annotations
 
-import re
+from cuenv.core.regex import regex
 
 # A scheme is short: without a bound, a long run of letters would take quadratic time.
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)([^\s'\"<>\x00-\x1f]*)")
-_TOKEN = re.compile(r"/t/[^/]*(?=/|$)")
-_FIRST_TOKEN = re.compile(r"^/t/[^/]{12,}(?=/|$)")
-_PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
+_URL = regex(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)([^\s'\"<>\x00-\x1f]*)")
+_TOKEN = regex(r"/t/[^/]*(?=/|$)")
+_FIRST_TOKEN = regex(r"^/t/[^/]{12,}(?=/|$)")
+_PORT = regex(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 CANONICAL = "https://conda.anaconda.org/"
 

@@ -17,19 +17,20 @@ from packaging.version import InvalidVersion, Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.reading import describe
+from cuenv.core.regex import regex
 
-_CAPABILITY = re.compile(r"([1-9]\d?)\.(\d)", re.ASCII)
-_TARGET = re.compile(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
-_DRIVER = re.compile(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
-_CU = re.compile(r"cu(\d{1,2})(\d)")
+_CAPABILITY = regex(r"([1-9]\d?)\.(\d)", re.ASCII)
+_TARGET = regex(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
+_DRIVER = regex(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
+_CU = regex(r"cu(\d{1,2})(\d)")
 """How pip's PyTorch names a CUDA release: cu121."""
-_NICK = re.compile(
+_NICK = regex(
     r"(?:v(?P<plain>\d+(?:\.\d+)*)|cu(?:da)?[-_]?(?P<cuda>\d\d)\.?(?P<minor>\d?)"
     r"|(?:py|cp|python)[-_]?(?P<python>\d)\.?(?P<second>\d{0,2}))",
     re.IGNORECASE,
 )
 """How wheels, indexes and folders name a release: v2.5, cu121, py312."""
-_WISH = re.compile(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
+_WISH = regex(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
 _LONGEST = 200
 
 

@@ -6,8 +6,9 @@ import re
 from functools import lru_cache
 
 from cuenv.core.errors import InputError
+from cuenv.core.regex import regex
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+=<>!~*,|-]*(?:::?[A-Za-z0-9_./+=<>!~*,|-]+)*")
+_PLAIN = regex(r"[A-Za-z_][A-Za-z0-9_./+=<>!~*,|-]*(?:::?[A-Za-z0-9_./+=<>!~*,|-]+)*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 

@@ -5,12 +5,12 @@ The first *cause* leads; what it explains is folded under it. What no row knows 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from shlex import quote
 from typing import Literal
 
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.diagnosis import on_host, on_host_build, on_host_run
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words
@@ -24,7 +24,7 @@ JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS}
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
 _RANK = {"cause": 0, "effect": 1, "remark": 2}
-_SLOT = re.compile(r"\{([a-z]+)\}")
+_SLOT = regex(r"\{([a-z]+)\}")
 _UNTOLD = {"cuda": "X.Y", "header": "a header", "op": "an extension", "gcc": "the highest", "asked": "some memory"}
 
 

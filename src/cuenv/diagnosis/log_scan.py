@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
 from cuenv.knowledge.guidance import Symptom, compiled
 
@@ -25,7 +26,7 @@ _KEY = 5
 _FAILURES = 3
 _SHOWN = 300
 
-_COLOURS = re.compile(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_COLOURS = regex(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _FAILURE_MARKS = (
     b"rror",
     b"RROR",
@@ -38,7 +39,7 @@ _FAILURE_MARKS = (
     b"FAILED",
     b"critical",
 )
-_FAILURE = re.compile(
+_FAILURE = regex(
     rb"Traceback \(most recent call last\)|\b[A-Za-z_.]{0,60}(?:Error|Exception)\b(?::|$)|"
     rb"\b(?:fatal )?error(?:\[[^\]\n]{0,40}\])?: (?![-+.0-9])|\bERROR\b|\bFATAL\b|\bfatal\b ?:|^Killed\b|\bFAILED\b|"
     rb"\b[Ff]ailed (?:to|with)\b|\b(?:error|critical) {1,8}libmamba\b",

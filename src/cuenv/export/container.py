@@ -7,13 +7,13 @@ the very torch that was chosen, with its toolkit.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from packaging.version import Version
 
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.versions import check_driver, version
 from cuenv.export.tables import Delivery, Image
 from cuenv.host.facts import HostFacts
@@ -26,7 +26,7 @@ from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution
 
 _HOST_COMPILERS = ("gxx_linux-*", "gxx")
-_NUMBERS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
+_NUMBERS = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

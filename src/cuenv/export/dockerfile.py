@@ -13,14 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from cuenv.core.errors import InputError
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.export.container import Content, Stages
 from cuenv.export.tables import Image
 from cuenv.solve.environment_spec import WRITTEN_BY
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPED = re.compile(r'[\\"$]')
-_PATH = re.compile(r"[A-Za-z0-9_.+@/ -]+")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_ESCAPED = regex(r'[\\"$]')
+_PATH = regex(r"[A-Za-z0-9_.+@/ -]+")
 
 
 def comments(lines: Iterable[str], width: int = 110) -> list[str]:

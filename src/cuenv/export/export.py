@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import is_file, is_there, relative_path, shown
 from cuenv.core.io.products import write_product
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh
@@ -39,7 +39,7 @@ from cuenv.solve.model import Lock, content_digest
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import ExportDocument, ExportFields
 
-_DIGEST = re.compile(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
+_DIGEST = regex(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
 
 
 def _nothing() -> ExportFields:

@@ -7,7 +7,6 @@ version is enough. Reading is strict, and ``parse(dump(facts), ...)`` gives the 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from packaging.version import Version
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe, once
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import (
@@ -160,7 +160,7 @@ _LONGEST = 4096
 """Characters of a text in a host file: what a path may have."""
 _LONGEST_NAME = 200
 """Characters of a label and of a name, which stand in lines that people read."""
-_RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
+_RELEASE = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
 _HINT = "cuenv inspect --json > host.json"
 
 

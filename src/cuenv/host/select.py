@@ -11,6 +11,7 @@ from cuenv.core.io.files import real_path
 from cuenv.core.io.process import environment
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, Libc, glibc
 from cuenv.host.request import Request, pool
@@ -19,9 +20,9 @@ from cuenv.knowledge.rows import PLATFORMS
 
 _LAST_GLIBC = 60
 """glibc gains one minor in half a year, and had reached 2.44 in 2026."""
-_TARGET = re.compile(r"(?:sm|compute)_?(\d{1,2})(\d)")
+_TARGET = regex(r"(?:sm|compute)_?(\d{1,2})(\d)")
 """How nvcc writes a capability: ``sm_90``."""
-_NUMBER = re.compile(r"\s*\d+,\d+\s*")
+_NUMBER = regex(r"\s*\d+,\d+\s*")
 """How some countries write 8.9, which is no list."""
 
 
@@ -300,9 +301,9 @@ GLIBC = "CONDA_OVERRIDE_GLIBC"
 LINUX = "CONDA_OVERRIDE_LINUX"
 ARCHSPEC = "CONDA_OVERRIDE_ARCHSPEC"
 
-_RELEASE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4}){0,2}")
-_ARCHSPEC = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
-_KERNEL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){1,3}")
+_RELEASE = regex(r"[0-9]{1,3}(\.[0-9]{1,4}){0,2}")
+_ARCHSPEC = regex(r"[a-z0-9][a-z0-9_]{0,39}")
+_KERNEL = regex(r"[0-9]{1,4}(\.[0-9]{1,6}){1,3}")
 
 
 def apply_overrides(facts: HostFacts, environ: Mapping[str, str]) -> HostFacts:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from cuenv.core.errors import InputError
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, digest
 
@@ -19,13 +20,13 @@ TOP = "cuenv-bundle"
 SUMS = "SHA256SUMS"
 SCRIPT = "install.sh"
 
-_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,80}")
-_SUBDIR = re.compile(r"noarch|[a-z]+-[a-z0-9_]{1,20}")
-_PACKAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]{0,240}(?:\.conda|\.tar\.bz2)")
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.!+~-]{0,240}\.(?:whl|zip|tar\.gz|tar\.bz2|tar\.xz|tgz)")
-_PLACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.!+~-]*){0,12}")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s'\"<>\x00-\x1f]*")
-_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+_SEGMENT = regex(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,80}")
+_SUBDIR = regex(r"noarch|[a-z]+-[a-z0-9_]{1,20}")
+_PACKAGE = regex(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]{0,240}(?:\.conda|\.tar\.bz2)")
+_FILE = regex(r"[A-Za-z0-9][A-Za-z0-9_.!+~-]{0,240}\.(?:whl|zip|tar\.gz|tar\.bz2|tar\.xz|tgz)")
+_PLACE = regex(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.!+~-]*){0,12}")
+_URL = regex(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s'\"<>\x00-\x1f]*")
+_LINE = regex(r"([0-9a-f]{64}) [ *](.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

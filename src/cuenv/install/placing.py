@@ -13,6 +13,7 @@ from typing import Literal
 
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 
 Kind = Literal["file", "link", "folder"]
 Parts = tuple[str, ...]
@@ -31,10 +32,10 @@ _FOLLOWED = 40
 _STATES = 20_000
 CLOBBERED = "__clobbers__"
 """The folder where rattler keeps what one package brings in the place of another's."""
-_OWN = re.compile(rf"conda-meta(?:/[^/]*\.json|/history|/cuenv)?|{re.escape(MARKER)}|{CLOBBERED}(?:/.*)?", re.DOTALL)
+_OWN = regex(rf"conda-meta(?:/[^/]*\.json|/history|/cuenv)?|{re.escape(MARKER)}|{CLOBBERED}(?:/.*)?", re.DOTALL)
 """What the installer itself writes into an environment."""
-_COMMAND = re.compile(r"[^\s/=\x00-\x1f\x7f][^/=\x00-\x1f\x7f]{0,200}")
-_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_COMMAND = regex(r"[^\s/=\x00-\x1f\x7f][^/=\x00-\x1f\x7f]{0,200}")
+_DOTTED = regex(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,23 +13,24 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from cuenv.core.regex import regex
 from cuenv.knowledge.rows import GpuModel
 
 Words: TypeAlias = tuple[str, ...]
 Index: TypeAlias = dict[Words, tuple[GpuModel, ...]]
 
 _LONGEST = 120
-_MARKS = re.compile(r"\((?:r|tm|nvgpu)\)|[®™]")
-_MIG = re.compile(r"\bmig[\s-].*$")
-_VGPU = re.compile(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
-_VGPU_BOARD = re.compile(r"(?<=\d)[a-z]{1,2}$")
-_WORD = re.compile(r"[a-z0-9]+")
-_GLUED_FAMILY = re.compile(r"(geforce|quadro|tesla|jetson|titan|rtx|gtx)(?=.)")
-_GLUED_NUMBER = re.compile(r"(\d{4})(ti|super|ada|d|a)(super)?")
+_MARKS = regex(r"\((?:r|tm|nvgpu)\)|[®™]")
+_MIG = regex(r"\bmig[\s-].*$")
+_VGPU = regex(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
+_VGPU_BOARD = regex(r"(?<=\d)[a-z]{1,2}$")
+_WORD = regex(r"[a-z0-9]+")
+_GLUED_FAMILY = regex(r"(geforce|quadro|tesla|jetson|titan|rtx|gtx)(?=.)")
+_GLUED_NUMBER = regex(r"(\d{4})(ti|super|ada|d|a)(super)?")
 
 _PLAIN = frozenset({"nvidia", "geforce", "gpu", "graphics", "corporation", "generation", "edition"})
 """Words that never tell two products apart."""
-_QUALIFIERS = re.compile(
+_QUALIFIERS = regex(
     r"""laptop|mobile|notebook|maxq|with|design|tesla|grid|pcie|sxm\d?|hbm\d|hbm\de|3e|nvl\d*|dgxs|fhhl|active|ac
     |grace|hopper|superchip|embedded|oem|lc|shared|developer|kit|\d{1,3}(?:g|gb|gib)|\d+mib""",
     re.VERBOSE,

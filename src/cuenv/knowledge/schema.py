@@ -8,7 +8,6 @@ the tables of columns in ``data/README.md``.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -17,6 +16,7 @@ from packaging.version import Version
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.reading import Faults, describe
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, DeviceCode, arch_list, check_driver, parse_arch_list, version
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def parsed(form: str, parse: Callable[[str], Any], write: Callable[[Any], str] =
 
 def shaped(pattern: str, form: str) -> Cell:
     """Text that matches a pattern as a whole."""
-    shape = re.compile(pattern)
+    shape = regex(pattern)
 
     def read(value: Any) -> str:
         if not shape.fullmatch(_text(value)):

@@ -6,12 +6,12 @@ style of everything else survive.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability
 
 if TYPE_CHECKING:  # a type alone
@@ -147,7 +147,7 @@ class Node:
 WRITE = "write "
 """A fix that begins so is the text that stands for the entry which the finding is about."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
+_PLAIN = regex(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
 
 
 def written(text: str, *, plain: bool) -> str:

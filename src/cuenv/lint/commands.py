@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import WRITE, Edit, Lint, Machine, told
@@ -18,28 +19,26 @@ from cuenv.resolver.requirements import broken, pip_demand, with_condition, with
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin
 from cuenv.solve.match_spec import parse_spec
 
-_SET = re.compile(
-    r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))"
-)
-_TOOLKIT = re.compile(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
-_STUBS = re.compile(r"/usr/local/cuda(?:-[0-9.]+)?/(?:[^:\s]*/)?stubs(?=/|:|$)")
+_SET = regex(r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))")
+_TOOLKIT = regex(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
+_STUBS = regex(r"/usr/local/cuda(?:-[0-9.]+)?/(?:[^:\s]*/)?stubs(?=/|:|$)")
 ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 """The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
-PIP = re.compile(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{ON})")
-WORD = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
-_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{ON})")
-_YES = re.compile(r"(?:^|\s)(?:-y|--yes|-qy|-yq|--dry-run|-d)(?=\s|$|\\)")
-_ALWAYS_YES = re.compile(r"(?i)always_yes[\"']?[=: ]\s*[\"']?(?:1|true|yes|on)\b")
-_ANSWERED = re.compile(r"\b(?:yes|echo\s+[\"']?y(?:es)?[\"']?)\s*\|\s*\Z")
-_COMMENT = re.compile(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;&|()])#[^\r\n]*")
-_SETTINGS = re.compile(
+PIP = regex(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{ON})")
+WORD = regex(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
+_CONDA = regex(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{ON})")
+_YES = regex(r"(?:^|\s)(?:-y|--yes|-qy|-yq|--dry-run|-d)(?=\s|$|\\)")
+_ALWAYS_YES = regex(r"(?i)always_yes[\"']?[=: ]\s*[\"']?(?:1|true|yes|on)\b")
+_ANSWERED = regex(r"\b(?:yes|echo\s+[\"']?y(?:es)?[\"']?)\s*\|\s*\Z")
+_COMMENT = regex(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;&|()])#[^\r\n]*")
+_SETTINGS = regex(
     r"\bnvidia-smi\b[^\n;&|]*?\s(?P<option>-e|-r|--ecc-config|--gpu-reset|-mig|--multi-instance-gpu|-pl|-pm)(?=[\s=]|$)"
 )
-_SYSTEM = re.compile(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{ON})")
-_TOOLKIT_NAME = re.compile(
+_SYSTEM = regex(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{ON})")
+_TOOLKIT_NAME = regex(
     r"(?<![\w-])(?:nvidia-cuda-toolkit|cuda-(?:toolkit|nvcc|compiler|minimal-build)-(?P<major>\d+)-(?P<minor>\d+))(?![\w-])"
 )
-_DRIVER_NAME = re.compile(r"(?<![\w-])(?:nvidia-driver(?:-[a-z0-9-]+)?|cuda-drivers(?:-[0-9]+)?)(?![\w-])")
+_DRIVER_NAME = regex(r"(?<![\w-])(?:nvidia-driver(?:-[a-z0-9-]+)?|cuda-drivers(?:-[0-9]+)?)(?![\w-])")
 
 
 def without_comments(text: str) -> str:
@@ -239,26 +238,26 @@ def release_of(text: str) -> Version | None:
     return minor(version(found[0])) if found else None
 
 
-_CONDA_PROGRAMS = re.compile(rf"(?<![\w./-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{ON})")
-_CONFIG = re.compile(
+_CONDA_PROGRAMS = regex(rf"(?<![\w./-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{ON})")
+_CONFIG = regex(
     r"(?<![\w./-])(?:conda|mamba|micromamba)\s+config\s[^\n;&|]*?--(?P<how>add|prepend|append)\s+channels\s+(?P<channel>[^\s;&|]+)"
 )
-_VALUED = re.compile(
+_VALUED = regex(
     r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)",
 )
-_PIP_VALUED = re.compile(
+_PIP_VALUED = regex(
     r"-[rcifte]|--(?:requirement|constraint|index-url|extra-index-url|find-links|target|prefix|root|editable"
     r"|config-settings|trusted-host)"
 )
 """The options that a value follows."""
-_FOREIGN = re.compile(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
+_FOREIGN = regex(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
 """What is no name of a package by itself: a variable, a path, a URL, a file."""
 
 _ELSEWHERE = ("CU503", "CU504")
 """Requirements of pip are judged where they stand; what a compilation finds is the image's as well."""
 
 
-_VARIABLE = re.compile(
+_VARIABLE = regex(
     r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?::?-(?P<default>[^}$`]*))?\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))"
 )
 

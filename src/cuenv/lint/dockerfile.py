@@ -10,6 +10,7 @@ from packaging.version import Version
 from cuenv.core.errors import InputError
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import minor
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
@@ -49,10 +50,10 @@ class Instruction:
     text: str
 
 
-_DIRECTIVE = re.compile(r"#\s*(?P<name>[a-zA-Z]+)\s*=\s*(?P<value>\S+)\s*")
-_NAME = re.compile(r"[ \t]*(?P<name>[A-Za-z]+)(?:[ \t]+|(?=[\\`]?\r?\n|$))")
+_DIRECTIVE = regex(r"#\s*(?P<name>[a-zA-Z]+)\s*=\s*(?P<value>\S+)\s*")
+_NAME = regex(r"[ \t]*(?P<name>[A-Za-z]+)(?:[ \t]+|(?=[\\`]?\r?\n|$))")
 # A word of its own: in `cat<<EOF`, `$((1<<N))` and `<<<word` BuildKit sees none.
-_HERE = re.compile(r"(?<!\S)[0-9]*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<word>[^\s<'\"]+)(?P=quote)(?!\S)")
+_HERE = regex(r"(?<!\S)[0-9]*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<word>[^\s<'\"]+)(?P=quote)(?!\S)")
 # The last character but for blanks; behind another one it is only a character.
 _GOES_ON = {mark: re.compile(rf"(?<!{re.escape(mark)}){re.escape(mark)}[ \t]*\r?\n?\Z") for mark in "\\`"}
 _WITH_HERE = ("RUN", "COPY", "ADD")
@@ -139,14 +140,12 @@ def _instruction(text: str, start: int) -> Instruction | None:
     return Instruction(name=name, start=start, at=start + at, text=text[at:])
 
 
-_FROM = re.compile(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
-_CUDA_TAG = re.compile(r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<rest>.+)")
-_ENV = re.compile(
-    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)"
-)
-_ARG = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
+_FROM = regex(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
+_CUDA_TAG = regex(r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<rest>.+)")
+_ENV = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)")
+_ARG = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
 """An argument without a value: inside a stage it takes the one from before the first ``FROM``."""
-_COMPILES = re.compile(
+_COMPILES = regex(
     r"\bDS_BUILD_[A-Z_]+=1|(?<![\w-])nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
 )
 

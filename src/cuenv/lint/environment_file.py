@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
 from cuenv.knowledge.base import Knowledge
@@ -20,7 +21,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
 from cuenv.solve.match_spec import parse_spec
 
-_FLOAT = re.compile(r"[0-9]+\.[0-9]+")
+_FLOAT = regex(r"[0-9]+\.[0-9]+")
 
 
 def number_lints(tree: Node) -> Iterator[Lint]:
@@ -74,7 +75,7 @@ def _is_float(node: Node) -> bool:
     return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
 
 
-_LOGIN = re.compile(r"://[^/\s@]+@")
+_LOGIN = regex(r"://[^/\s@]+@")
 
 
 def credential_lints(tree: Node) -> Iterator[Lint]:
@@ -114,10 +115,10 @@ def _lint(item: Node, subject: str, plain: str) -> Lint:
     )
 
 
-_CLEAR = re.compile(r"==|\[")
+_CLEAR = regex(r"==|\[")
 """What makes a version exact for every client."""
-_COMMA_BEFORE = re.compile(r",[ \t]*\Z")
-_COMMA_BEHIND = re.compile(r"[ \t]*,[ \t]*")
+_COMMA_BEFORE = regex(r",[ \t]*\Z")
+_COMMA_BEHIND = regex(r"[ \t]*,[ \t]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +380,7 @@ def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | N
     )
 
 
-_NAMED = re.compile(r"(?i)\b[a-z]{3,}")
+_NAMED = regex(r"(?i)\b[a-z]{3,}")
 """torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""
 
 

@@ -14,6 +14,7 @@ from cuenv.core.io.files import first_bytes, is_file, names_in, read_text
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
@@ -41,9 +42,9 @@ _CONTENTS = (
     ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
     ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
 )
-_LISTS = re.compile(r"(?m)^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
+_LISTS = regex(r"(?m)^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
 """What ``conda list -e`` and ``pixi.lock`` say."""
-_EXACT = re.compile(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
+_EXACT = regex(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
 _RESEMBLES = {
     "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
     "Dockerfile": re.compile(r"(?mi)^[ \t]*(FROM|RUN|ARG|COPY)[ \t]"),

@@ -10,15 +10,16 @@ import yaml
 
 from cuenv.core.errors import InputError
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.yaml_read import LOADER, load
 from cuenv.lint import Node
 
 _MAX_DEPTH = 64
-_SPACE = re.compile(r"[ \t\r\n\ufeff]+")
-_COMMENT = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_PLAIN = re.compile(r"true|false|null|NaN|-?Infinity|-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_BEHIND = re.compile(r"[^\s,:\[\]{}\"#/]*")
+_SPACE = regex(r"[ \t\r\n\ufeff]+")
+_COMMENT = regex(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING = regex(r'"(?:[^"\\\n]|\\.)*"')
+_PLAIN = regex(r"true|false|null|NaN|-?Infinity|-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_BEHIND = regex(r"[^\s,:\[\]{}\"#/]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from cuenv.core.errors import CuenvError, InputError
 from cuenv.core.io.files import exists, is_file, is_folder, read_text, shown
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts
@@ -21,12 +22,12 @@ from cuenv.solve.model import Lock, Solution, digest
 
 LOCK_NAME = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
-_DEPENDENCIES = re.compile(r"^dependencies:", re.MULTILINE)
-_SOURCES = re.compile(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
-_PLAIN = re.compile(r"[^/\\]+\.ya?ml")
-_PACKAGE = re.compile(r"^package:", re.MULTILINE)
+_DEPENDENCIES = regex(r"^dependencies:", re.MULTILINE)
+_SOURCES = regex(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
+_PLAIN = regex(r"[^/\\]+\.ya?ml")
+_PACKAGE = regex(r"^package:", re.MULTILINE)
 _PYTHON_VERSION = ".python-version"
-_PINNED = re.compile(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
+_PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 
 _NO_CHANNELS = (
@@ -247,7 +248,7 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
 
 _HEAD = 16384
 """Characters of a file in which its head is looked for."""
-_LOCK_IT = re.compile(r"^#   (cuenv lock ([A-Za-z0-9._/-]+)((?: --[a-z]+ [A-Za-z0-9._/][A-Za-z0-9._/-]*)*))$")
+_LOCK_IT = regex(r"^#   (cuenv lock ([A-Za-z0-9._/-]+)((?: --[a-z]+ [A-Za-z0-9._/][A-Za-z0-9._/-]*)*))$")
 """What cuenv writes, and nothing that a shell would read as more than words, nor a file that is standard input."""
 _FIELDS = {"--gpu": "gpus", "--host": "hosts", "--driver": "driver", "--glibc": "glibc", "--platform": "platform"}
 

@@ -5,7 +5,6 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +13,7 @@ from packaging.version import Version
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import Wish, minor, parse_wish, version
 from cuenv.host.describe import host_options
@@ -39,7 +39,7 @@ from cuenv.resolver.wheels import (
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
 
-_NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+_NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 _SHOWN = 3
 _CHOSEN = ("device-code", "nvcc", "glibc")
@@ -300,7 +300,7 @@ def unknown_build(candidate: Candidate) -> Finding:
     )
 
 
-_NUMBERS_OF = re.compile(r"\d+\.\d+")
+_NUMBERS_OF = regex(r"\d+\.\d+")
 
 
 def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:

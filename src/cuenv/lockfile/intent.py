@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -10,6 +9,7 @@ from packaging.version import Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import Wish, minor, parse_wish, version
 from cuenv.host.request import Request
@@ -24,7 +24,7 @@ _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_NUMBERS = regex(r"\d+(?:\.\d+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import exists
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
@@ -121,15 +122,15 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
     )
 
 
-_HASHED = re.compile(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
-_LOCAL = re.compile(r"\.{0,2}/|~|[A-Za-z]:\\")
+_HASHED = regex(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
+_LOCAL = regex(r"\.{0,2}/|~|[A-Za-z]:\\")
 # From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there.
-_NVIDIA = re.compile(
+_NVIDIA = regex(
     r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
     r"|cusparse|nccl|npp|nvfatbin|nvjitlink|nvjpeg|nvptxcompiler|nvshmem|nvtx|nvvm)[a-z0-9-]*"
 )
 _TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
-_DIRECT = re.compile(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
+_DIRECT = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
 _FILES = (".whl", ".zip", ".tar.gz", ".tgz")
 _SHOWN = 3
 

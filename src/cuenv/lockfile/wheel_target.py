@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # a conda lock is read without them
     from packaging.tags import Tag
@@ -22,7 +23,7 @@ _OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 _LAST_GLIBC = 60
 _LONGEST = 20_000
 """Characters of a marker."""
-_EXTRA = re.compile(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
+_EXTRA = regex(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
 _TRUE, _FALSE = "os_name != ''", "os_name == ''"
 _LAST_PATCH = 20
 """Markers may ask for a patch release; where only the minor is known, it is a late one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import is_folder, shown
 from cuenv.core.reading import Faults, once
+from cuenv.core.regex import regex
 from cuenv.export import tables as delivery
 from cuenv.knowledge import guidance, tables
 from cuenv.knowledge.base import Knowledge
@@ -21,9 +21,9 @@ GROUPS: Mapping[str, Mapping[str, type[TableRow]]] = {"guidance": guidance.TABLE
 """The tables that lie in folders beside those of facts; each is checked whole."""
 
 _HINT = "correct these lines and run it again; no file was changed. The README of the knowledge base names the columns"
-_PATH = re.compile(r"(\w+)(?:\[(\d+)\])?")
-_ROWS = re.compile(r'"rows"\s*:\s*\[')
-_GAP = re.compile(r"[\s,]*")
+_PATH = regex(r"(\w+)(?:\[(\d+)\])?")
+_ROWS = regex(r'"rows"\s*:\s*\[')
+_GAP = regex(r"[\s,]*")
 
 
 class LineFaults(Faults):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from packaging.version import Version
 
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import DeviceCode, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, Extension, Requirement, Source, TorchBuild, Twin
@@ -23,7 +23,7 @@ from cuenv.solve.observed import Record, SeenBuild
 
 _GLOBS = ("cuda*", "*_cuda", "*_cuda*", "*cuda*", "*_cu*", "gpu*", "*gpu*")
 """What CUDA builds are told apart by, the narrowest first."""
-_MINOR = re.compile(r"(?:cuda_?|_cu)(1\d)\.?(\d)")
+_MINOR = regex(r"(?:cuda_?|_cu)(1\d)\.?(\d)")
 _TORCH = ("pytorch", "libtorch")
 _NOT_ON_TORCH = {*_TORCH, "pytorch-gpu", "pytorch-cpu"}
 

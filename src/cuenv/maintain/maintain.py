@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from cuenv.core.errors import ChannelError, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable, short_channel, strip_credentials
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import save as save_tables
@@ -21,7 +21,7 @@ from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.observed import Record, SeenBuild, newest_day, seen_builds
 
-_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,127}")
+_NAME = regex(r"[a-z0-9_][a-z0-9_.-]{0,127}")
 
 
 @dataclass(frozen=True, kw_only=True)

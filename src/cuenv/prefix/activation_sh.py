@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 
 _OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
 _SPACE = " \t\r\0"
 _GOES_ON = frozenset({"&&", "||", "|"})
 """A line that ends in one of these is continued by the next one."""
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
-_REDIRECTED = re.compile(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
+_VARIABLE_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
+_REDIRECTED = regex(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +196,10 @@ def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[s
 There = Callable[[str, str], bool]
 """Answers a test of a file: its letter (``f``, ``d``, ``e``, ``x``, ``r``) and the path."""
 
-_ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_SETS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
-_DEFAULTS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNED = regex(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SETS = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
+_DEFAULTS = regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
 _INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
@@ -209,7 +210,7 @@ _NAMING = frozenset(
 )
 _STATUS = {"true": True, ":": True, "false": False}
 _TOOLCHAIN, _MARK = "_tc_activation", "CONDA_BACKUP_"
-_PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*),(.*)", re.DOTALL)
+_PAIR = regex(r"([A-Za-z_][A-Za-z0-9_]*),(.*)", re.DOTALL)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
 from cuenv.core.io.files import exists
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -280,7 +280,7 @@ _MISSING = frozenset({"CU211", "CU213", "CU214", "CU230"})
 """A library is wanted and not there."""
 _CAUSES = ("CU215", "CU231", "CU213", "CU214", "CU211")
 """What may explain such a finding, the most basic first."""
-_LIBRARY = re.compile(r"\blib[\w+.-]+\.so(?:\.[0-9]+)*\b")
+_LIBRARY = regex(r"\blib[\w+.-]+\.so(?:\.[0-9]+)*\b")
 
 
 def one_each(findings: Iterable[Finding]) -> list[Finding]:

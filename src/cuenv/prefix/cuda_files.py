@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from packaging.version import Version
 
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 
-_SONAME = re.compile(
+_SONAME = regex(
     r"lib(?P<family>cudart|cublas|cublasLt|nvblas|cudnn|cufft|cufftw|cufile|curand|cusolver|cusolverMg|cusparse|cusparseLt|"
     r"nvJitLink|nvrtc|nccl|cupti|nvToolsExt|nvshmem_host|nvjpeg|npp[a-z]+)(?:-[0-9a-f]{8})?\.so(?:\.[0-9]+)*"
 )

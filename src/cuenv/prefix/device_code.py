@@ -12,6 +12,7 @@ from cuenv.binary.code import CodeObject, FileCode, summary
 from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import Target, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension
@@ -19,7 +20,7 @@ from cuenv.prefix.fixes import pip_command
 from cuenv.prefix.inventory import Prefix
 
 TORCH = "torch"
-_BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d{2})(\d)\.so")
+_BITSANDBYTES = regex(r"libbitsandbytes_cuda(\d{2})(\d)\.so")
 _HALF = 2
 
 

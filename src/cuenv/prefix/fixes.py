@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable
 from packaging.version import Version
 
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.knowledge.rows import Extension
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.solution import cuda_of
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.model import LockedPackage
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._!+-]*")
-_URL = re.compile(r"(?:https?|file)://[!-~]+")
-_CHANNEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
+_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VERSION = regex(r"[A-Za-z0-9][A-Za-z0-9._!+-]*")
+_URL = regex(r"(?:https?|file)://[!-~]+")
+_CHANNEL = regex(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
 """What may stand in a command: a name that a record made up could be an option."""
-_LOCAL = re.compile(r"\+(cu[0-9]{3}|cpu)$")
+_LOCAL = regex(r"\+(cu[0-9]{3}|cpu)$")
 _OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
 """What PyTorch's own indexes hold, one for each CUDA release; a version from there ends like ``+cu128``."""
 """PyTorch's own indexes, by CUDA release."""

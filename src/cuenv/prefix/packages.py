@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.prefix.fixes import AGAIN, pip_again, pip_command, pip_exactly, put_back, take_out
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
@@ -121,7 +121,7 @@ def _finding(code: str, name: str, message: str, fix: str, severity: Severity = 
 
 
 _SHOWN, _EVIDENCE = 3, 200
-_LIBRARY = re.compile(r".*\.so(?:\.[0-9]+)*")
+_LIBRARY = regex(r".*\.so(?:\.[0-9]+)*")
 _STRIPPED = frozenset({"test", "tests", "doc", "docs", "man", "examples", "locale", "licenses"})
 """Folders that makers of small images take out; nothing loads what lies there."""
 _SPARE = (".pyi", ".a", ".la", ".md", ".rst", ".html", ".pyx", ".pxd", ".c", ".cpp")

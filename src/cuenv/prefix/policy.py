@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.regex import regex
 from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, InstalledCudaLibrary
 from cuenv.prefix.fixes import conda_exactly, pip_again, pip_command, pip_exactly, put_back
@@ -18,8 +18,8 @@ _GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 _SHOWN = 5
 _NUMPY_2 = (2, 3)
 """The first torch that was compiled for NumPy 2 as well (github.com/pytorch/pytorch/issues/107302)."""
-_NUMBERS = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
-_RECORD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
+_NUMBERS = regex(r"([0-9]{1,4})\.([0-9]{1,4})")
+_RECORD = regex(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
 """How conda-meta names its records: name, version, build."""
 
 

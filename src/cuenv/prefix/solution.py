@@ -6,11 +6,10 @@ GPU is read from its files; the row of the wheel tells the rest.
 
 from __future__ import annotations
 
-import re
-
 from packaging.version import Version
 
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.rows import WHEELS
 from cuenv.prefix.cuda_files import CudaFiles, InstalledCudaLibrary, family
@@ -19,8 +18,8 @@ from cuenv.solve.model import LockedPackage, Solution
 
 _CONDA = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-cudart")
 _WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11")
-_LOCAL = re.compile(r"\+cu([0-9]{2})([0-9])$")
-_NUMBERS = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
+_LOCAL = regex(r"\+cu([0-9]{2})([0-9])$")
+_NUMBERS = regex(r"[0-9]{1,4}\.[0-9]{1,4}")
 
 
 def cuda_of(prefix: Prefix) -> tuple[Version, str] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
@@ -15,7 +15,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import forward_fault, own_driver
 
-_NVML_ERROR = re.compile(r"\(NVML error ([0-9]{1,4})\)")
+_NVML_ERROR = regex(r"\(NVML error ([0-9]{1,4})\)")
 
 
 def means(knowledge: Knowledge, *states: str) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import islice
 
 from cuenv.core.errors import ChannelError
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.host.facts import virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
@@ -20,7 +20,7 @@ from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
 Progress = Callable[[str], None]
-_NO_CANDIDATES = re.compile(r"[├└│─\s]*(.+?), for which no candidates were found")
+_NO_CANDIDATES = regex(r"[├└│─\s]*(.+?), for which no candidates were found")
 
 
 def prove(

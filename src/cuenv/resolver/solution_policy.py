@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from cuenv.core.findings import Finding
+from cuenv.core.regex import regex
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.policy import two_channels
 from cuenv.solve.model import Lock, LockedPackage, content_digest, names_cpu, names_cuda
 
-_RELEASE = re.compile(r"[1-9][0-9]\.[0-9]+")
+_RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
 _LEADS = ("pytorch-cuda", "cuda-version")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, driver_key
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
@@ -85,7 +86,7 @@ HOST, GPU, BARE, BLIND, GAPS, NAMES = "\ue000\ue001\ue002\ue003\ue004\ue005"
 """Words that name a host, in the text of a rule: its label, the GPU, the machines without a GPU, the GPUs of unknown
 capability; as a whole ground, what could not be found out; and, behind a compute capability, the names of its GPUs.
 `told` fills them in, so that equal hosts share a verdict."""
-_NAMED = re.compile(rf"([0-9]+\.[0-9]+){NAMES}")
+_NAMED = regex(rf"([0-9]+\.[0-9]+){NAMES}")
 
 
 def both(items: Iterable[object]) -> str:

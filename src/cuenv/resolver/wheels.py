@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from packaging.version import Version
 
 from cuenv.core.findings import Finding
+from cuenv.core.regex import regex
 from cuenv.core.versions import minor, serve, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -27,11 +28,11 @@ INDEX = "https://download.pytorch.org/whl/"
 """PyTorch's own indexes of wheels, each in a folder with the name of its tag."""
 
 _TAG = r"cu(?P<major>\d{1,2})(?P<minor>\d)"
-_LOCAL = re.compile(rf"{_TAG}$")
-_PLACE = re.compile(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
-_PYTHON = re.compile(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
-_NUMBERS = re.compile(r"\d{1,4}\.\d{1,4}")
-_RUNTIMES = re.compile(r"nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d\d)?|cuda-toolkit")
+_LOCAL = regex(rf"{_TAG}$")
+_PLACE = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
+_PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
+_NUMBERS = regex(r"\d{1,4}\.\d{1,4}")
+_RUNTIMES = regex(r"nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d\d)?|cuda-toolkit")
 _CPU = "cpu"
 
 

@@ -8,6 +8,7 @@ from itertools import product
 
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
@@ -21,8 +22,8 @@ ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
 NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""
 
-_NAME = re.compile(r"[^/ :#]+")
-_SHORT = re.compile(r"[0-9]+(\.[0-9]+)?")
+_NAME = regex(r"[^/ :#]+")
+_SHORT = regex(r"[0-9]+(\.[0-9]+)?")
 
 
 def normalise(name: str) -> str:

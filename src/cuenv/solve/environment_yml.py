@@ -11,18 +11,19 @@ from typing import Any
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.regex import regex
 from cuenv.core.urls import blanked
 from cuenv.core.yaml_write import quote, scalar
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
 
 _WIDTH = 100
 _KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
-_PLATFORM = re.compile(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLATFORM = regex(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
+_VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 # micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
 _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
 
-SELECTOR = re.compile(r"(?P<entry>[ \t]*-[ \t]+[^\s#].*?)[ \t]+#[^\n\[]*\[(?P<what>[a-z0-9]+)\][^()\n]*$", re.MULTILINE)
+SELECTOR = regex(r"(?P<entry>[ \t]*-[ \t]+[^\s#].*?)[ \t]+#[^\n\[]*\[(?P<what>[a-z0-9]+)\][^()\n]*$", re.MULTILINE)
 """An entry with a selector of conda-lock in its comment."""
 OTHER_SYSTEMS = ("osx", "osx64", "arm64", "win", "win64")
 

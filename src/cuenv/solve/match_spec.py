@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import re
 
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.solve.environment_spec import Pin
 
 _LIMIT = 1024
-_SUBDIR = re.compile(r"/(noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+)$")
-_ARCHIVE = re.compile(r"\.(conda|tar\.bz2)(#[0-9A-Za-z:]*)?$")
+_SUBDIR = regex(r"/(noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+)$")
+_ARCHIVE = regex(r"\.(conda|tar\.bz2)(#[0-9A-Za-z:]*)?$")
 _OPERATORS = "<>=!~"
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_CHANNEL = re.compile(r"[^\s\[\]'\",;]+")
-_BUILD = re.compile(r"(?:[A-Za-z0-9_.+-]|\*(?!\*))+")
-_BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
-_KEY = re.compile(r"""\s*([a-z_0-9]+)\s*=\s*(?:'([^'"]*)'|"([^'"]*)"|([^\s'",=]+))\s*(?:,|$)""")
+_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_CHANNEL = regex(r"[^\s\[\]'\",;]+")
+_BUILD = regex(r"(?:[A-Za-z0-9_.+-]|\*(?!\*))+")
+_BRACKETS = regex(r"\[([^\[\]]*)\]$")
+_KEY = regex(r"""\s*([a-z_0-9]+)\s*=\s*(?:'([^'"]*)'|"([^'"]*)"|([^\s'",=]+))\s*(?:,|$)""")
 _KEYS = ("version", "build", "channel")
 
-_JOINTS = re.compile(r"\s*([,|])\s*|([<>=])\s+(?=[^\s<>=!~])")
-_BUILD_AFTER_EQUALS = re.compile(r"(?P<version>.*[^<>=!~,|\s])=(?P<build>[^=<>!~,|\s]+)")
-_TERM = re.compile(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:[0-9]+!)?[^<>=!~*\s]*?)(?P<glob>(?:\.\*)+|\*|)")
+_JOINTS = regex(r"\s*([,|])\s*|([<>=])\s+(?=[^\s<>=!~])")
+_BUILD_AFTER_EQUALS = regex(r"(?P<version>.*[^<>=!~,|\s])=(?P<build>[^=<>!~,|\s]+)")
+_TERM = regex(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:[0-9]+!)?[^<>=!~*\s]*?)(?P<glob>(?:\.\*)+|\*|)")
 # CEP 33: epoch, segments of letters and digits (numbers of at most 18 digits), an underscore at the end, a local part.
 _UNDERSCORED, _DASHED = (rf"[a-z0-9]+(?:[.{joint}][a-z0-9]+)*" for joint in "_-")
-_VERSION = re.compile(rf"(?:[0-9]+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCORED}|{_DASHED}))?")
-_LONG_NUMBER = re.compile(r"[0-9]{19}")
+_VERSION = regex(rf"(?:[0-9]+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCORED}|{_DASHED}))?")
+_LONG_NUMBER = regex(r"[0-9]{19}")
 
 
 def parse_spec(text: str) -> Pin:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import EnvironmentSpec
 
-_GLIBC = re.compile(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
-_CUDA_WORD = re.compile(r"(?<!no)(cuda|gpu)|(?:^|_)(cu)(?=\d{2,3}(?:_|$))")
-_CPU_WORD = re.compile(r"(?:^|_)cpu")
-_WHEEL = re.compile(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
+_GLIBC = regex(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
+_CUDA_WORD = regex(r"(?<!no)(cuda|gpu)|(?:^|_)(cu)(?=\d{2,3}(?:_|$))")
+_CPU_WORD = regex(r"(?:^|_)cpu")
+_WHEEL = regex(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
 CREATED_BY = "cuenv"
 
 
-_BUILD_CUDA = re.compile(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")
+_BUILD_CUDA = regex(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")
 
 
 def build_cuda(build: str) -> Version | None:
@@ -247,7 +247,7 @@ def digest(*parts: str) -> str:
 
 VARIABLES = "cuenv_variables"
 """The key of `Lock.metadata` that keeps the variables of the environment file, which the format has no place for."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _LEAST = ("cuenv_minimum_", "cuenv_served_")
 """How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
 
@@ -275,7 +275,7 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
     return digest(json.dumps(sorted(rows)))
 
 
-_URL = re.compile(r"([a-z][a-z0-9+.-]*://[^\s#]+|/[^\s#]+)/([a-z0-9_-]+)/([^/\s#]+?)(\.conda|\.tar\.bz2)")
+_URL = regex(r"([a-z][a-z0-9+.-]*://[^\s#]+|/[^\s#]+)/([a-z0-9_-]+)/([^/\s#]+?)(\.conda|\.tar\.bz2)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

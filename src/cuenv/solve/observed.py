@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from packaging.version import Version
 
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.rows import BuildKey, Requirement
 from cuenv.solve.match_spec import split_name
@@ -17,13 +17,13 @@ from cuenv.solve.model import build_cuda
 LIBRARIES: Mapping[str, tuple[str, ...]] = {"cudnn": ("cudnn", "libcudnn"), "nccl": ("nccl",)}
 """The packages of each layer that a torch build asks for."""
 
-_PYTHON_RANGE = re.compile(r">=(\d\.\d{1,2}),<")
-_PYTHON_BUILD = re.compile(r"py(\d)\.?(\d{1,2})(?!\d)")
-_ABI = re.compile(r"(\d\.\d{1,2})\.\*")
+_PYTHON_RANGE = regex(r">=(\d\.\d{1,2}),<")
+_PYTHON_BUILD = regex(r"py(\d)\.?(\d{1,2})(?!\d)")
+_ABI = regex(r"(\d\.\d{1,2})\.\*")
 _PYTHONS = {"python": _PYTHON_RANGE, "python_abi": _ABI}
-_GLIBC = re.compile(r">=(\d+\.\d+)")
-_CUDNN_INSIDE = re.compile(r"_cudnn(\d+(?:\.\d+)*)_")
-_PRE = re.compile(r"(\.0)?\.?a0\b")
+_GLIBC = regex(r">=(\d+\.\d+)")
+_CUDNN_INSIDE = regex(r"_cudnn(\d+(?:\.\d+)*)_")
+_PRE = regex(r"(\.0)?\.?a0\b")
 """The mark of the first pre-release that conda-build's upper bounds carry: ``<10.0a0`` is ``<10``."""
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
 
-_RELEASE = re.compile(r"\d+(?:\.\d+)*")
-_VARIANT = re.compile(r"\.post[1-9]\d\d$")
+_RELEASE = regex(r"\d+(?:\.\d+)*")
+_VARIANT = regex(r"\.post[1-9]\d\d$")
 _PYTHONS = frozenset({"python", "python_abi"})
 _GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 """The platforms manylinux_X_Y that uv knows."""
@@ -167,8 +168,8 @@ def _distance(demand: str, number: str) -> list[int]:
 
 
 _SPEC = r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?(?:[<>=!~]=?=?[A-Za-z0-9.*+!]+)?(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*"
-_DEPENDS = re.compile(rf"({_SPEC}) depends? on ({_SPEC})")
-_REQUIRE = re.compile(rf"you require ({_SPEC})(?: and ({_SPEC}))?")
+_DEPENDS = regex(rf"({_SPEC}) depends? on ({_SPEC})")
+_REQUIRE = regex(rf"you require ({_SPEC})(?: and ({_SPEC}))?")
 
 
 def _demands(words: str) -> Iterator[tuple[str, str]]:

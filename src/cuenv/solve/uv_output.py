@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import InputError
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, printable
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import PipLocked
@@ -31,9 +32,9 @@ LOG = "uv_resolver=debug"
 """The value of ``RUST_LOG``."""
 _LEGACY = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?(?:\{[^}]*\})?"
-_LINE = re.compile(rf"DEBUG Adding transitive dependency for {_NAME}==(\S+): {_NAME}((?:[*<>=].*)?)")
-_ANY_LINE = re.compile(r"(?:TRACE|DEBUG|INFO|WARN) .*")
-_LAST = re.compile(r"(\d+)$")
+_LINE = regex(rf"DEBUG Adding transitive dependency for {_NAME}==(\S+): {_NAME}((?:[*<>=].*)?)")
+_ANY_LINE = regex(r"(?:TRACE|DEBUG|INFO|WARN) .*")
+_LAST = regex(r"(\d+)$")
 
 
 def parse(data: Mapping[str, Any], request: PipRequest, source: str) -> tuple[PipLocked, ...]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, look, make_folder, shown, why
 from cuenv.core.io.writing import write_atomically
+from cuenv.core.regex import regex
 
 _KEPT = "An edited file is kept as FILE.bak when cuenv writes it again; it was written with sha256"
-_SEAL = re.compile(rb"^# %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)
+_SEAL = regex(rb"^# %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)
 _HEAD = 16384
 """Bytes at the start of a file in which the digest stands."""
 

@@ -7,18 +7,18 @@ shellcheck are left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import groupby
 
 from cuenv.core.io.files import DATA, read_text
+from cuenv.core.regex import regex
 
 _FOLDER = DATA / "templates"
-_PLACEHOLDER = re.compile(r"(?<!\.)__([a-z]+)__")  # behind a dot it is an attribute, as torch.__version__
-_OPEN = re.compile(r"#\[ ([a-z]+)")
+_PLACEHOLDER = regex(r"(?<!\.)__([a-z]+)__")  # behind a dot it is an attribute, as torch.__version__
+_OPEN = regex(r"#\[ ([a-z]+)")
 _CLOSE = "#]"
-_LINTER = re.compile(r"\s*# shellcheck ")
+_LINTER = regex(r"\s*# shellcheck ")
 
 Blocks = Mapping[str, Iterable[Mapping[str, str]] | bool]
 

@@ -10,7 +10,6 @@ import bz2
 import hashlib
 import io
 import json
-import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -21,6 +20,7 @@ from typing import Any
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import look
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url
 from cuenv.solve.io.sources import Mirror
 
@@ -128,8 +128,8 @@ def _json(data: object) -> bytes:
     return json.dumps(data, indent=1, sort_keys=True).encode()
 
 
-_WORD = re.compile(r"\{(\w+)\}")
-_BUILD_NUMBER = re.compile(r"_(\d+)(?:_cp\d+)?$")
+_WORD = regex(r"\{(\w+)\}")
+_BUILD_NUMBER = regex(r"_(\d+)(?:_cp\d+)?$")
 
 
 def write_sample(folder: Path, platform: str) -> tuple[Mirror, ...]:

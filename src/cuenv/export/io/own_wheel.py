@@ -10,7 +10,6 @@ import csv
 import hashlib
 import importlib.metadata
 import io
-import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import InputError, OutsideError, UsageError
 from cuenv.core.io.files import is_file, read_bytes, shown, why
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.urls import redact, strip_credentials
 
 NAME = f"cuenv-{__version__}-py3-none-any.whl"
@@ -33,10 +33,10 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a wheel that is taken along."""
-_HASH = re.compile(r"(?P<place>.+)#sha256=(?P<hash>[0-9a-f]{64})")
-_URL = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?@!&+,;=%-]*")
-_COMMIT = re.compile(r"git\+https://[A-Za-z0-9][A-Za-z0-9._~:/@+%-]*@[0-9a-f]{40}")
-_WHEEL_NAME = re.compile(r"cuenv-[A-Za-z0-9_.+]+(-[A-Za-z0-9_.]+)?-py3-none-any\.whl")
+_HASH = regex(r"(?P<place>.+)#sha256=(?P<hash>[0-9a-f]{64})")
+_URL = regex(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?@!&+,;=%-]*")
+_COMMIT = regex(r"git\+https://[A-Za-z0-9][A-Za-z0-9._~:/@+%-]*@[0-9a-f]{40}")
+_WHEEL_NAME = regex(r"cuenv-[A-Za-z0-9_.+]+(-[A-Za-z0-9_.]+)?-py3-none-any\.whl")
 _HINT = "cuenv export dockerfile -o . builds the wheel beside it; else --cuenv WHEEL, or --cuenv 'URL#sha256=...'"
 
 

@@ -7,7 +7,6 @@ value, since its class and text differ between releases.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +16,7 @@ from packaging.version import Version
 
 from cuenv.core.io.process import Completed, Run, run, which
 from cuenv.core.reading import describe
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, Mig, MigInstance, Switch
 from cuenv.host.io.observation import ProbeResult, level, nameless
@@ -196,8 +196,8 @@ TIMEOUT = 20.0
 """Seconds: with persistence mode off the driver wakes every GPU of a node first."""
 
 # "CUDA Version: 12.2"; drivers of the 610 branch were seen to print "CUDA UMD Version: 13.3".
-_BANNER = re.compile(r"CUDA (?:UMD )?Version\s*:\s*([0-9]{1,2}\.[0-9]{1,2})\b")
-_UNKNOWN_FIELD = re.compile(r'Field "([a-z_.]{1,40})" is not a valid field to query')
+_BANNER = regex(r"CUDA (?:UMD )?Version\s*:\s*([0-9]{1,2}\.[0-9]{1,2})\b")
+_UNKNOWN_FIELD = regex(r'Field "([a-z_.]{1,40})" is not a valid field to query')
 _WSL = "usr/lib/wsl/lib/nvidia-smi"
 _MAX_LINES = 4096
 

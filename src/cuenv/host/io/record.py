@@ -17,6 +17,7 @@ from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding
 from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
 
@@ -184,9 +185,9 @@ def _capture(environ: Mapping[str, str], root: Path, outside: Outside) -> dict[s
     }
 
 
-_UUID = re.compile(r"\b(?:(?:GPU|MIG|PDI)-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
-_BUILDER = re.compile(r"\([^()\s@]*@[^()\s]*\)")
-_HOMES = re.compile(r"(/(?:home|Users)/)[^/\s:,'\"]+")
+_UUID = regex(r"\b(?:(?:GPU|MIG|PDI)-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+_BUILDER = regex(r"\([^()\s@]*@[^()\s]*\)")
+_HOMES = regex(r"(/(?:home|Users)/)[^/\s:,'\"]+")
 
 # What of `nvidia-smi -q` may be kept: what a resolver or a reader of a bug report needs. All else is dropped, since
 # every new driver adds fields, and some of them are serials, UUIDs or names of processes.

@@ -14,6 +14,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.io.files import is_file, is_folder, names_in
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import CudaLibrary, Driver, Evidence, Gap, Gpu, Libc, LibraryPath, Resources
 from cuenv.host.io.observation import ProbeResult, nameless
@@ -27,9 +28,9 @@ OSRELEASE = "proc/sys/kernel/osrelease"
 _LIMIT = 64 * 1024
 _MAX_GPUS = 256
 
-_MODULE = re.compile(r"^NVRM version: NVIDIA (.{1,80}?)\s+([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})\b", re.MULTILINE)
-_GLIBC = re.compile(r"glibc ([0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
-_RELEASE = re.compile(r"[\w.+~-]{1,128}", re.ASCII)
+_MODULE = regex(r"^NVRM version: NVIDIA (.{1,80}?)\s+([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})\b", re.MULTILINE)
+_GLIBC = regex(r"glibc ([0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
+_RELEASE = regex(r"[\w.+~-]{1,128}", re.ASCII)
 _CONTAINERS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
 _MACHINES = {"x86_64": "linux-64", "amd64": "linux-64", "aarch64": "linux-aarch64", "arm64": "linux-aarch64"}
 
@@ -246,8 +247,8 @@ Space = Callable[[Path], tuple[int, int]]
 MEMINFO = "proc/meminfo"
 SHM = "dev/shm"
 _CGROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
-_TOTAL = re.compile(r"^MemTotal:\s+([0-9]{1,15}) kB$", re.MULTILINE)
-_NODE = re.compile(r"nvidia(ctl|-uvm|-uvm-tools|-modeset|-caps|[0-9]{1,4})|dxg")
+_TOTAL = regex(r"^MemTotal:\s+([0-9]{1,15}) kB$", re.MULTILINE)
+_NODE = regex(r"nvidia(ctl|-uvm|-uvm-tools|-modeset|-caps|[0-9]{1,4})|dxg")
 _MIB = 1024 * 1024
 _MAX_NODES = 512
 
@@ -371,8 +372,8 @@ _DEFAULTS = (
 )
 # Where drivers lie that did not tell the loader: WSL2, container hosts that mount the driver, NixOS.
 _HIDDEN = ("usr/lib/wsl/lib", "usr/local/nvidia/lib64", "run/opengl-driver/lib")
-_NUMBERED = re.compile(r"\.so\.([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})")
-_CUDA_LIBRARY = re.compile(
+_NUMBERED = regex(r"\.so\.([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})")
+_CUDA_LIBRARY = regex(
     r"(lib(?:cudart|cublas|cublasLt|cudnn(?:_[a-z_]+)?|nccl|cusparse|cusparseLt|cusolver|cufft|curand|nvrtc"
     r"|nvJitLink|cupti|nvToolsExt|cuda|nvidia-ml))\.so(\.[0-9.]+)?"
 )

@@ -15,17 +15,18 @@ from cuenv.core.io.files import is_file, is_folder, names_in
 from cuenv.core.io.process import Run, which
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.host.facts import Compiler, Evidence, FoundToolkit, Gap
 from cuenv.host.io.system import read
 
 TIMEOUT = 10.0
 _NUMBER = r"[0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,4})?"
-_VERSION_TXT = re.compile(rf"CUDA Version ({_NUMBER})\b")
-_NVCC = re.compile(r"release ([0-9]{1,2}\.[0-9]{1,2})\b")
-_HEADER = re.compile(r"^#define\s+CUDART_VERSION\s+([0-9]{4,6})\b", re.MULTILINE)
-_CONDA = re.compile(r"cuda-nvcc(?:-tools|-impl|_linux-[a-z0-9]+)?-([0-9]{1,2}\.[0-9]{1,2})\.[0-9.]+-[^-]*\.json")
-_WRAPPED = re.compile(r"(/[^\s\"']{1,4096})/bin/nvcc\b")
-_COMPILER = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){0,2}")
+_VERSION_TXT = regex(rf"CUDA Version ({_NUMBER})\b")
+_NVCC = regex(r"release ([0-9]{1,2}\.[0-9]{1,2})\b")
+_HEADER = regex(r"^#define\s+CUDART_VERSION\s+([0-9]{4,6})\b", re.MULTILINE)
+_CONDA = regex(r"cuda-nvcc(?:-tools|-impl|_linux-[a-z0-9]+)?-([0-9]{1,2}\.[0-9]{1,2})\.[0-9.]+-[^-]*\.json")
+_WRAPPED = regex(r"(/[^\s\"']{1,4096})/bin/nvcc\b")
+_COMPILER = regex(r"[0-9]{1,3}(?:\.[0-9]{1,3}){0,2}")
 _HEADERS = tuple(
     f"{folder}/cuda_runtime_api.h"
     for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")

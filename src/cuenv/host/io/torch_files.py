@@ -10,6 +10,7 @@ from pathlib import Path
 from cuenv.core.io.files import is_file, names_in
 from cuenv.core.io.process import Run, which
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.host.facts import Evidence, FoundTorch, Gap
 from cuenv.host.io.system import read
 
@@ -17,11 +18,11 @@ ACTIVE = "active environment"
 ON_PATH = "python on PATH"
 TIMEOUT = 10.0
 
-_ASSIGNED = re.compile(
+_ASSIGNED = regex(
     r"^(__version__|cuda)(?:[ \t]*:[^=\n]{1,60})?[ \t]*=[ \t]*(None|'[^'\n]*'|\"[^\"\n]*\")", re.MULTILINE
 )
-_TEXT = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
-_CONDA_TORCH = re.compile(r"pytorch(?:-gpu|-cpu)?-[0-9][^/]*\.json")
+_TEXT = regex(r"[\w.+!-]{1,64}", re.ASCII)
+_CONDA_TORCH = regex(r"pytorch(?:-gpu|-cpu)?-[0-9][^/]*\.json")
 
 
 @dataclass(frozen=True, slots=True)

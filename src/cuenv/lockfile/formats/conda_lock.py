@@ -16,6 +16,7 @@ from typing import Any
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote
@@ -27,7 +28,7 @@ from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, Soluti
 
 _TIMESTAMP = 1577854800000  # the first of January 2020; conda-lock gives it to every virtual package
 _ANACONDA = frozenset({"pkgs/main", "pkgs/r", "pkgs/msys2"})
-_REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\s*([<>=!~][^;@]*)?")
+_REQUIREMENT = regex(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\s*([<>=!~][^;@]*)?")
 
 
 def content_hash(spec: EnvironmentSpec, platform: str, virtual_packages: tuple[VirtualPackage, ...]) -> str:
@@ -118,9 +119,9 @@ VIRTUAL = "cuenv_virtual_packages_"
 SOLVER = "cuenv_solver_"
 """Keys of ``custom_metadata``, followed by the platform."""
 
-_PLATFORM = re.compile(r"[a-z]+-[a-z0-9_]+")
-_MD5 = re.compile(r"[0-9a-f]{32}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PLATFORM = regex(r"[a-z]+-[a-z0-9_]+")
+_MD5 = regex(r"[0-9a-f]{32}")
+_SHA256 = regex(r"[0-9a-f]{64}")
 
 
 def parse(text: str, source: str) -> Lock:
@@ -472,7 +473,7 @@ FORMAT = LockFormat(
 )
 READER = LockReader(
     file=FORMAT.file,
-    content=re.compile(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:"),
+    content=regex(r"(?m)^(version: 1|package:)\s*$[\s\S]*^metadata:|^metadata:[\s\S]*^package:"),
     read=lambda text, source, _: parse(text, source),
-    lint=re.compile(r"(.*[.-])?conda-lock\.ya?ml"),
+    lint=regex(r"(.*[.-])?conda-lock\.ya?ml"),
 )

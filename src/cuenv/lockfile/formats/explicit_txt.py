@@ -7,11 +7,11 @@ stands before the SHA-256 of packages without MD5. `conda-lock.yml` beside it ca
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable
 
 from cuenv.core.reading import Faults, describe
+from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, strip_credentials
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader
 from cuenv.lockfile.formats.requirements_txt import content_lines, pip_command, pip_head
@@ -19,8 +19,8 @@ from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import Lock, LockedPackage, Solution, parse_package_url
 
 _MARK = "@EXPLICIT"
-_PLATFORM = re.compile(r"#\s*platform:\s*([a-z]+-[a-z0-9_]+)\s*")
-_HASH = re.compile(r"([0-9a-f]{32})|(?:sha256:)?([0-9a-f]{64})")
+_PLATFORM = regex(r"#\s*platform:\s*([a-z]+-[a-z0-9_]+)\s*")
+_HASH = regex(r"([0-9a-f]{32})|(?:sha256:)?([0-9a-f]{64})")
 
 
 def render(solution: Solution, *, head: tuple[str, ...]) -> str:
@@ -171,6 +171,6 @@ FORMAT = LockFormat(
 )
 READER = LockReader(
     file="explicit file",
-    content=re.compile(rf"(?m)^\s*{_MARK}\s*$"),
+    content=regex(rf"(?m)^\s*{_MARK}\s*$"),
     read=_read,
 )

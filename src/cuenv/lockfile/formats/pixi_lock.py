@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.host.facts import VirtualPackage
@@ -20,7 +20,7 @@ from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution, parse_pa
 _VERSIONS = (5, 6, 7)
 _DEFAULT = "default"
 """The environment that pixi takes when none is named."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TORCH = frozenset({"pytorch", "torch"})
 _SHOWN = 8
 
@@ -246,9 +246,9 @@ def _from_source(place: str) -> Finding:
 
 READER = LockReader(
     file="pixi.lock",
-    content=re.compile(r"(?m)^environments:\s*$"),
+    content=regex(r"(?m)^environments:\s*$"),
     read=_read,
-    lint=re.compile(r"pixi\.lock"),
+    lint=regex(r"pixi\.lock"),
     program="pixi",
     again="pixi lock",
     parts=("--environment",),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.reading import describe
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.uv_lock import best_python, no_wheel, toml_document
@@ -174,9 +174,9 @@ def _file(item: Package, target: WheelTarget) -> tuple[str, str | None]:
 
 READER = LockReader(
     file="pylock.toml",
-    content=re.compile(r"(?m)^lock-version[ \t]*=[ \t]*[\"']"),
+    content=regex(r"(?m)^lock-version[ \t]*=[ \t]*[\"']"),
     read=_read,
-    lint=re.compile(r"pylock(\.[^.]+)?\.toml"),
+    lint=regex(r"pylock(\.[^.]+)?\.toml"),
     program="pip",
     again=_AGAIN,
     parts=("--extra", "--group", "--python"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from cuenv.core.findings import Finding
 from cuenv.core.reading import Faults, describe
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
@@ -98,10 +99,10 @@ FORMAT = LockFormat(
 )
 
 
-_HASH = re.compile(r"\s--hash[= ]\s*([a-z0-9]+):([0-9A-Za-z]+)")
-_OPTION = re.compile(r"(--?[A-Za-z][a-z-]*)(?:[= ]\s*(\S+))?")
-_COMMENT = re.compile(r"(?:^|\s)#.*$")
-_PYTHON = re.compile(r"(?m)^#.*(?:with [Pp]ython|--python-version[= ])\s*(3\.\d{1,2}(?:\.\d{1,3})?)\b")
+_HASH = regex(r"\s--hash[= ]\s*([a-z0-9]+):([0-9A-Za-z]+)")
+_OPTION = regex(r"(--?[A-Za-z][a-z-]*)(?:[= ]\s*(\S+))?")
+_COMMENT = regex(r"(?:^|\s)#.*$")
+_PYTHON = regex(r"(?m)^#.*(?:with [Pp]ython|--python-version[= ])\s*(3\.\d{1,2}(?:\.\d{1,3})?)\b")
 """How pip-compile and uv name the Python at the top."""
 _SHOWN = 3
 _AGAIN = "uv pip compile --generate-hashes requirements.in --output-file requirements.txt"
@@ -251,7 +252,7 @@ def _set_aside(lines_: list[str]) -> Iterator[Finding]:
 
 READER = LockReader(
     file="requirements.txt",
-    content=re.compile(
+    content=regex(
         r"(?m)^(?![ \t]*(?:#|-[ \t]))[^#\n]*--hash[= ][a-z0-9]+:[0-9a-f]{8}"
         r"|\A(?:[ \t]*(?:#.*|--?[a-z].*)?\n)*[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?[ \t]*==[ \t]*[0-9]"
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.io.files import load_toml
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.conda_lock import sha256_hash
@@ -376,9 +376,9 @@ def _said(chosen: _Chosen, python: str, part: LockPart) -> str:
 
 READER = LockReader(
     file="uv.lock",
-    content=re.compile(r"(?m)^version[ \t]*=[ \t]*\d+[ \t]*$(?=[\s\S]{0,20000}?^requires-python[ \t]*=)"),
+    content=regex(r"(?m)^version[ \t]*=[ \t]*\d+[ \t]*$(?=[\s\S]{0,20000}?^requires-python[ \t]*=)"),
     read=_read,
-    lint=re.compile(r"uv\.lock|.*\.py\.lock"),
+    lint=regex(r"uv\.lock|.*\.py\.lock"),
     program="uv",
     again=_AGAIN,
     parts=("--extra", "--group", "--python"),

@@ -11,12 +11,13 @@ from cuenv.core.errors import OutsideError, UsageError
 from cuenv.core.io.files import at_home, is_file
 from cuenv.core.io.process import run, which
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable
 
 NAMES = ("conda", "mamba", "micromamba")
 _VARIABLES = ("CONDA_EXE", "MAMBA_EXE")
 _SECONDS = 60.0
-_VERSION = re.compile(r"\d+\.[\w.+-]*")
+_VERSION = regex(r"\d+\.[\w.+-]*")
 _HINT = "leave out --engine conda-lock: the embedded solver needs no conda"
 
 

@@ -20,6 +20,7 @@ from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError
 from cuenv.core.io.files import look, private_folder
 from cuenv.core.io.process import Completed, run
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, credentials, printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats.conda_lock import parse
@@ -226,18 +227,18 @@ _KEPT = (
 )
 """The user's variables that conda needs to reach channels as it always does."""
 _OUT = "conda-lock.yml"
-_NO_MD5 = re.compile(r"^ +md5: ''\n", re.MULTILINE)
-_UNSOLVABLE = re.compile(
+_NO_MD5 = regex(r"^ +md5: ''\n", re.MULTILINE)
+_UNSOLVABLE = regex(
     r"Unsatisfiable|PackagesNotFound|ResolvePackageNotFound|SpecsConfigurationConflict|Could not solve for environment|"
     r"nothing provides|incompatible with each other|not available from current channels|solver_problems"
 )
-_FAR = re.compile(
+_FAR = regex(
     r"CondaHTTPError|CondaSSLError|ProxyError|UnavailableInvalidChannel|ChannelDenied|OfflineError|ConnectionFailed|"
     r"Could not resolve host|Could not connect|Failed to connect|Download error|HTTP (?:000|4\d\d|5\d\d)|"
     r"status code: [45]\d\d|Transfer finalized|Timeout was reached|timed out|File not found"
 )
-_USER = re.compile(r"//[^\s/@'\"]*@")
-_TOKEN = re.compile(r"/t/[\w-]{8,}")
+_USER = regex(r"//[^\s/@'\"]*@")
+_TOKEN = regex(r"/t/[\w-]{8,}")
 """Credentials in what is nearly a URL: conda mangles some when it says them."""
 _FRAMES = (
     " ",

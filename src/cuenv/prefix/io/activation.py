@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_file, is_folder, names_in, read_text
 from cuenv.core.io.process import run, which
+from cuenv.core.regex import regex
 from cuenv.host.io.system import read
 from cuenv.prefix.activation_sh import Shell, source
 from cuenv.prefix.inventory import Prefix
@@ -29,7 +29,7 @@ _VARIABLES = frozenset(
     }
 )
 """What a build of an extension asks for; nothing else of this process reaches it."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _UNSET = "***unset***"
 """What conda keeps of a variable that was taken away."""
 _SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})

@@ -15,6 +15,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.io.files import LIMIT, is_file, look, names_in, read_text, shown, why
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
 from cuenv.host.io.system import read
 from cuenv.host.io.torch_files import parse_version_py
@@ -23,7 +24,7 @@ from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.packages import Gone
 from cuenv.solve.model import LockedPackage
 
-_DIST_INFO = re.compile(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)$")
+_DIST_INFO = regex(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,7 @@ class _Folders:
         return listed
 
 
-_TORCH = re.compile(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORECASE)
+_TORCH = regex(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORECASE)
 
 
 def owner_of(prefix: Prefix, path: str) -> Owner | None:

@@ -13,6 +13,7 @@ from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import linkage, scan
 from cuenv.core.io.files import is_file, names_in
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.host.io.system import read
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
@@ -20,9 +21,9 @@ from cuenv.prefix.device_code import TORCH, CodeFile
 from cuenv.prefix.inventory import Prefix, Wheel, told_by
 from cuenv.prefix.io.conda_meta import TorchHere, files_of, find_torch_here, text_of
 
-_TORCH_LIBRARIES = re.compile(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
-_REQUIRES = re.compile(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
-_HERE = re.compile(r"""platform_system *== *["'](\w+)["'](?: and platform_machine *== *["'](\w+)["'])?""")
+_TORCH_LIBRARIES = regex(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
+_REQUIRES = regex(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
+_HERE = regex(r"""platform_system *== *["'](\w+)["'](?: and platform_machine *== *["'](\w+)["'])?""")
 _DEFINES = {
     "cudnn": ("cudnn_version.h", re.compile(r"^#define +CUDNN_(MAJOR|MINOR|PATCHLEVEL) +(\d{1,4})", re.MULTILINE)),
     "nccl": ("nccl.h", re.compile(r"^#define +NCCL_(MAJOR|MINOR|PATCH) +(\d{1,4})", re.MULTILINE)),
@@ -199,9 +200,9 @@ def _nvcc(prefix: Prefix) -> tuple[Version, str] | None:
     return None
 
 
-_TORCH_FILES = re.compile(r"lib(torch_cuda\w*|torch_nvshmem)\.so")
-_ON_TORCH = re.compile(r"^Requires-Dist: *torch(?![\w-])", re.MULTILINE)
-_DECLARED = re.compile(r"CF_TORCH_CUDA_ARCH_LIST=[\"']?([0-9a-z.;+ PTX]{1,400})")
+_TORCH_FILES = regex(r"lib(torch_cuda\w*|torch_nvshmem)\.so")
+_ON_TORCH = regex(r"^Requires-Dist: *torch(?![\w-])", re.MULTILINE)
+_DECLARED = regex(r"CF_TORCH_CUDA_ARCH_LIST=[\"']?([0-9a-z.;+ PTX]{1,400})")
 _MOST = 4096
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from cuenv.binary.data import BinaryError
 from cuenv.binary.loader import CacheEntry, Seen, System, chosen, parse_ld_cache
 from cuenv.core.io.files import DATA, is_file, names_in, why
+from cuenv.core.regex import regex
 from cuenv.host.io.system import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Prefix
@@ -21,7 +22,7 @@ from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
 from cuenv.solve.environment_spec import normalise
 
 _LIBRARIES = DATA / "linkage" / "libraries.json"
-_SUFFIX = re.compile(r"nvidia-[a-z-]+(-cu\d+)")
+_SUFFIX = regex(r"nvidia-[a-z-]+(-cu\d+)")
 
 
 @lru_cache(maxsize=1)
@@ -43,13 +44,13 @@ def library_packages(prefix: Prefix) -> dict[str, str]:
 _MOST_ENTRIES = 200_000
 _DEPTH = 6
 _SKIP = {"__pycache__", "include", "test", "tests", "share", "nvidia", "torch", "cmake"}
-_TORCH_LIBRARIES = re.compile(r"lib(?:c10|torch|torch_cpu|torch_cuda|torch_python|c10_cuda)\.so")
+_TORCH_LIBRARIES = regex(r"lib(?:c10|torch|torch_cpu|torch_cuda|torch_python|c10_cuda)\.so")
 # What these need is on few machines, and what holds them chooses among them or works without.
-_OPTIONAL = re.compile(r"ffmpeg|sox|video_reader|rocm|hip|_xpu|_npu|tensorrt|mpi")
+_OPTIONAL = regex(r"ffmpeg|sox|video_reader|rocm|hip|_xpu|_npu|tensorrt|mpi")
 _PAIR = r"[\"'](\w{2,40})[\"']\s*[,:]\s*[\"'](lib\w{1,40}\.so[\w.*\[\]-]{0,40})[\"']"
-_DIRECT = re.compile(r"_preload_cuda_(?:deps|lib)\(\s*" + _PAIR)
+_DIRECT = regex(r"_preload_cuda_(?:deps|lib)\(\s*" + _PAIR)
 _SPARE = {"nvtx"}  # torch goes on without it
-_BNB = re.compile(r"libbitsandbytes_cuda(\d+)[^/]*\.so")
+_BNB = regex(r"libbitsandbytes_cuda(\d+)[^/]*\.so")
 
 Look = Callable[[str], Seen]
 
@@ -217,10 +218,10 @@ def _libraries(prefix: Prefix, stems: frozenset[str]) -> Iterator[Root]:
 
 _LIMIT = 64 * 1024 * 1024
 _LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
-_FOLDERS = re.compile(rb"(?:/[A-Za-z0-9._/+-]{1,200}/\0){2,16}")
-_CACHE = re.compile(rb"/[A-Za-z0-9._/+-]{1,200}/ld\.so\.cache\0")
-_LIB = re.compile(rb"\0(lib(?:64|x?32)?(?:/[a-z0-9_]+-linux-gnu)?)\0")
-_MULTIARCH = re.compile(rb"\0(lib/[a-z0-9_]+-linux-gnu)\0")
+_FOLDERS = regex(rb"(?:/[A-Za-z0-9._/+-]{1,200}/\0){2,16}")
+_CACHE = regex(rb"/[A-Za-z0-9._/+-]{1,200}/ld\.so\.cache\0")
+_LIB = regex(rb"\0(lib(?:64|x?32)?(?:/[a-z0-9_]+-linux-gnu)?)\0")
+_MULTIARCH = regex(rb"\0(lib/[a-z0-9_]+-linux-gnu)\0")
 # What each level asks for beyond the one below, as /proc/cpuinfo says it (x86-64 psABI, table 3.1).
 _LEVELS = (
     ("x86-64-v2", {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}),

@@ -17,6 +17,7 @@ from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import is_file, is_folder, look, names_in, shown
 from cuenv.core.reading import describe
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import strip_credentials
 from cuenv.host.io.system import read
 from cuenv.host.io.torch_files import parse_version_py
@@ -25,9 +26,9 @@ from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_recor
 from cuenv.solve.environment_spec import normalise
 
 _HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
-_DIST_INFO = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,200}?)-(?P<version>[^-/\s]{1,100})\.dist-info")
-_LEFT_BY_PIP = re.compile(r"~[A-Za-z0-9._-]{1,300}")
-_PYTHON = re.compile(r"python(3\.[0-9]{1,2})t?")
+_DIST_INFO = regex(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,200}?)-(?P<version>[^-/\s]{1,100})\.dist-info")
+_LEFT_BY_PIP = regex(r"~[A-Za-z0-9._-]{1,300}")
+_PYTHON = regex(r"python(3\.[0-9]{1,2})t?")
 _NOTHING = CondaRecords(packages=(), dists={}, damaged=())
 
 
@@ -175,7 +176,7 @@ def _damaged(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(path), f"{shown(path)}: it has no METADATA: an installation was interrupted"
 
 
-_SETTING = re.compile(r"^\s*(home|include-system-site-packages)\s*=\s*(.{1,1000}?)\s*$", re.MULTILINE)
+_SETTING = regex(r"^\s*(home|include-system-site-packages)\s*=\s*(.{1,1000}?)\s*$", re.MULTILINE)
 _MOST = 32
 
 
@@ -229,7 +230,7 @@ def _settings(prefix: Path) -> dict[str, str]:
 
 
 _BASES = ("base", "root")
-_NEW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,100}")
+_NEW = regex(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,100}")
 _MOST_NAMES = 4096
 
 

@@ -14,14 +14,15 @@ from pathlib import Path
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_file, is_folder, names_in, read_text
 from cuenv.core.io.process import run, which
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, HostCompiler, Nvcc, Workshop, library_of
 
-_GCC = re.compile(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
-_CLANG = re.compile(
+_GCC = regex(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
+_CLANG = regex(
     r"^[ \t]*#[ \t]*if[ \t]+defined\(__clang__\)[^\n]*\n\s*#[ \t]*if[ \t]+\(?[ \t]*"
     r"\(?__clang_major__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b",
     re.MULTILINE,
@@ -44,11 +45,11 @@ def _bound(pattern: re.Pattern[str], text: str) -> int | None:
 
 _COMPILER_SECONDS = 20.0
 _CACHES = frozenset({"ccache", "sccache", "distcc", "icecc"})
-_PROGRAM = re.compile(
+_PROGRAM = regex(
     r"(?P<triple>[\w.-]+-)?(?P<kind>g\+\+|gcc|c\+\+|cc|clang\+\+|clang)(?:-(?P<number>[0-9]{1,3}(?:\.[0-9]{1,3}){0,2}))?"
 )
-_RECORD = re.compile(r"g(?:cc|xx)(?:_impl)?_linux-[a-z0-9]{1,20}-([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})-[^-]{1,80}\.json")
-_CCBIN = re.compile(r"--?(?:ccbin|compiler-bindir)(?:=(.*))?", re.DOTALL)
+_RECORD = regex(r"g(?:cc|xx)(?:_impl)?_linux-[a-z0-9]{1,20}-([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})-[^-]{1,80}\.json")
+_CCBIN = regex(r"--?(?:ccbin|compiler-bindir)(?:=(.*))?", re.DOTALL)
 
 
 def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[HostCompiler, ...]:
@@ -181,12 +182,12 @@ def _path(asked: str, environ: Mapping[str, str]) -> str | None:
 _SECONDS = 20.0
 _LARGEST = 8 * 1024 * 1024
 _TARGETS = {"linux-64": ("x86_64-linux",), "linux-aarch64": ("sbsa-linux", "aarch64-linux")}
-_CODE = re.compile(r"\bsm_([0-9]{2,3})\b")
-_BARE = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
-_NVCC_WHEEL = re.compile(r"nvidia_cuda_nvcc(?:_cu[0-9]{2})?-([0-9]{1,2}\.[0-9]{1,2})\.[0-9.]{1,20}\.dist-info")
-_SPLAYED = re.compile(r"""["']targets["'],\s*["']([\w-]{1,40})["'],\s*["']include["']""")
+_CODE = regex(r"\bsm_([0-9]{2,3})\b")
+_BARE = regex(r"[0-9]{1,2}\.[0-9]{1,2}")
+_NVCC_WHEEL = regex(r"nvidia_cuda_nvcc(?:_cu[0-9]{2})?-([0-9]{1,2}\.[0-9]{1,2})\.[0-9.]{1,20}\.dist-info")
+_SPLAYED = regex(r"""["']targets["'],\s*["']([\w-]{1,40})["'],\s*["']include["']""")
 _TORCH_HEADERS = tuple(f"ATen/cuda/{name}.h" for name in ("CUDAContext", "CUDAContextLight"))
-_INCLUDED = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*[<"]((?:cu|nccl)\w{0,40}\.h)[>"]""", re.MULTILINE)
+_INCLUDED = regex(r"""^[ \t]*#[ \t]*include[ \t]*[<"]((?:cu|nccl)\w{0,40}\.h)[>"]""", re.MULTILINE)
 _SYSTEM_INCLUDES = ("/usr/local/include", "/usr/include")
 _SYSTEM_LIBRARIES = (
     "/usr/local/lib",

@@ -17,6 +17,7 @@ from cuenv.binary.loader import Loaded, Seen, candidates
 from cuenv.binary.process import MissingLibrary, Process
 from cuenv.core.findings import Check, Finding, Severity, judged, skipped
 from cuenv.core.record import replace as changed
+from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.host.facts import THIS_MACHINE
 from cuenv.prefix.fixes import (
@@ -160,7 +161,7 @@ def _clean(path: str) -> str:
     return text if text.isprintable() else repr(text)
 
 
-GLIBC = re.compile(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
+GLIBC = regex(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
 _SHOWN = 3
 
 
@@ -313,7 +314,7 @@ def _fails(root: Root) -> str:
     return f"opening {root.label} fails"
 
 
-_CPP = re.compile(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
+_CPP = regex(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
 _SHOWN_SYMBOLS = 3
 
 

@@ -10,15 +10,16 @@ from cuenv.binary.elf import Elf, Symbol
 from cuenv.binary.exports import Exports, Finder, Memory, gnu_hash, wanted
 from cuenv.binary.loader import Loaded
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root
 
 Contents = Callable[[Loaded], tuple[Data, Elf]]
 """The bytes of an object, and its headers."""
 
-_TORCH = re.compile(r"_Z(?:T[ISTV]|GV)?(?:N[KVrRO]*(?:2at|3c10|5torch|6caffe2)[0-9]|\d+THP)")
+_TORCH = regex(r"_Z(?:T[ISTV]|GV)?(?:N[KVrRO]*(?:2at|3c10|5torch|6caffe2)[0-9]|\d+THP)")
 _ALIKE = 7
 _MOST_WANTED = 500_000
-_NAMED = re.compile(r"([1-9][0-9]{0,3})([A-Za-z_]\w*)")
+_NAMED = regex(r"([1-9][0-9]{0,3})([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True, slots=True)

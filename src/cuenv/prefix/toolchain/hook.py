@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, target_for
 from cuenv.solve.environment_spec import WRITTEN_BY
 
@@ -21,9 +22,9 @@ VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CPATH", "LIBRARY_PATH", "TORCH_CUDA_ARCH
 """Every variable that a hook may set."""
 OWN = f"{WRITTEN_BY} hook"
 """How a hook of ours begins."""
-_HOME_LINE = re.compile(r'^  export CUDA_HOME="\$CONDA_PREFIX"(?:/(.*))?$', re.MULTILINE)
-_FRONT_LINE = re.compile(r'^  _cuenv_at="\$CONDA_PREFIX"/(.*)\n  case ":\$\{([A-Z_]+)-\}:" in$', re.MULTILINE)
-_ARCHS_LINE = re.compile(r"^  export TORCH_CUDA_ARCH_LIST=(.*)$", re.MULTILINE)
+_HOME_LINE = regex(r'^  export CUDA_HOME="\$CONDA_PREFIX"(?:/(.*))?$', re.MULTILINE)
+_FRONT_LINE = regex(r'^  _cuenv_at="\$CONDA_PREFIX"/(.*)\n  case ":\$\{([A-Z_]+)-\}:" in$', re.MULTILINE)
+_ARCHS_LINE = regex(r"^  export TORCH_CUDA_ARCH_LIST=(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

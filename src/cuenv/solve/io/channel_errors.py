@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 from cuenv.core.errors import ChannelError, NoChannelError
 from cuenv.core.io.files import look
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 
-_URL = re.compile(r"https?://[^\s'\"()<>]+")
-_STATUS = re.compile(r"\((\d{3}) ([A-Za-z -]+)\)")
+_URL = regex(r"https?://[^\s'\"()<>]+")
+_STATUS = regex(r"\((\d{3}) ([A-Za-z -]+)\)")
 _GARBAGE = ("parse", "decode", "frame", "EOF", "invalid type", "expected")
 _CONNECTION = ("(Connect)", "dns error", "timed out", "error sending request", "connection", "too many redirects")
 

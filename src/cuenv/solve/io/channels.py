@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,13 +27,14 @@ from rattler.exceptions import GatewayError
 
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.solve.io import channel_errors
 from cuenv.solve.io.cache import unwritable, use
 from cuenv.solve.io.relay import Relay
 from cuenv.solve.io.sources import Sources
 
-_SHARD = re.compile(r"([0-9a-f]{64})\.msgpack")
+_SHARD = regex(r"([0-9a-f]{64})\.msgpack")
 _BIN32 = b"\xc4\x20"
 _MAX_NAME = 128
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from rattler.networking.middleware import (
 
 from cuenv.core.errors import ChannelError, InputError
 from cuenv.core.io.files import at_home
+from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, host, origin, printable, redact
 from cuenv.solve.io.sources import Place, Sources, no_home
 
@@ -36,7 +36,7 @@ _CONNECT = 20
 _CHUNK = 1 << 16
 _LIMIT = 1 << 36
 """Bytes that no package has: a server that never ends is stopped."""
-_RANGE = re.compile(r"bytes (\d+)-")
+_RANGE = regex(r"bytes (\d+)-")
 ENVIRONMENT = Lock()
 """Held while the proxies of this process are read, or set for a moment."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})

@@ -24,6 +24,7 @@ from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_tex
 from cuenv.core.io.process import Completed, run
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
 from cuenv.solve.environment_spec import requirement_name
@@ -36,10 +37,10 @@ _TIMEOUT = 1800.0
 _LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of uv's log, which also tells every release that was tried and given up."""
 _ALWAYS = {"UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1", "RUST_LOG": uv_output.LOG}
-_LOGIN = re.compile(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
-_FAR = re.compile(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
-_ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*)\S* was not found in (?:the package registry|the cache|the provided)")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s`'\")]+")
+_LOGIN = regex(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
+_FAR = regex(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
+_ABSENT = regex(r"([A-Za-z0-9][\w.-]*)\S* was not found in (?:the package registry|the cache|the provided)")
+_URL = regex(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s`'\")]+")
 
 Progress = Callable[[str], None]
 
@@ -233,7 +234,7 @@ def pypi_names() -> Mapping[str, str]:
     return found
 
 
-_PASSED = re.compile(
+_PASSED = regex(
     r"UV_(?:INDEX|DEFAULT_INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|INDEX_STRATEGY|INDEX_\w+_(?:USERNAME|PASSWORD)"
     r"|KEYRING_PROVIDER|HTTP_\w+|REQUEST_TIMEOUT|INSECURE_HOST|NATIVE_TLS|SYSTEM_CERTS|CACHE_DIR|NO_CACHE|EXCLUDE_NEWER"
     r"|CONCURRENT_\w+|PRERELEASE|CREDENTIALS_DIR)"
@@ -243,7 +244,7 @@ _PASSED = re.compile(
 """What reaches uv of the user's variables: indexes, credentials, certificates, proxies, the cache."""
 
 
-_NAMED = re.compile(r"[\w-]+=(?=\w+://)")
+_NAMED = regex(r"[\w-]+=(?=\w+://)")
 _KINDS = (
     ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
     ("UV_INDEX", "UV_EXTRA_INDEX_URL"),

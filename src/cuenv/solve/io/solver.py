@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -22,6 +21,7 @@ from rattler.exceptions import InvalidMatchSpecError, SolverError
 from rattler.package import BuildString
 
 from cuenv.core.errors import ChannelError, InputError, OutsideError
+from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin
@@ -30,7 +30,7 @@ from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, parse_package_url
 
-_BUILD_NUMBER = re.compile(r"_?(\d+)$")
+_BUILD_NUMBER = regex(r"_?(\d+)$")
 
 
 def record_of(package: LockedPackage) -> RepoDataRecord:

@@ -8,7 +8,6 @@ was given with credentials.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import LIMIT, at_home, is_file, is_folder, look, opened, shown
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import CANONICAL, channel_url, printable, redact, strip_credentials
 from cuenv.solve.model import digest
 
@@ -56,7 +56,7 @@ DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pk
 HOST = CANONICAL.rstrip("/")
 """The host that ``channel_alias`` replaces."""
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_.+-]+)*")
+_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_.+-]+)*")
 _HINT = "write --mirror conda-forge=https://mirror.example.com/conda-forge or --mirror conda-forge=/srv/conda-forge"
 
 
@@ -226,7 +226,7 @@ def _covers(origin: str, url: str) -> bool:
 
 
 _NAMES = (".condarc", "condarc", "condarc.d")
-_VARIABLE = re.compile(r"\$(?:\{([^}]+)\}|(\w+))")
+_VARIABLE = regex(r"\$(?:\{([^}]+)\}|(\w+))")
 VERIFY = ("CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY")
 """The variables that say ``ssl_verify``, in their order."""
 _VERIFY: Mapping[str, bool] = {
