@@ -10,8 +10,9 @@ from cuenv.core.findings import Finding
 from cuenv.host.facts import HostFacts
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
+from cuenv.lockfile.pip_torch import judge_file
 from cuenv.solve.model import PipLocked
-from given import base, options, package, solution
+from given import base, options, package, solution, spec
 
 INDEX = "https://download.pytorch.org/whl/"
 PYTHON = package("python", "3.11.9")
@@ -93,3 +94,30 @@ def test_cuda_from_wheels_without_a_torch_is_judged_by_its_driver() -> None:
     jax = (wheel("jax", "0.4.30"), wheel("nvidia-cuda-runtime-cu12", "12.6.77"))
     assert codes(found(options("8.0", driver="470.129.06"), *jax), "error") == {"CU401"}
     assert codes(found(options("8.0", driver="560.35.05"), *jax), "error") == set()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "gpu", "driver", "expected"),
+    [
+        ("torch==2.4.1", "8.0", "470.129.06", {"CU401"}),
+        ("torch==2.4.1", "12.0", "575.57.08", {"CU403"}),
+        ("torch==2.4.1", "8.9", "535.129.03", set()),
+        ("torch>=2.4,<2.7", "12.0", "575.57.08", {"CU403"}),
+        ("torch>=2.4", "12.0", "575.57.08", set()),  # a later one has code for it
+        ("torch==2.99.0", "8.0", "535.129.03", {"CU111"}),
+        ("torch==2.5.1+cpu", "12.0", "575.57.08", set()),
+        ("numpy", "12.0", "470.129.06", set()),
+    ],
+)
+def test_what_a_file_asks_of_pip_is_judged_before_anything_is_solved(
+    requirement: str, gpu: str, driver: str, expected: set[str]
+) -> None:
+    asked = spec("python=3.11", "pip", pip=(requirement,))
+    assert {item.code for item in judge_file(asked, options(gpu, driver=driver), base())} == expected
+
+
+def test_a_python_for_which_there_is_no_wheel_is_told_with_those_that_have_one() -> None:
+    asked = spec("python=3.13", "pip", pip=("torch==2.4.1",))
+    (finding,) = judge_file(asked, options("8.0", driver="535.129.03"), base())
+    assert (finding.code, finding.severity, finding.fix) == ("CU110", "error", "write python=3.12")
+    assert "3.8, 3.9, 3.10, 3.11, 3.12" in finding.message

@@ -14,7 +14,8 @@ from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import WRITE, Edit, Lint, Machine, Node, lines_at, told, written
-from cuenv.lockfile.host_check import judge_spec, named_cuda
+from cuenv.lockfile.host_check import named_cuda
+from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.rules.device import device_code
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -178,10 +179,10 @@ def _on_host(
     """Why nothing that the file admits runs on the host, where one is named: at the entry of torch."""
     if machine.facts is None:
         return
-    torch = next((entry.node for entry in entries if entry.name == "pytorch" and not entry.pip), None)
+    torch = next((entry.node for entry in entries if entry.name == ("torch" if entry.pip else "pytorch")), None)
     place = torch or tree.get("dependencies") or tree
     facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
-    for finding in judge_spec(spec, facts, knowledge):
+    for finding in judge_file(spec, facts, knowledge):
         yield Lint(finding=finding, at=place.start)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
@@ -23,7 +22,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import judged_wishes, wants_cuda
+from cuenv.resolver.policy import judged_wishes, wants_cuda, wish_of
 from cuenv.resolver.rules import Context, Ground, Judge, Verdict, rule_named
 from cuenv.resolver.rules.layers import glibc_verdict, range_for
 from cuenv.resolver.verdict import told
@@ -313,13 +312,13 @@ def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     # A compiler of another channel is judged by the one-channel law, and does not ask this stack to fill the role.
     nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
     own = build_cuda(torch.build) if torch else None
-    toolkit = _wish(cuda.version) if cuda else None
+    toolkit = wish_of(cuda)
     packages, pip = judged_wishes(spec, knowledge, nvcc=nvcc)
     return Request(
         stack=stack,
-        pytorch=_wish(torch.version) if torch else None,
-        cuda=toolkit or (_wish(f">={own},<{own.major + 1}") if own else None),
-        python=_wish(python.version) if python else None,
+        pytorch=wish_of(torch),
+        cuda=toolkit or (parse_wish(f">={own},<{own.major + 1}", what="version") if own else None),
+        python=wish_of(python),
         dev=nvcc,
         packages=packages,
         pip=pip,
@@ -345,13 +344,6 @@ def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
     if spec.pin("pytorch-cuda") or "pytorch" in channels[:1]:
         return "pytorch"
     return "conda-forge" if "pytorch" not in channels else None
-
-
-def _wish(text: str) -> Wish | None:
-    try:
-        return parse_wish(text, what="version") if text and text != "*" else None
-    except UsageError:
-        return None
 
 
 def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:

@@ -29,9 +29,10 @@ from cuenv.lockfile.files import (
     read_environment,
     spec_digest,
 )
-from cuenv.lockfile.host_check import drift_findings, host_findings, judge_spec, named_cuda
+from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
+from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import cpu_twins, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
@@ -137,7 +138,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         *_without_cuda(spec, facts, request, knowledge),
     ]
     if not any(item.code == "CU413" for item in before):
-        before += [finding for host in hosts for finding in judge_spec(spec, host, knowledge)]
+        before += [finding for host in hosts for finding in judge_file(spec, host, knowledge)]
     early = report(request.path.name, allowed(before, request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings, named=named)
     if early.errors:

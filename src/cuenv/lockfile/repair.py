@@ -20,10 +20,11 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
-from cuenv.lockfile.host_check import candidate_of, host_findings, judge_spec
+from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearness, notes
 from cuenv.lockfile.lock import LockRequest
 from cuenv.lockfile.pip import before_pip
+from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.candidates import pythons
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import Decision, decide
@@ -108,7 +109,7 @@ def _repaired(spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge,
     platform = request.host.platform or next(iter(spec.platforms), facts.platform)
     facts = replace(facts, platform=platform)
     title = request.path.name
-    early = report(title, [*spec_findings(spec, knowledge), *judge_spec(spec, facts, knowledge)])
+    early = report(title, [*spec_findings(spec, knowledge), *judge_file(spec, facts, knowledge)])
     if early.errors:
         return _anew(Repaired(report=early, facts=facts, spec=None), spec, request, knowledge, progress)
     answer = _solve(spec, facts, request.sources)

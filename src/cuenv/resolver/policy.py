@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
+from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
+from cuenv.core.versions import Wish, parse_wish
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
@@ -91,7 +93,7 @@ _NO_COMPILER = (
 
 def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by what it says itself, before anything is solved."""
-    found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec)]
+    found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
     if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
     elif wants_cuda(spec, knowledge):
@@ -131,6 +133,22 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
                 message=f"pip: {requirement} would install torch over conda's {torch.yaml_text()}",
                 fix=f"take {requirement} out of the pip part",
             )
+
+
+def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """A torch that the indexes of the pip part do not have."""
+    if any("torch" in text for text in spec.pip):
+        from cuenv.resolver.asked_torch import index_findings  # noqa: PLC0415 - most files ask pip for no torch
+
+        yield from index_findings(spec.pip, wish_of(spec.pin("python")), knowledge)
+
+
+def wish_of(pin: Pin | None) -> Wish | None:
+    """What a pin asks of the version, as a wish; ``None`` where it asks for none, or for what no wish can say."""
+    try:
+        return parse_wish(pin.version, what="version") if pin and pin.version not in ("", "*") else None
+    except UsageError:
+        return None
 
 
 def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:

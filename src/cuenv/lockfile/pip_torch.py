@@ -1,0 +1,61 @@
+"""An environment file before anything is solved: conda's torch is judged by its builds, pip's by its wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuenv.core.findings import Finding
+from cuenv.core.versions import Wish
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import WHEELS
+from cuenv.lockfile.host_check import as_findings, judge_spec, unknown_build
+from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
+from cuenv.resolver.candidates import Candidate, no_row
+from cuenv.resolver.policy import wish_of
+from cuenv.resolver.rules import RULES, Context, Judge
+from cuenv.solve.environment_spec import EnvironmentSpec
+
+_CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
+"""The torches of conda, beside which another from pip is a mistake of its own."""
+
+
+def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
+    return (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
+
+
+def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why."""
+    asked = None if any(map(spec.pin, _CONDAS)) else torch_asked(spec.pip)
+    if asked is None or asked.of_cpu:
+        return
+    python = wish_of(spec.pin("python"))
+    meant = wheels_asked(asked, facts.platform, python, knowledge)
+    if not meant:
+        yield from _no_wheel(asked, python, facts, knowledge)
+        return
+    case = Context(facts=facts, wish=Request(dev=False), knowledge=knowledge)
+    judge = Judge(case, (one for one in RULES if one.locked))
+    judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
+    nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
+    for verdict in objections:
+        yield from as_findings(verdict, nearest, case)
+
+
+def _no_wheel(asked: AskedTorch, python: Wish | None, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """Why no wheel is as the pip part asks for it: the Python, or a release that the tables do not have."""
+    rows = [row for row in knowledge.wheels if row.platform == facts.platform and row.cuda and asked.has(row)]
+    if rows:
+        pythons = ", ".join(dict.fromkeys(text for row in rows for text in row.pythons))
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject="torch",
+            message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
+            fix=f"write python={rows[-1].pythons[-1]}",
+        )
+    elif asked.exact and not knowledge.wheels_of(asked.exact, facts.platform):
+        strange = no_row(WHEELS, asked.exact, None, asked.tag, facts.platform)
+        yield unknown_build(Candidate(build=strange, cuda=None, python="3"))

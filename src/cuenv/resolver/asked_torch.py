@@ -1,0 +1,161 @@
+"""What the pip part of an environment file asks of torch: wheels that it admits, and whether its indexes have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from cuenv.core.findings import Finding, Severity
+from cuenv.core.versions import Wish, version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS, TorchWheel
+from cuenv.resolver.candidates import Candidate, admits, pythons
+from cuenv.resolver.requirements import Demand, pip_demand
+from cuenv.resolver.wheels import INDEX
+from cuenv.solve.environment_spec import requirement_name
+
+_OPTION = re.compile(r"\s*(-i|--index-url|--extra-index-url|-f|--find-links)(?:=|\s+)(\S+)")
+_OWN = re.compile(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
+_TAG = re.compile(r"cu\d{2,3}")
+_EXACT = re.compile(r"={2,3}([0-9.]+)")
+_ELSEWHERE = re.compile(r"win|darwin|macos", re.IGNORECASE)
+_ENDLESS = version("9999")
+
+
+class AskedTorch(NamedTuple):
+    """What a pip part asks of torch.
+
+    Attributes:
+        text: the requirement as it is written.
+        demand: its condition on the release, without a local version.
+        exact: the one release that it names; ``None`` for a range.
+        tag: the local version that it names: ``cu118``, ``cpu``; empty for none.
+        tags: the tags of PyTorch's own indexes that the pip part names.
+        pypi: whether PyPI is asked as well.
+        elsewhere: whether it names a further place, which may have any wheel: another index, or the page of all tags.
+    """
+
+    text: str
+    demand: Demand
+    exact: Version | None
+    tag: str
+    tags: tuple[str, ...]
+    pypi: bool
+    elsewhere: bool
+
+    @property
+    def of_cpu(self) -> bool:
+        """Whether it asks for a CPU build."""
+        return self.tag == "cpu" or (not self.tag and set(self.tags) == {"cpu"})
+
+    def has(self, row: TorchWheel) -> bool:
+        """Whether a wheel is one that the requirement and the indexes admit."""
+        if not self.demand.admits(row.version):
+            return False
+        if self.tag:
+            return row.build == self.tag
+        return ("index" in row.comes and row.build in self.tags) or (self.pypi and "pypi" in row.comes)
+
+
+def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
+    """What a pip part asks of torch; ``None`` where it asks for none on Linux, or for one by its URL."""
+    lines = tuple(requirements)
+    options = [found.groups() for text in lines if (found := _OPTION.match(text))]
+    own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
+    tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
+    alone = any(option in ("-i", "--index-url") for option, _ in own)
+    for text in lines:
+        demand = pip_demand(text) if requirement_name(text) == "torch" else None
+        if demand is None or _ELSEWHERE.search(text.partition(";")[2]):
+            continue
+        condition, _, local = demand.condition.partition("+")
+        named = _EXACT.fullmatch(condition)
+        exact = version(named[1]) if named else None
+        elsewhere = len(own) < len(options) or any(tag is None for _, tag in own)
+        plain = replace(demand, condition=condition)
+        return AskedTorch(text.strip(), plain, exact, local, tags, pypi=not alone, elsewhere=elsewhere)
+    return None
+
+
+def wheels_asked(asked: AskedTorch, platform: str, python: Wish | None, knowledge: Knowledge) -> tuple[Candidate, ...]:
+    """The wheels for CUDA that a pip part admits, each with the Python that suits it best."""
+    return tuple(
+        Candidate(build=row, cuda=row.cuda, python=pythons(row, python)[0])
+        for row in _wheels(platform, python, knowledge)
+        if asked.has(row)
+    )
+
+
+def _wheels(platform: str, python: Wish | None, knowledge: Knowledge) -> Iterator[TorchWheel]:
+    for row in knowledge.wheels:
+        if row.platform == platform and row.cuda and (not python or any(admits(python, each) for each in row.pythons)):
+            yield row
+
+
+def index_findings(requirements: Sequence[str], python: Wish | None, knowledge: Knowledge) -> Iterator[Finding]:
+    """Where the indexes of a pip part do not have the wheel of torch that it asks for, or pip takes another one."""
+    asked = torch_asked(requirements)
+    if asked is None or asked.of_cpu:
+        return
+    rows = list(_wheels(PLATFORMS[0], python, knowledge))
+    told = _of_tag(asked, rows) if _TAG.fullmatch(asked.tag) else _of_index(asked, rows)
+    if told:
+        severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
+        yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], fix=told[1])
+
+
+def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None] | None:
+    """The requirement names a tag: that wheel must exist, and the index of the tag must be asked."""
+    here = [row for row in rows if row.version == asked.exact]
+    have = [row.name for row in here if "index" in row.comes]
+    name = f"torch {asked.exact}+{asked.tag}"
+    if asked.exact and here and f"{asked.exact}+{asked.tag}" not in have:
+        return (
+            f"{name} does not exist; PyTorch's indexes have {', '.join(have) or 'no wheel of this release'}",
+            _nearest(asked, rows),
+        )
+    if asked.tag in asked.tags or asked.elsewhere:
+        return None
+    fix = f"add to the pip part: --extra-index-url {INDEX}{asked.tag}"
+    if asked.tags:
+        return f"the index {asked.tags[0]} does not have {name}", fix
+    plain = next((row for row in here if "pypi" in row.comes), None)
+    but = f", whose torch {plain.version} is made with CUDA {plain.cuda}" if plain else ""
+    return f"{name} is not on PyPI{but}", fix
+
+
+def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None] | None:
+    """The pip part names an index: it must have a release that is asked for, and pip must not prefer PyPI's."""
+    tags = [tag for tag in asked.tags if tag != "cpu"]
+    of_index = [row for row in rows if "index" in row.comes and row.build in tags]
+    last = max(of_index, key=_release, default=None)
+    taken = max((row for row in of_index if asked.has(row)), key=_release, default=None)
+    plain = (row for row in rows if asked.pypi and "pypi" in row.comes and asked.has(row))
+    rival = max(plain, key=_release, default=None)
+    if (
+        last is None
+        or asked.elsewhere
+        or (taken and (rival is None or rival.version <= taken.version))
+        or (rival is None and asked.pypi)
+    ):
+        return None
+    instead = taken or last
+    then = f"; pip takes torch {rival.version} of PyPI, which is made with CUDA {rival.cuda}" if rival else ""
+    why = f"the index {' and '.join(tags)} has torch up to {last.version}, and {asked.text} is asked for{then}"
+    return why, f"write torch=={instead.name} in the pip part"
+
+
+def _release(row: TorchWheel) -> Version:
+    return row.version
+
+
+def _nearest(asked: AskedTorch, rows: Iterable[TorchWheel]) -> str | None:
+    """The wheel of the same tag that is nearest to the release that is asked for."""
+    same = [row for row in rows if row.build == asked.tag and "index" in row.comes]
+    before = [row for row in same if asked.exact is None or row.version <= asked.exact]
+    row = max(before, key=_release, default=None) or min(same, key=_release, default=None)
+    return f"write torch=={row.name} in the pip part, with --extra-index-url {INDEX}{row.build}" if row else None

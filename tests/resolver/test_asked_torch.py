@@ -1,0 +1,89 @@
+"""What a pip part asks of torch, and whether the indexes that it names have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuenv.core.versions import parse_wish
+from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked
+from given import base
+
+INDEX = "--index-url https://download.pytorch.org/whl/"
+EXTRA = "--extra-index-url https://download.pytorch.org/whl/"
+
+
+def told(*lines: str, python: str = "") -> list[tuple[str, str, str | None]]:
+    wish = parse_wish(python, what="python") if python else None
+    return [(item.severity, item.message, item.fix) for item in index_findings(lines, wish, base())]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("torch==2.4.1",),
+        ("torch",),
+        (f"{EXTRA}cu118", "torch==2.4.1+cu118"),
+        (f"{EXTRA}cu118", "torch==2.4.1"),  # its local version is the higher one to pip
+        (f"{INDEX}cu126", "torch"),
+        (f"{EXTRA}cu130", "torch"),  # has the newest release as well
+        ("-f https://download.pytorch.org/whl/torch_stable.html", "torch==1.12.1+cu113"),
+        (f"{EXTRA}cpu", "torch==2.4.1+cpu"),
+        (f"{EXTRA}cu118", "torch==2.8.0 ; sys_platform == 'win32'"),
+        ("torch @ https://example.org/torch-2.4.1+cu118-cp311-cp311-linux_x86_64.whl",),
+        ("numpy", "--index-url https://pip.example/simple"),
+        ("--extra-index-url https://mirror.example/pytorch-wheels/cu118", "torch==2.4.1+cu118"),
+    ],
+)
+def test_an_index_that_has_what_is_asked_for_is_no_finding(lines: tuple[str, ...]) -> None:
+    assert told(*lines) == []
+
+
+def test_a_local_version_is_never_on_pypi_and_the_fix_is_its_index() -> None:
+    ((severity, message, fix),) = told("torch==2.4.1+cu118")
+    assert severity == "error"
+    assert message == "torch 2.4.1+cu118 is not on PyPI, whose torch 2.4.1 is made with CUDA 12.1"
+    assert fix == f"add to the pip part: {EXTRA}cu118"
+
+
+def test_the_index_of_another_tag_does_not_have_a_local_version() -> None:
+    ((severity, message, fix),) = told(f"{EXTRA}cu121", "torch==2.4.1+cu118")
+    assert (severity, message) == ("error", "the index cu121 does not have torch 2.4.1+cu118")
+    assert fix == f"add to the pip part: {EXTRA}cu118"
+
+
+def test_a_wheel_that_was_never_made_is_told_with_those_that_were() -> None:
+    ((severity, message, fix),) = told(f"{EXTRA}cu118", "torch==2.8.0+cu118")
+    assert severity == "error"
+    assert "2.8.0+cu126, 2.8.0+cu128, 2.8.0+cu129" in message
+    assert fix == f"write torch==2.7.1+cu118 in the pip part, with {EXTRA}cu118"
+
+
+def test_the_only_index_must_have_the_release() -> None:
+    ((severity, message, fix),) = told(f"{INDEX}cu118", "torch==2.8.0")
+    assert (severity, fix) == ("error", "write torch==2.7.1+cu118 in the pip part")
+    assert message == "the index cu118 has torch up to 2.7.1, and torch==2.8.0 is asked for"
+
+
+def test_pip_prefers_a_newer_torch_of_pypi_to_that_of_a_further_index() -> None:
+    ((severity, message, fix),) = told(f"{EXTRA}cu118", "torch")
+    assert (severity, fix) == ("warning", "write torch==2.7.1+cu118 in the pip part")
+    assert "pip takes torch 2.15.0 of PyPI, which is made with CUDA 13.2" in message
+    assert "torch 2.8.0 of PyPI, which is made with CUDA 12.8" in told(f"{EXTRA}cu118", "torch", python="3.9")[0][1]
+    assert told(f"{EXTRA}cu118", "torch", python="3.8") == []  # both end with 2.4.1
+
+
+def test_the_wheels_that_are_asked_for_are_those_of_the_indexes_and_of_the_python() -> None:
+    def names(*lines: str, python: str = "") -> set[str]:
+        asked = torch_asked(lines)
+        assert asked is not None
+        wish = parse_wish(python, what="python") if python else None
+        found = wheels_asked(asked, "linux-64", wish, base())
+        return {f"{item.build.version} {item.build.build}" for item in found}
+
+    assert names("torch==2.4.1") == {"2.4.1 cu121"}
+    assert names(f"{EXTRA}cu118", "torch==2.4.1") == {"2.4.1 cu121", "2.4.1 cu118"}
+    assert names(f"{INDEX}cu118", "torch==2.4.1") == {"2.4.1 cu118"}
+    assert names("torch==2.4.1+cu124") == {"2.4.1 cu124"}
+    assert names("torch>=2.3,<2.5", python="3.12") == {"2.3.0 cu121", "2.3.1 cu121", "2.4.0 cu121", "2.4.1 cu121"}
+    assert names("torch==2.4.1", python="3.13") == set()
+    assert torch_asked(["numpy"]) is None
