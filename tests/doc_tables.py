@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cuenv.knowledge.io.guidance import load_guidance
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_guidance
 from cuenv.resolver.rules import RULES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

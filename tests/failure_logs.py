@@ -9,8 +9,7 @@ from cuenv.diagnosis.causes import Diagnosis, diagnose
 from cuenv.host.io.record import read_host
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Guidance, Symptom
-from cuenv.knowledge.io.guidance import load_guidance
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_guidance
 
 LOGS = Path(__file__).parent / "logs"
 CASES = sorted(LOGS.glob("*/*.log"))

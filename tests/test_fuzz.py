@@ -32,8 +32,7 @@ from cuenv.diagnosis.log_scan import scan
 from cuenv.host.io import record
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
-from cuenv.knowledge.io.guidance import load_guidance
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_guidance
 from cuenv.knowledge.tables import merge
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import parse as dockerfile

@@ -475,8 +475,7 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
     """
     from cuenv.diagnosis.causes import diagnose as judge  # noqa: PLC0415 - as above
     from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
-    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load, load_guidance  # noqa: PLC0415 - as above
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
 
     if not isinstance(log, (str, bytes)):

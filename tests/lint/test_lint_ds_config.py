@@ -13,8 +13,7 @@ from cases import collect
 from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
-from cuenv.knowledge.io.guidance import load_guidance
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_guidance
 from cuenv.lint import Machine, Node, place
 from cuenv.lint.ds_config import ds_config_lints
 from cuenv.lint.files import Linted, lint

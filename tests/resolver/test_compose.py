@@ -21,7 +21,7 @@ from cuenv.resolver.compose import compose, cuda_channel
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import spec_findings, wants_cuda
 from cuenv.solve import environment_yml
-from cuenv.solve.environment_spec import ROLES, EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.solver import solve
 from cuenv.solve.model import Unsatisfiable
 from given import HOSTS, WITH_GPU, base, candidate, capabilities, case, choice, decided, machine, settled, shipped
@@ -111,7 +111,7 @@ def test_every_named_channel_is_listed(decision: Decision) -> None:
 def test_every_asked_role_is_filled_or_lies_inside_the_build(decision: Decision) -> None:
     spec, item = composed(decision), choice(decision)
     filled = {pin.role for pin in spec.pins if pin.role}
-    asked = set(ROLES) if decision.case.wish.dev else set(ROLES) - {"cudatoolkit-dev"}
+    asked = {"pytorch-cuda", "cudnn", "nccl"} | ({"cudatoolkit-dev"} if decision.case.wish.dev else set())
     if item.build.stack == "pytorch":
         asked -= {"cudnn", "nccl"}
         assert not spec.pin("cudnn")

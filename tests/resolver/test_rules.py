@@ -14,7 +14,7 @@ from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.io.guidance import load_guidance
+from cuenv.knowledge.io.load import load_guidance
 from cuenv.knowledge.rows import Layer, Requirement
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import rule as mark

@@ -183,10 +183,10 @@ def _set_for(option: click.Option, context: click.Context) -> Any:
 
 
 def typed(name: str) -> bool:
-    """Whether a parameter of the running command was given on the command line."""
+    """Whether an option was given on the command line: what a variable or a file of settings says holds by itself."""
     context = click.get_current_context(silent=True)
     if context is None:
-        return False
+        return True
     return any(
         item.get_parameter_source(name) is ParameterSource.COMMANDLINE for item in (context, context.find_root())
     )

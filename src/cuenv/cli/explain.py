@@ -40,7 +40,7 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
       cuenv explain gpu 'RTX 4090'
     """
     from cuenv.diagnosis.explain import errata_lines, errata_plain, line  # noqa: PLC0415 - not needed for --help
-    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     guidance = load_guidance(knowledge)

@@ -12,7 +12,7 @@ import click
 from cuenv.cli.command import PATH, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.completion_names import completes
-from cuenv.cli.configured import configuration, set_value, without_replaced
+from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import FORMS
 from cuenv.core.reading import describe
@@ -355,13 +355,6 @@ def channel_words(values: ResolvingValues) -> tuple[str, ...]:
         words += ["--mirror", f"{redact(origin)}{equals}{shown}"]
     words += ["--knowledge", str(values["tables"])] if values["tables"] and typed("tables") else []
     return (*words, *(["--offline"] if values["offline"] and typed("offline") else []))
-
-
-def typed(name: str) -> bool:
-    """Whether an option stood on the command line: what a variable or a file of settings says holds again by itself."""
-    context = click.get_current_context(silent=True)
-    source = context.get_parameter_source(name) if context else None
-    return source in (None, click.core.ParameterSource.COMMANDLINE)
 
 
 def channel_sources(values: ChannelValues) -> Sources:

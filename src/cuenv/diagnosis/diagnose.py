@@ -17,7 +17,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Guidance
-from cuenv.knowledge.io.guidance import load_guidance
+from cuenv.knowledge.io.load import load_guidance
 from cuenv.lockfile.files import ENVIRONMENT
 from cuenv.prefix.io.prefix import find_prefix
 

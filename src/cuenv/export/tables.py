@@ -14,7 +14,7 @@ from cuenv.core.io.files import DATA
 from cuenv.core.record import dataclass
 from cuenv.knowledge.io.load import decode
 from cuenv.knowledge.rows import PLATFORMS, Row, Source
-from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped, text_of
+from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped
 
 BASES = ("auto", "micromamba", "cuda", "pytorch")
 """What may be asked for as the base of a container."""
@@ -91,12 +91,6 @@ def parse_delivery(tables: Mapping[str, object], where: str = "delivery") -> Del
     """
     rows = read_all(TABLES, tables, where)
     return Delivery(sources={row.id: row for row in rows["sources"]}, images=rows["images"], actions=rows["actions"])
-
-
-def dump_delivery(delivery: Delivery, table: str) -> str:
-    """The canonical text of the file of a table."""
-    rows = delivery.sources.values() if table == "sources" else getattr(delivery, table)
-    return text_of(table, TABLES[table], rows)
 
 
 def load_delivery() -> Delivery:

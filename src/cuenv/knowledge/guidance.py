@@ -24,7 +24,6 @@ from cuenv.knowledge.schema import (
     read_all,
     several,
     shaped,
-    text_of,
 )
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
@@ -208,9 +207,3 @@ def parse_guidance(tables: Mapping[str, object], known: frozenset[str], where: s
     rows = read_all(TABLES, tables, where, known)
     sources = {row.id: row for row in rows.pop("sources")}
     return Guidance(sources=sources, **rows)
-
-
-def dump_guidance(guidance: Guidance, table: str) -> str:
-    """The canonical text of the file of a table."""
-    rows = guidance.sources.values() if table == "sources" else getattr(guidance, table)
-    return text_of(table, TABLES[table], rows)

@@ -272,7 +272,7 @@ def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[
 
 
 def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    from cuenv.knowledge.io.guidance import load_guidance  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
     from cuenv.lint.ds_config import ds_config_lints, json_lints  # noqa: PLC0415 - as above
     from cuenv.lint.marks import marked_json  # noqa: PLC0415 - as above
 

@@ -15,9 +15,6 @@ WRITTEN_BY = "# Written by cuenv"
 ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this file is written again, or a line below."
 """How to change an environment file of ours."""
 
-ROLES = ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl")
-"""The four roles that a CUDA environment fills."""
-
 
 NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""

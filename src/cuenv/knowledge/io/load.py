@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
@@ -13,8 +14,14 @@ from cuenv.core.reading import once
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.tables import TABLES, merge, parse
 
+if TYPE_CHECKING:
+    from cuenv.knowledge.guidance import Guidance
+
 FOLDER = DATA
 """Where `load` finds the tables: those that come with the package. Tests put a frozen copy in their place."""
+
+GUIDANCE = DATA / "guidance"
+"""Where the tables of guidance lie."""
 
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
 
@@ -113,3 +120,21 @@ def decode(path: Path, *, strict: bool = False) -> object:
         raise KnowledgeError(f"{shown(path)}: nested too deep for a table", hint=_HINT) from error
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
         raise KnowledgeError(f"{shown(path)}: is no table: {error}", hint=_HINT) from error
+
+
+def load_guidance(knowledge: Knowledge) -> Guidance:
+    """Read the tables of guidance; they may cite the sources of the tables of facts.
+
+    Raises:
+        KnowledgeError: a table cannot be read, or a row in it is wrong.
+    """
+    return _citing(frozenset(knowledge.sources))
+
+
+@lru_cache(maxsize=4)
+def _citing(sources: frozenset[str]) -> Guidance:
+    """The tables of the package, read once for the sources that they may cite: linting asks for every file."""
+    from cuenv.knowledge import guidance  # noqa: PLC0415 - to decide nobody needs it
+
+    tables = {name: decode(GUIDANCE / f"{name}.json") for name in guidance.TABLES}
+    return guidance.parse_guidance(tables, sources, str(GUIDANCE))

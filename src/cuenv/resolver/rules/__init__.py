@@ -16,7 +16,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import Judge, Rule, rule, rules
-from cuenv.resolver.rules import device, driver, layers, roles, wishes  # noqa: F401 - each holds rules
+from cuenv.resolver.rules import device, driver, layers, wishes  # noqa: F401 - each holds rules
 from cuenv.resolver.verdict import Context, Ground, Outcome, Remedy, Verdict
 
 __all__ = [
