@@ -28,7 +28,7 @@ def test_an_empty_folder_begins_with_the_demo(tmp_path: Path) -> None:
     assert first(tmp_path) == "cuenv demo"
     done = run(folder=tmp_path)
     assert done.returncode == 0
-    assert "environment.yml: not here" in done.stdout
+    assert "environment.yml: not in this folder" in done.stdout
     assert "cuenv lock --resolve" in done.stdout
     assert "all commands: cuenv --help" in done.stdout
 
@@ -70,7 +70,7 @@ def test_a_lock_is_compared_with_the_file_that_it_names(tmp_path: Path, request:
     (tmp_path / "mended.yml").write_bytes((source / "environment.yml").read_bytes())
     (tmp_path / "environment.yml").write_text(SPEC, encoding="utf-8")  # what was refused
     step = next_step(tmp_path, {})
-    assert step.found == ("mended.yml: there", "conda-lock.yml: there")
+    assert step.found == ("mended.yml: found", "conda-lock.yml: found")
     assert step.commands[0][0] == "cuenv check"
     done = run("lock", "--check", folder=tmp_path)
     assert "environment.yml changed" not in done.stdout

@@ -25,9 +25,9 @@ def test_it_answers_on_any_machine() -> None:
     result = typed()
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("this machine (linux-")
-    titles = [line[2:12].strip() for line in result.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
-    titles = [title for title in titles if title != "can do"]  # only where there is a GPU
-    assert titles[:8] == ["driver", "GPUs", "C library", "kernel", "toolkits", "compilers", "torch", "around"]
+    titles = [line[2:13].strip() for line in result.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
+    titles = [title for title in titles if title != "features"]  # only where there is a GPU
+    assert titles[:8] == ["driver", "GPUs", "C library", "kernel", "toolkits", "compilers", "torch", "environment"]
     assert "resources" in titles
 
 
@@ -59,7 +59,7 @@ def test_overrides_are_shown_and_not_recorded(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CONDA_OVERRIDE_CUDA_ARCH", "8.9")
     result = CliRunner().invoke(command, ["--record", str(tmp_path / "node")])
     assert result.exit_code == 0, result.output
-    assert "pretended   CONDA_OVERRIDE_CUDA: a driver that supports CUDA 12.4" in result.stdout
+    assert "overridden  CONDA_OVERRIDE_CUDA: a driver that supports CUDA 12.4" in result.stdout
     assert f"recorded in {tmp_path / 'node'}: host.json" in result.stderr
     kept = (tmp_path / "node/host.json").read_text()
     assert "override:" not in kept
@@ -75,7 +75,7 @@ def test_record_and_host_exclude_each_other(tmp_path: Path) -> None:
 
 def test_it_says_what_each_gpu_can_do_and_where_that_is_from() -> None:
     result = typed("--host", "v100-rtx5090-575")
-    assert "  can do      7.0: tensor cores for fp16, not for bf16" in result.stdout
+    assert "  features    compute capability 7.0: tensor cores for fp16, not for bf16" in result.stdout
     assert "12.0: tensor cores for tf32, bf16, fp16, fp8, fp6, fp4, int8; bf16 arithmetic" in result.stdout
     features = json.loads(typed("--host", "v100-rtx5090-575", "--json").stdout)["features"]
     assert list(features) == ["7.0", "12.0"]

@@ -65,7 +65,9 @@ def command(record: Path | None, **values: Unpack[LookValues]) -> None:
         return
     from cuenv.host.describe import evidence_lines, lines  # noqa: PLC0415 - only for people
 
-    abilities = [f"{title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows]
+    abilities = [
+        f"compute capability {title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows
+    ]
     emit_lines([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())])
 
 

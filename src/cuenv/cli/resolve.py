@@ -121,7 +121,7 @@ def grounds_line(answer: Resolution) -> str:
     chosen = answer.decision.chosen
     seen = chosen.candidate.build.seen if chosen else None
     when = f"its torch was last seen there on {seen}" if seen else "nobody has seen its torch there"
-    return f"tables  no channel was asked; {when}; cuenv lock --resolve asks and locks in one step"
+    return f"tables  no channel was asked, and {when}; 'cuenv lock --resolve' asks the channels and locks in one step"
 
 
 def _again(platforms: tuple[str, ...], values: ResolvingValues) -> str:

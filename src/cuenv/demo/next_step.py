@@ -33,29 +33,29 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         environ: for the active environment.
     """
     file, lock = locked_from(folder), folder / LOCK_NAME
-    found = [f"{name}: {'there' if is_file(folder / name) else 'not here'}" for name in (file.name, LOCK_NAME)]
+    found = [
+        f"{name}: {'found' if is_file(folder / name) else 'not in this folder'}" for name in (file.name, LOCK_NAME)
+    ]
     commands: list[tuple[str, str]] = []
     if not is_file(file) and not is_file(lock):
-        commands.append(("cuenv demo", "the whole line on a small sample, no conda and no network"))
-        commands.append(("cuenv lock --resolve", "choose for the GPUs of this machine, and pin every package"))
-        commands.append(
-            ("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for a machine that is elsewhere")
-        )
+        commands.append(("cuenv demo", "see every step on a small sample; needs no conda and no network"))
+        commands.append(("cuenv lock --resolve", "choose PyTorch and CUDA for this machine, pin every package"))
+        commands.append(("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for another machine"))
     elif not is_file(lock):
-        commands += [("cuenv lint", "what is wrong with it as it is written"), (_lock(file), "pin every package")]
+        commands += [("cuenv lint", "find mistakes in environment.yml"), (_lock(file), "pin every package")]
     else:
         why = _stale(file) if is_file(file) else ""
         if why:
             found[1] = f"{LOCK_NAME}: {why}"
             commands.append(("cuenv lock", "lock it again"))
-        commands.append(("cuenv check", "would it run here, and why"))
+        commands.append(("cuenv check", "say whether the lock runs here, and if not, why"))
         if not why:
             commands.append(("cuenv install --prefix ./env", "make the environment"))
     active = _active(environ)
     if active:
         found.append(f"active environment: {active}")
         commands.append(
-            (f"cuenv check --prefix {quote(str(active))}", "what is really in it, down to the machine code")
+            (f"cuenv check --prefix {quote(str(active))}", "check what is installed in the active environment")
         )
     return NextStep(found=tuple(found), commands=tuple(commands))
 

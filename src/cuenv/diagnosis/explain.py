@@ -196,7 +196,7 @@ def lines(page: CodePage) -> list[str]:
         text.append("typical errors (cuenv diagnose LOG finds the right one):")
         text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
     else:
-        text.append("typical errors: none in the catalogue")
+        text.append("typical errors: cuenv diagnose knows no error that it causes")
     if page.errata:
         text.append("recipes that cause it:")
         text += [f"  {f'cuenv explain {item.id}':28} {item.says}" for item in page.errata]

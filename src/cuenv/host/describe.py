@@ -60,12 +60,17 @@ def gpu_text(facts: HostFacts) -> str:
     """The GPUs, equal ones counted: ``8 x A800-SXM4-80GB (8.0)``."""
     counts: dict[str, int] = {}
     for gpu in facts.gpus:
-        name = gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+        name = short_name(gpu)
         capability = str(gpu.capability) if gpu.capability else "compute capability unknown"
         text = f"{name} ({capability})" if name and name != capability else f"GPU {capability}"
         counts[text] = counts.get(text, 0) + 1
     parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
     return " + ".join(parts) if parts else "no NVIDIA GPU"
+
+
+def short_name(gpu: Gpu) -> str:
+    """The name of a GPU without its maker and its brand: ``RTX 4090``."""
+    return gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 _WIDTH = 11
@@ -88,7 +93,7 @@ def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
     for title, texts in _layers(facts):
         out.extend(_block(title, texts))
         if title == "GPUs":
-            out.extend(_block("can do", map(plain, abilities)))
+            out.extend(_block("features", map(plain, abilities)))
     for member in facts.members:
         out.append("")
         out.extend(lines(member))
@@ -120,11 +125,11 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
         yield "toolkits", _toolkits(facts)
         yield "compilers", _compilers(facts)
         yield "torch", _torch(facts)
-        yield "around", _around(facts)
+        yield "environment", _around(facts)
         yield "resources", _resources(facts)
         pretended = [item for item in facts.evidence if item.source.startswith("override:")]
         if pretended:
-            yield "pretended", [f"{item.source.partition(':')[2]}: {plain(item.text)}" for item in pretended]
+            yield "overridden", [f"{item.source.partition(':')[2]}: {plain(item.text)}" for item in pretended]
         if facts.gaps:
             yield "not known", [f"{plain(gap.fact)}: {plain(gap.source)}: {plain(gap.reason)}" for gap in facts.gaps]
 

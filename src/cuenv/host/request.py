@@ -161,7 +161,11 @@ def _lowest_driver(members: tuple[HostFacts, ...], evidence: list[Evidence]) -> 
     if lowest and text:
         evidence.append(Evidence("driver.version", lowest[1].label, f"lowest driver of the pool: {text}"))
     if level:
-        evidence.append(Evidence("driver.cuda", level[1].label, f"lowest CUDA level of the pool: {level[0]}"))
+        evidence.append(
+            Evidence(
+                "driver.cuda", level[1].label, f"lowest CUDA version that a driver of the pool supports: {level[0]}"
+            )
+        )
     return Driver(version=text, cuda=level[0] if level else None) if lowest or level else None
 
 

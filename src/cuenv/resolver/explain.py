@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.versions import Jit, Native, Service, serve
-from cuenv.host.describe import host_line, host_options
+from cuenv.host.describe import host_line, host_options, short_name
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -41,11 +41,20 @@ def served_lines(decision: Decision) -> list[str]:
         return []
     lines = []
     for capability, how in services(decision):
+        gpus = f"compute capability {capability}{_named(decision, capability)}"
         if isinstance(how, Native):
-            lines.append(f"{capability}: native code for {how.target}.")
+            lines.append(f"{gpus} runs native code for {how.target}.")
         elif isinstance(how, Jit):
-            lines.append(f"{capability}: PTX for {how.target}, compiled by the driver (JIT) at the first start.")
+            lines.append(f"{gpus} runs PTX for {how.target}, which the driver compiles (JIT) at the first start.")
     return lines
+
+
+def _named(decision: Decision, capability: str) -> str:
+    """The GPUs of a capability by name, of many the first two."""
+    gpus = (gpu for gpu in decision.case.facts.gpus if str(gpu.capability) == capability)
+    names = [name for name in dict.fromkeys(map(short_name, gpus)) if name not in {"", capability}]
+    more = [f"{len(names) - 2} more"] if len(names) > 3 else names[2:]
+    return f" ({', '.join([*names[:2], *more])})" if names else ""
 
 
 def minimum_text(decision: Decision) -> str:
@@ -133,7 +142,8 @@ def unseen_lines(decision: Decision) -> list[str]:
 def _borrowed(facts: HostFacts) -> list[str]:
     """What a host that only options name takes from this machine: the other one may have an older C library."""
     said = {item.source for item in facts.evidence if item.fact.startswith("libc")}
-    if facts.detected or facts.members or not facts.libc or not any(text.startswith("confstr:") for text in said):
+    own = facts.detected or facts.asked_as or facts.members
+    if own or not facts.libc or not any(text.startswith("confstr:") for text in said):
         return []
     return [f"note    glibc {facts.libc.version} was read from this machine; name the host's version with --glibc"]
 

@@ -112,7 +112,7 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
     entries.append(_generation(generation))
     feature = knowledge.feature(capability, row.chip if row else "")
     if feature:
-        entries.append(_entry("features", feature, f"{title(feature)} has {sentence(feature)}"))
+        entries.append(_entry("features", feature, f"compute capability {title(feature)} has {sentence(feature)}"))
     for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
         entries.append(_build(build))
     return Page(title=row.name if row else f"compute capability {capability}", entries=tuple(entries))

@@ -283,8 +283,8 @@ def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
             found += [f"        {group.count} rejected: {group.because}" for group in decision.rejections[:3]]
     if not answer.appear and not answer.vanish:
         found.append("same    the change neither adds nor removes a candidate")
-    found += _listed("new", answer.appear, verbose=verbose)
-    found += _listed("gone", answer.vanish, verbose=verbose)
+    found += _listed("new     only after the change: {}", answer.appear, verbose=verbose)
+    found += _listed("gone    after the change: {}", answer.vanish, verbose=verbose)
     found += [f"bound   {_moved(item)}" for item in answer.bounds]
     return found
 
@@ -299,17 +299,19 @@ def _moved(bound: Bound) -> str:
     return f"{bound.before} becomes {bound.after}: {why}"
 
 
-def _listed(word: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
+def _listed(title: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
     every = tuple(groups)
     shown = every if verbose else every[:_SHOWN]
-    found = [
-        f"{word:7} {item.count:4d}  pytorch {item.pytorch} with {f'CUDA {item.cuda}' if item.cuda else 'CPU'} "
-        f"({item.stack})"
-        for item in shown
-    ]
-    rest = every[len(shown) :]
-    if rest:
-        found.append(
-            f"{word:7} {sum(item.count for item in rest):4d}  in {len(rest)} more combinations (-v names them)"
-        )
+    found = [title.format(_count(every))] if every else []
+    for item in shown:
+        several = f": {item.count} candidates" if item.count > 1 else ""
+        cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
+        found.append(f"        pytorch {item.pytorch} with {cuda} ({item.stack}){several}")
+    if len(every) > len(shown):
+        found.append(f"        and {sum(item.count for item in every[len(shown) :])} more (-v lists all)")
     return found
+
+
+def _count(groups: Iterable[Group]) -> str:
+    number = sum(item.count for item in groups)
+    return f"{number} candidate{'s' if number > 1 else ''}"
