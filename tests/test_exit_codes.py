@@ -33,7 +33,7 @@ USAGE = {
     "a driver without a GPU": ("resolve", "--driver", "535.129.03"),
     "a glibc that is none": ("resolve", *HOST, "--glibc", "musl"),
     "a platform that is not served": ("resolve", "--gpu", "8.9", "--platform", "win-64"),
-    "a wish that is no version": ("resolve", *HOST, "--pytorch", "x.y"),
+    "a wish that is not a version": ("resolve", *HOST, "--pytorch", "x.y"),
     "a package that is no spec": ("resolve", *HOST, "--with", "==="),
     "a profile that does not ship": ("resolve", "--profile", "nothing"),
     "CPU and CUDA at once": ("resolve", *HOST, "--cpu", "--cuda", "12.4"),
@@ -47,7 +47,7 @@ USAGE = {
 }
 INPUT = {
     "a missing host file": ("resolve", "--host", "nowhere.json"),
-    "a host that is no JSON": ("resolve", "--host", "broken.json"),
+    "a host that is not valid JSON": ("resolve", "--host", "broken.json"),
     "a host that is a binary file": ("resolve", "--host", "./binary"),
     "a host folder without a host": ("resolve", "--host", "./made"),
     "a profile that is not valid": ("resolve", "--profile", "./broken.yml"),

@@ -70,7 +70,7 @@ def base() -> Knowledge:
 
 
 def text(reader: Callable[[str], object]) -> Callable[[bytes], object]:
-    """As files are read: what is no UTF-8 text never comes to a reader of text."""
+    """As files are read: what is not UTF-8 text never comes to a reader of text."""
     return lambda data: reader(data.decode("utf-8", "ignore").replace("\0", ""))
 
 

@@ -131,7 +131,7 @@ def test_an_error_without_hint_is_found(text: str, count: int) -> None:
         (("diff", "conda-lock.yml", "other"), "cuenv lock"),
         (("lint", "environment.yml"), "cuenv resolve -o environment.yml"),
         (("resolve", "--host", "rtx4090-53"), "cuenv resolve --host rtx4090-535"),
-        (("resolve", "--host", "nope"), "cuenv inspect --record DIR, on the machine that is meant"),
+        (("resolve", "--host", "nope"), "cuenv inspect --record DIR, on that machine"),
         (("resolve", "--pytorch", "2.5+cu121"), "cuenv resolve --pytorch 2.5 --cuda 12.1"),
         (("resolve", "--pytorch", "==2.7.0+cu128"), "cuenv resolve --pytorch 2.7.0 --cuda 12.8"),
         (("resolve", "--pytorch", "2.6.0+cpu"), "cuenv resolve --pytorch 2.6.0 --cpu"),

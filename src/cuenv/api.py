@@ -241,7 +241,7 @@ def wishes(
         prefer: ``newest`` or ``native``.
 
     Raises:
-        UsageError: a wish that is no version wish.
+        UsageError: a wish that is not a version spec.
         TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
     """
     from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
@@ -471,7 +471,7 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
         prefix: the environment that it is from.
 
     Raises:
-        InputError: the folder is no environment.
+        InputError: the folder is not an environment.
     """
     from cuenv.diagnosis.causes import diagnose as judge  # noqa: PLC0415 - as above
     from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
@@ -508,7 +508,7 @@ def check_prefix(
         lock: that it was made from.
 
     Raises:
-        InputError: it is no environment, or the lock cannot be read.
+        InputError: it is not an environment, or the lock cannot be read.
     """
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.prefix.check import check_prefix as look  # noqa: PLC0415 - as above

@@ -182,7 +182,7 @@ def test_cuenv_toml_wins_in_its_folder_and_says_so(folder: Path) -> None:
     (folder / "pyproject.toml").write_text("[tool.cuenv]\ncuda = '12.6'\n")
     found = read_configuration({})
     assert (found.settings["cuda"].value, found.path) == ("12.4", "cuenv.toml")
-    assert found.warnings == ("pyproject.toml: [tool.cuenv] does not count beside cuenv.toml",)
+    assert found.warnings == ("pyproject.toml: [tool.cuenv] is ignored beside cuenv.toml",)
     done = run("resolve", *HOST, folder=folder)
     assert done.stderr.count("warning pyproject.toml") == 1
     assert "set     --cuda 12.4 by cuenv.toml; not with --no-config\n" in done.stderr

@@ -136,7 +136,7 @@ def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     [
         ("missing/file", "there is no folder"),
         ("folder", "it is a folder"),
-        ("file/below", "a part of the path is no folder"),
+        ("file/below", "a part of the path is not a folder"),
         ("loop", "run in a circle"),
         ("n" * 300, "the name is too long"),
         ("nul\0", "the path is invalid"),
@@ -178,8 +178,8 @@ def test_a_forbidden_file_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"\xff{\x00", "byte 0 is no UTF-8 text"),
-        (b"\xff\xfe{\x00}", "byte 4 is no UTF-16 text"),
+        (b"\xff{\x00", "byte 0 is not UTF-8 text"),
+        (b"\xff\xfe{\x00}", "byte 4 is not UTF-16 text"),
         (b"a\0b", "it is a binary file"),
         (b"x" * 11, "larger than 10 bytes"),
     ],

@@ -138,7 +138,7 @@ def test_a_condarc_that_is_a_named_pipe_is_said(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text("dependencies: [python]\n")
     done = cuenv(tmp_path, "lock", *HOST)
     assert done.returncode == 3
-    assert ".condarc: cannot be read: it is a named pipe, and no file" in done.stderr
+    assert ".condarc: cannot be read: it is a named pipe and not a file" in done.stderr
 
 
 def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
     assert read_text(Path(f"/dev/fd/{reader}")) == "text\n"
     os.close(reader)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="it is a named pipe, and no file"):
+    with pytest.raises(InputError, match="it is a named pipe and not a file"):
         read_text(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError):
         opened(tmp_path).close()

@@ -106,7 +106,7 @@ def test_a_clean_and_a_harmless_log_are_fine(tmp_path: Path) -> None:
         (("diagnose", "."), "", 3, "it is a folder"),
         (("diagnose", "-"), "", 3, "standard input is empty"),
         (("diagnose", "-", "--host", "-"), "x", 2, "cannot both be standard input"),
-        (("diagnose", "-", "--prefix", "nowhere"), "x", 3, "is no folder"),
+        (("diagnose", "-", "--prefix", "nowhere"), "x", 3, "is not a folder"),
         (("diagnose", "-", "--gpu", "RTX 9999"), "x", 2, "unknown GPU name"),
         (("diagnose", "x\x1b[31m"), "", 3, "cannot read"),
         (("why", "CU999"), "", 2, "unknown code"),
@@ -192,7 +192,7 @@ def test_a_library_path_that_shadows_is_not_called_fine(tmp_path: Path, monkeypa
 
 
 def test_without_a_log_the_active_environment_is_looked_at(tmp_path: Path) -> None:
-    for name in ("gone", "."):  # one that was removed, and a folder that is no environment
+    for name in ("gone", "."):  # one that was removed, and a folder that is not an environment
         _, text = on_a_terminal(tmp_path, CONDA_PREFIX=str(tmp_path / name))
         assert "no environment is active" in text
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)

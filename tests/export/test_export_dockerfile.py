@@ -229,13 +229,13 @@ def test_a_url_or_a_commit_brings_cuenv_and_no_wheel_is_written(tmp_path: Path) 
 @collect(
     ("named", "code", "says"),
     [
-        ("https://example.org/c.whl", 2, "is not held"),
-        ("git+https://example.org/team/cuenv@main", 2, "is not held"),
+        ("https://example.org/c.whl", 2, "is not pinned"),
+        ("git+https://example.org/team/cuenv@main", 2, "is not pinned"),
         (f"https://me:secret@example.org/c.whl#sha256={'0' * 64}", 2, "a password or a token"),
-        (f'https://example.org/"$(id)#sha256={"0" * 64}', 2, "is not held"),
-        (f"file:///tmp/c.whl#sha256={'0' * 64}", 2, "is not held"),
-        ("cuenv", 2, "is no wheel of cuenv"),
-        ("other-1.0-py3-none-any.whl", 2, "is no wheel of cuenv"),
+        (f'https://example.org/"$(id)#sha256={"0" * 64}', 2, "is not pinned"),
+        (f"file:///tmp/c.whl#sha256={'0' * 64}", 2, "is not pinned"),
+        ("cuenv", 2, "is not a wheel of cuenv"),
+        ("other-1.0-py3-none-any.whl", 2, "is not a wheel of cuenv"),
         ("cuenv-1.0-py3-none-any.whl", 3, "is not there"),
         (f"{NAME}#sha256={'0' * 64}", 3, "has the SHA-256"),
     ],
@@ -452,7 +452,7 @@ def test_a_pip_part_that_is_not_locked_is_missed_aloud(tmp_path: Path) -> None:
 
 
 def test_a_check_that_judges_no_gpu_is_said_to(tmp_path: Path) -> None:
-    said = "no GPU is named here or in the lock"
+    said = "neither the options nor the lock name a GPU"
     assert said in export(tmp_path, *WAYS["explicit"])[1]
     assert said not in export(tmp_path, *WAYS["explicit"], *A100)[1]
     assert said not in export(tmp_path, *WAYS["lock"])[1]

@@ -217,7 +217,7 @@ def test_the_toolkits_and_the_torch_are_this_machines_whatever_gpus_are_named(mo
     for gpu, options in ((gpu, item) for gpu, items in asked.items() for item in items):
         made = export_shell(None, replace(options, environ={}), base(), None)
         assert made.more["toolkit"] == {"path": "/usr/local/cuda-12.4", "release": "12.4"}
-        assert made.more["because"][1] == f"its nvcc compiles for {gpu}"
+        assert made.more["because"][1] == f"its nvcc compiles for compute capability {gpu}"
 
 
 def test_off_needs_no_machine_and_files_are_kept(tmp_path: Path) -> None:

@@ -466,7 +466,7 @@ def test_an_idle_gpu_has_the_name_of_its_pci_id(tmp_path: Path) -> None:
     names, levels = {"0x2330": "H100"}, {"H100": Capability(9, 0)}
     facts = probe({}, root, device_to_name=names.get, name_to_capability=levels.get, outside=outside(never))
     (gap,) = [gap for gap in facts.gaps if gap.fact == "gpus"]
-    assert gap.reason == "GPU on the PCI bus: H100 (9.0), but no NVIDIA driver is loaded: it is bound to none"
+    assert gap.reason == "GPU on the PCI bus: H100 (9.0), but no NVIDIA driver is loaded: it is bound to no driver"
     plant(root, {f"{device}/driver": "-> ../../../../bus/pci/drivers/nvidia"})
     (gap,) = [gap for gap in look(root, outside=outside(never)).gaps if gap.fact == "gpus"]
     assert gap.reason == "GPU on the PCI bus (device '0x2330'), but its driver is not reachable from here"

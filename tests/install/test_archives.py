@@ -94,7 +94,7 @@ def test_what_is_no_package_is_refused(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"a-1\.0-0\.tar\.bz2 is refused"):
         inspect([path])
-    with pytest.raises(InputError, match=r"a-1\.0-0\.tar\.bz2 is no package"):
+    with pytest.raises(InputError, match=r"a-1\.0-0\.tar\.bz2 is not a package"):
         read_index(path)
 
 
@@ -224,7 +224,7 @@ def test_a_truncated_bundle_is_refused(tmp_path: Path, size: int) -> None:
 
 def test_no_place_to_unpack(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutsideError, match="no folder"), opened(bundle(tmp_path), tmp_path / "file" / "scratch"):
+    with pytest.raises(OutsideError, match="not a folder"), opened(bundle(tmp_path), tmp_path / "file" / "scratch"):
         raise AssertionError("it was opened")
 
 

@@ -93,15 +93,15 @@ def test_places_follow_from_names() -> None:
     ],
 )
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="which is no name of one"):
+    with pytest.raises(InputError, match="which is not a valid package name"):
         conda_item(package(f"{FORGE}/linux-64/{name}"))
-    with pytest.raises(InputError, match="no name of a wheel or a source"):
+    with pytest.raises(InputError, match="valid name of a wheel or a source"):
         pip_item(wheel(name), "linux-64")
 
 
 @pytest.mark.parametrize("subdir", ["..", "linux-64/..", "linux 64", "-"])
 def test_a_subdir_that_is_none_is_refused(subdir: str) -> None:
-    with pytest.raises(InputError, match="no name of one"):
+    with pytest.raises(InputError, match="not a valid package name"):
         conda_item(package(subdir=subdir))
 
 

@@ -309,8 +309,8 @@ def test_a_source_is_built_on_the_other_side(tmp_path: Path) -> None:
 BAD = {
     "no lock": (("nowhere.yml", "-o", "b"), 3, "no such file"),
     "a compressed tar": (("{lock}", "-o", "b.tar.gz"), 2, "a bundle is a folder or a .tar"),
-    "a folder of somebody else": (("{lock}", "-o", "full"), 3, "is no bundle of cuenv"),
-    "a file of somebody else": (("{lock}", "-o", "full/other.tar"), 3, "is no bundle of cuenv"),
+    "a folder of somebody else": (("{lock}", "-o", "full"), 3, "is not a bundle of cuenv"),
+    "a file of somebody else": (("{lock}", "-o", "full/other.tar"), 3, "is not a bundle of cuenv"),
     "no folder above": (("{lock}", "-o", "a/b/c"), 4, "mkdir -p"),
     "a file above": (("{lock}", "-o", "full/other.tar/b"), 4, "cannot write"),
     "a platform that is not in it": (("{lock}", "--platform", "linux-aarch64"), 3, "nothing for linux-aarch64"),

@@ -123,7 +123,7 @@ def test_a_package_that_is_none_is_bad_input(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": PACKAGES})
     locked = solution(sources)
     strange = replace(locked.packages[0], name="no name\x1b")
-    with pytest.raises(InputError, match=r"no name\\x1b 1\.0 0 .* is no package"):
+    with pytest.raises(InputError, match=r"no name\\x1b 1\.0 0 .* is not a package"):
         install(replace(locked, packages=(strange,)), tmp_path / "env", sources)
 
 
@@ -136,7 +136,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
         install(solution(sources), prefix, sources)
     assert caught.value.hint == "name another folder"
     assert sorted(path.name for path in prefix.iterdir()) == ["thesis.tex"]
-    with pytest.raises(InputError, match="is there, and no folder"):
+    with pytest.raises(InputError, match="exists and is not a folder"):
         install(solution(sources), prefix / "thesis.tex", sources)
     (prefix / "conda-meta").mkdir()
     with pytest.raises(InputError, match="is not empty") as caught:

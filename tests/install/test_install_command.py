@@ -150,8 +150,8 @@ INPUT = {
         "nothing for linux-aarch64",
     ),
     "a bundle that is not there": (("nowhere.tar",), "no such file"),
-    "a tar that is none": (("made/none.tar",), "is no whole tar"),
-    "a binary file": (("made/channels/conda-forge/linux-64/tool-1.0-0.tar.bz2",), "no UTF-8"),
+    "a tar that is none": (("made/none.tar",), "is not a complete tar file"),
+    "a binary file": (("made/channels/conda-forge/linux-64/tool-1.0-0.tar.bz2",), "not UTF-8"),
 }
 
 

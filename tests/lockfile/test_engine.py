@@ -221,7 +221,7 @@ def test_another_hash_than_the_channels_is_refused(lock: Lock, client: Callable[
 def test_unsatisfiable_is_a_negative_answer(lock: Lock, client: Callable[[str], Path]) -> None:
     done = lock("theirs", "--engine", "conda-lock", "--conda", client("solve"), text=ENVIRONMENT + "  - lib>=9\n")
     assert done.returncode == ExitCode.NEGATIVE
-    assert "error: the channels cannot close it" in done.stderr
+    assert "error: the channels cannot satisfy the environment file" in done.stderr
     assert "lib" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -451,7 +451,7 @@ def test_defaults_are_told_by_their_parts(tmp_path: Path) -> None:
         (("conda-forge",), "https://user:pw@mirror.example/cf", UsageError, "ends with /conda-forge, and this one is"),
         (("conda-forge", "https://own.example/conda-forge"), "", UsageError, "tell two channels apart"),
         (("../../etc",), "", UsageError, "is not a channel that conda can use"),
-        (("conda-forge",), "/nonexistent/folder", ChannelError, "/nonexistent/folder is no folder"),
+        (("conda-forge",), "/nonexistent/folder", ChannelError, "/nonexistent/folder is not a folder"),
     ],
 )
 def test_what_conda_cannot_be_told(

@@ -307,4 +307,4 @@ def test_what_has_nothing_to_do_with_cuda_is_not_decided_anew(small: Sources, tm
     (tmp_path / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [numpy>=9]\n")
     done = run("lock", "--repair", *HOST, *here(small), "--platform", PLATFORM, folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the channels cannot close it: the channels have no numpy>=9" in done.stderr
+    assert "the channels cannot satisfy the environment file: the channels have no numpy>=9" in done.stderr

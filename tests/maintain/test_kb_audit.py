@@ -84,13 +84,16 @@ def test_a_record_that_says_what_the_row_says_is_fine() -> None:
 @collect(
     ("cells", "says"),
     [
-        ({"cudnn": "libcudnn >=9.11,<10"}, "cudnn: the row says libcudnn >=9.11,<10, the records ask for libcudnn >="),
+        (
+            {"cudnn": "libcudnn >=9.11,<10"},
+            "cudnn: the row says libcudnn >=9.11,<10, but the records require libcudnn >=",
+        ),
         ({"cudnn": "libcudnn >=9.4,<10"}, "cudnn: the row says libcudnn >=9.4,<10"),
         ({"cudnn": "libcudnn >=9.10.2.21,<11"}, "cudnn: the row says"),
         ({"cudnn": "cudnn >=9.10.2.21,<10"}, "cudnn: the row says cudnn >="),
-        ({"nccl": "nccl >=2.30,<3"}, "nccl: the row says nccl >=2.30,<3, the records ask for nccl >=2.28.9.1,<3"),
-        ({"glibc": "2.34"}, "glibc: the row says 2.34, the records need 2.17"),
-        ({"glibc": "2.5"}, "glibc: the row says 2.5, the records need 2.17"),
+        ({"nccl": "nccl >=2.30,<3"}, "nccl: the row says nccl >=2.30,<3, but the records require nccl >=2.28.9.1,<3"),
+        ({"glibc": "2.34"}, "glibc: the row says 2.34, but the records need 2.17"),
+        ({"glibc": "2.5"}, "glibc: the row says 2.5, but the records need 2.17"),
         ({"build": "cuda128*"}, "build: cuda128* does not match cuda129_mkl_py312_h0_300"),
     ],
 )
@@ -104,7 +107,7 @@ def test_a_lying_row_is_caught(cells: dict[str, Any], says: str) -> None:
     ("cells", "says"),
     [
         ({"cudnn": "libcudnn >=9,<10"}, ("CU603", "cudnn: the row says libcudnn >=9,<10")),
-        ({"pythons": ["3.13"]}, ("CU601", "pythons: the row does not know Python 3.12")),
+        ({"pythons": ["3.13"]}, ("CU601", "pythons: the row does not list Python 3.12")),
     ],
 )
 def test_a_row_that_knows_too_little_is_a_warning(cells: dict[str, Any], says: tuple[str, str]) -> None:
@@ -164,7 +167,7 @@ def test_a_package_that_ended_and_goes_on_is_caught() -> None:
     later = Record(name="cudatoolkit-dev", version="12.1.0", build="0")
     (found,) = ending_findings(base().endings, [later, Record(name="cudatoolkit-dev", version="11.7.0", build="0")])
     assert (found.code, found.severity) == ("CU604", "error")
-    assert "ended with 11.7.0, says its row; the channel has 12.1.0" in found.message
+    assert "ended with 11.7.0 by its row, but the channel has 12.1.0" in found.message
 
 
 def test_a_label_that_does_not_fit_is_caught() -> None:
@@ -227,7 +230,7 @@ def test_a_row_learns_when_its_build_was_last_seen() -> None:
     knowledge = unseen("2.12.0")
     seen, _ = seen_builds([record()], "conda-forge", PLATFORM)
     told = [item.message for item in torch_findings(seen, "conda-forge", PLATFORM, knowledge)]
-    assert [text for text in told if text.startswith("1 builds that no row had seen in a channel")]
+    assert [text for text in told if text.startswith("1 builds of this channel are known to the cuenv tables only")]
     assert row("2.12.0", knowledge=learned(record(day="2026-06-14"), knowledge=knowledge)).seen == "2026-06-14"
     found = learned(record(), knowledge=knowledge)
     assert row("2.12.0", knowledge=found).seen == "2026-12-24"  # the record tells no day: that of the reading
@@ -483,12 +486,12 @@ def test_learn_takes_the_day_of_the_records(channel: Sources) -> None:
 @pytest.mark.parametrize(
     ("asked", "read_on", "says"),
     [
-        ({"channel": "bioconda"}, "", "the tables speak of conda-forge and pytorch"),
-        ({"platform": "win-64"}, "", "is not served"),
+        ({"channel": "bioconda"}, "", "the cuenv tables cover conda-forge and pytorch"),
+        ({"platform": "win-64"}, "", "is not supported"),
         ({}, "tomorrow", "--read-on: expected a day YYYY-MM-DD"),
-        ({"packages": ("../x",)}, "", "--package '../x' is no name of a package"),
-        ({"packages": ("",)}, "", "--package '' is no name of a package"),
-        ({"packages": ("x\x1b[31m",)}, "", "is no name of a package"),
+        ({"packages": ("../x",)}, "", "--package '../x' is not a valid name of a package"),
+        ({"packages": ("",)}, "", "--package '' is not a valid name of a package"),
+        ({"packages": ("x\x1b[31m",)}, "", "is not a valid name of a package"),
     ],
 )
 def test_what_cannot_be_asked(channel: Sources, asked: dict[str, Any], read_on: str, says: str) -> None:
@@ -499,7 +502,7 @@ def test_what_cannot_be_asked(channel: Sources, asked: dict[str, Any], read_on: 
 def test_a_release_newer_than_cuenv_is_usable_at_once(channel: Sources, tmp_path: Path) -> None:
     mirror = ("--mirror", f"conda-forge={channel.mirrors[0].target}")
     told = run("kb", "audit", *mirror, folder=tmp_path)
-    assert (told.returncode, "no row knows pytorch 2.99.0 cuda129*" in told.stdout) == (0, True)
+    assert (told.returncode, "the cuenv tables do not list pytorch 2.99.0 cuda129*" in told.stdout) == (0, True)
     done = run("kb", "learn", *mirror, "--save", "tables", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["sources.json", "torch.json"]

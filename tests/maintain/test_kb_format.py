@@ -75,7 +75,7 @@ def test_a_folder_of_own_tables_rests_on_those_of_cuenv(tmp_path: Path) -> None:
         (ROW.replace("smi", "nobody"), "gpus.json:3: gpus[0].src: no source has the id 'nobody'"),
         (f"\n\n{ROW.replace('name', 'nmae')}", "gpus.json:5: gpus[0]: unknown key 'nmae'"),
         (f"{ROW},\n\n{ROW}", "gpus.json:5: gpus[1]: has the key of gpus[0]"),
-        (ROW.replace("8.9", "6.9"), "gpus.json:3: gpus[0].capability: no row of generations has 6.9"),
+        (ROW.replace("8.9", "6.9"), "gpus.json:3: gpus[0].capability: the table generations has no row 6.9"),
         (f"{ROW},\n{ROW[:-1]}", "gpus.json:4: not JSON: "),
         (f'{ROW},\n{ROW[:-1]}, "name": "B"}}', "gpus.json:4: gpus[1]: the key 'name' stands twice in one mapping"),
         ("[" * 99999, "gpus.json: gpus: nested too deep for a table"),

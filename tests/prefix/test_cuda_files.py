@@ -257,7 +257,7 @@ def test_an_nvcc_of_another_major_wherever_a_build_would_find_it(
     findings = found(check_prefix(env, replace(RTX, environ={**QUIET, **told}), base()), "jit")
     (finding,) = [item for item in findings if item.code == "CU212"]
     assert (finding.severity, (finding.fix or "")[: len(fix)]) == (severity, fix)
-    assert finding.message.startswith("nvcc is of CUDA 11.8, but torch was built with 12.8")
+    assert finding.message.startswith("nvcc is of CUDA 11.8, but torch was built with CUDA 12.8")
     assert f"{via} leads builds to {toolkit}/bin/nvcc" in finding.message
     assert {item.code for item in findings} & {"CU252", "CU254", "CU256", "CU257", "CU258"} == set()
 

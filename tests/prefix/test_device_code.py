@@ -49,7 +49,10 @@ def test_a_gpu_that_torch_holds_nothing_for(tmp_path: Path) -> None:
     line, (finding,) = told(env, "7.0", "8.9")
     assert line == "fail 1 libraries of torch 2.9.1+cu128; for 7.0, 8.9"
     assert (finding.code, finding.severity, finding.subject) == ("CU290", "error", "torch on 7.0")
-    assert finding.message == "torch 2.9.1+cu128: libtorch_cuda.so has code for 7.5 8.0 9.0, but not for the GPU of 7.0"
+    assert (
+        finding.message
+        == "torch 2.9.1+cu128: libtorch_cuda.so has code for 7.5 8.0 9.0, but not for the GPU of compute capability 7.0"
+    )
     assert finding.fix == "cuenv resolve --gpu 7.0 -o environment.new.yml"
     assert short(env, "8.9", "9.0") == []
 

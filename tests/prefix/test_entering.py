@@ -130,7 +130,7 @@ BAD = {
     "no such program": (("run", "-p", "venv", "nosuch"), 2, "program nosuch was not found in "),
     "no program but a folder": (("run", "-p", "venv", "./venv/none"), 2, "program ./venv/none was not found"),
     "a name that conda does not know": (("run", "-n", "nosuch", "ls"), 2, "conda has no environment with this name"),
-    "a folder that is not there": (("shell-hook", "-p", "nowhere"), 3, "is no folder"),
+    "a folder that is not there": (("shell-hook", "-p", "nowhere"), 3, "is not a folder"),
     "a folder that is none": (("shell-hook", "-p", "."), 3, "conda-meta and pyvenv.cfg are missing"),
     "a path with a colon": (("shell-hook", "-p", "a:b"), 3, "cannot stand in PATH"),
     "another shell": (("shell-hook", "-p", "venv", "--shell", "csh"), 2, "csh"),

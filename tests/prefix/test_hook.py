@@ -357,15 +357,15 @@ def test_the_gpus_come_from_the_lock_unless_they_are_named(conda: Path, tmp_path
 @collect(
     ("words", "code", "said"),
     [
-        (("--prefix", "missing"), ExitCode.INPUT, "is no folder"),
+        (("--prefix", "missing"), ExitCode.INPUT, "is not a folder"),
         (("--prefix", "."), ExitCode.INPUT, "is not an environment"),
         (("--prefix", "bare"), ExitCode.INPUT, "neither nvcc nor CUDA headers"),
         (("--prefix", "a:b"), ExitCode.INPUT, "a path with a colon"),
         (("--prefix", "venv"), ExitCode.INPUT, 'eval "$(cuenv hook --prefix'),
         (("--prefix", "bare", "--name", "x"), ExitCode.USAGE, "exclude each other"),
         (("--prefix", "bare", "--remove", "--print"), ExitCode.USAGE, "exclude each other"),
-        ((), ExitCode.USAGE, "none is active"),
-        (("--prefix", "file"), ExitCode.OUTSIDE, "a part of the path is no folder"),
+        ((), ExitCode.USAGE, "no environment is named or active"),
+        (("--prefix", "file"), ExitCode.OUTSIDE, "a part of the path is not a folder"),
     ],
 )
 def test_what_cannot_be_is_said(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:

@@ -182,10 +182,10 @@ def test_another_toolkit_than_the_environments_own_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("kind", "number", "words"),
     [
-        ("gcc", "15.1.0", "newer than nvcc 12.9 takes: by its host_config.h the newest is 14"),
-        ("clang", "20.1.0", "by its host_config.h the newest is 19"),
-        ("gcc", "5.4.0", "older than nvcc 12.9 takes: from 6 on"),
-        ("", None, "does not tell its version"),
+        ("gcc", "15.1.0", "newer than gcc 14, the newest that nvcc 12.9 supports (its host_config.h)"),
+        ("clang", "20.1.0", "newer than clang 19, the newest that nvcc 12.9 supports (its host_config.h)"),
+        ("gcc", "5.4.0", "older than gcc 6, the oldest that nvcc 12.9 supports"),
+        ("", None, "prints no version"),
         ("gcc", "14.2.0", ""),
         ("clang", "19.1.0", ""),
     ],
@@ -206,7 +206,7 @@ def test_without_a_header_of_nvcc_the_tables_give_the_range() -> None:
     bare = replace(shop().nvcc, bounds=None)  # type: ignore[type-var]
     new = HostCompiler(does="nvcc", asked="g++", via="PATH", path="/g++", kind="gcc", version="15.1.0")
     found = said(shop(nvcc=bare, compilers=(new,)))
-    assert "by the tables the newest is 14" in found[0].message
+    assert "newer than gcc 14, the newest that nvcc 12.9 supports (the cuenv tables)" in found[0].message
     assert said(shop(nvcc=bare)) == []
 
 
@@ -860,7 +860,7 @@ def test_pipes_that_nobody_writes_to_hold_nothing_up(env: Path, tmp_path: Path) 
 def test_the_folder_of_extensions(env: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     found = checked(env, tmp_path, TORCH_EXTENSIONS_DIR=str(tmp_path / "file/x"))
-    assert "is no folder" in next(item.message for item in found.findings if item.code == "CU259")
+    assert "is not a folder" in next(item.message for item in found.findings if item.code == "CU259")
     assert "CU259" not in codes(checked(env, tmp_path, TORCH_EXTENSIONS_DIR=str(tmp_path / "made/later")))
 
 

@@ -190,7 +190,7 @@ def test_a_foreign_library_that_wins_and_lacks_a_symbol_is_foretold(env: Env, tm
     wins, fails = sorted(env.check(**place).findings, key=lambda item: item.code)
     assert (wins.code, wins.severity, wins.subject) == ("CU232", "warning", "libnvJitLink.so.12")
     assert any(line.startswith("wins: ") and str(other) in line for line in wins.evidence)
-    assert any(line.startswith("passed over: ") and str(link) in line for line in wins.evidence)
+    assert any(line.startswith("skipped: ") and str(link) in line for line in wins.evidence)
     assert (fails.code, fails.severity) == ("CU233", "error")
     assert f"undefined symbol: {symbol}, version libnvJitLink.so.12" in fails.message
     assert fails.fix == f"unset LD_LIBRARY_PATH, or take {other.parent} out of it"

@@ -358,7 +358,7 @@ def test_a_spoiled_file_is_brought_again_by_its_owner(venv: Venv) -> None:
 
 
 def test_nvidias_files_without_a_record_are_removed_and_pip_stays(place: Place) -> None:
-    """What no package owns is no package called pip."""
+    """What no package owns is not a package called pip."""
     place.client("conda")
     put(place.env, {f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12": shared_object("libcudart.so.12")})
     (finding,) = place.findings("CU210")

@@ -444,7 +444,7 @@ def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
     ids=["pool", "box"],
 )
 def test_no_driver_is_hinted_that_drops_another_gpu(facts: HostFacts) -> None:
-    """Branch 520 is the first that drives an H100, and 470 the last for a K80: either opens nothing for both."""
+    """Branch 520 is the first that supports an H100, and 470 the last for a K80: either opens nothing for both."""
     decision = decided(facts, dev=False)
     assert decision.chosen is None
     assert [miss for miss in decision.near_misses if miss.remedy.driver] == []

@@ -80,8 +80,8 @@ def test_a_folder_that_cuenv_did_not_make_is_not_emptied(tmp_path: Path) -> None
     tagged = filled(tmp_path / "other-cache")
     (tagged / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n")
     for folder, words in (
-        (home, "is or holds your home folder"),
-        (Path("/"), "is or holds your home folder"),
+        (home, "is or contains your home folder"),
+        (Path("/"), "is or contains your home folder"),
         (other, "has no CACHEDIR.TAG of cuenv"),
         (tagged, "has no CACHEDIR.TAG of cuenv"),
     ):

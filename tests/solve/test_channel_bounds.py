@@ -90,7 +90,7 @@ def test_an_answer_that_unpacks_to_too_much_is_refused_before_rattler_sees_it(
 ) -> None:
     where = sources(server.url, tmp_path)
     server.fault = only(name, answer)
-    with pytest.raises(ChannelError, match="no channel is like that") as caught:
+    with pytest.raises(ChannelError, match="more than any channel has") as caught:
         ask(where)
     assert caught.value.exit == ExitCode.INPUT
     assert caught.value.message.startswith("channel conda-forge, linux-64: the answer ")
@@ -105,7 +105,7 @@ def test_a_shard_that_unpacks_to_too_much_is_refused(server: Faulty, tmp_path: P
     asyncio.run(index_fs(server.folder / "conda-forge", write_zst=False, write_shards=True, force=True))
     server.fault = lambda path, _good, _before: Answer(body=zeros(BIG)) if "/shards/" in path else None
     with pytest.raises(
-        ChannelError, match=r"^channel conda-forge, linux-64: the answer has .* no channel is like that"
+        ChannelError, match=r"^channel conda-forge, linux-64: the answer has .* more than any channel has"
     ):
         ask(sources(server.url, tmp_path))
 
@@ -297,7 +297,7 @@ def test_shards_on_another_host_are_read_through_the_same_bounds(server: Faulty,
         assert ask(where) == GOOD
         assert any("/shards/" in path for _, path, _ in other.asked)
         other.fault = lambda path, _good, _before: Answer(body=zeros(BIG)) if "/shards/" in path else None
-        with pytest.raises(ChannelError, match="no channel is like that"):
+        with pytest.raises(ChannelError, match="more than any channel has"):
             ask(replace(where, cache=str(tmp_path / "again")))
 
 

@@ -150,7 +150,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         read_condarc([tmp_path], {})
     binary = tmp_path / "binary"
     binary.write_bytes(b"\x00\xff\xfe")
-    with pytest.raises(InputError, match="cannot be read: it is no UTF-8 text"):
+    with pytest.raises(InputError, match="cannot be read: it is not UTF-8 text"):
         read_condarc([binary], {})
 
 

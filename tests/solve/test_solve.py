@@ -199,19 +199,19 @@ def test_a_record_for_another_platform_is_refused(tmp_path: Path) -> None:
 
 def test_a_pin_that_is_none_is_bad_input(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": [pkg("a")]})
-    with pytest.raises(InputError, match=r"a=1' or 2=3.* is no package requirement"):
+    with pytest.raises(InputError, match=r"a=1' or 2=3.* is not a package requirement"):
         solve(request(Pin(name="a", version="1' or 2", build="3")), sources)
 
 
 @collect(
     ("content", "words"),
     [
-        (b"", "is no valid repodata"),
-        (b'{"packages": {"a-1.0-0.tar.bz2": {"name": "a"', "is no valid repodata"),
-        (b"<html>please log in</html>", "is no valid repodata"),
-        (b"[1, 2]", "is no valid repodata"),
-        (b'{"packages": 3}', "is no valid repodata"),
-        (b"\xff\xfe\x00", "is no valid repodata"),
+        (b"", "is not valid repodata"),
+        (b'{"packages": {"a-1.0-0.tar.bz2": {"name": "a"', "is not valid repodata"),
+        (b"<html>please log in</html>", "is not valid repodata"),
+        (b"[1, 2]", "is not valid repodata"),
+        (b'{"packages": 3}', "is not valid repodata"),
+        (b"\xff\xfe\x00", "is not valid repodata"),
         (b'{"packages": {"a-1.0-0.tar.bz2": 3}}', "holds an invalid record"),
         (b'{"packages": {"a-1.0-0.tar.bz2": {"name": "a", "version": "!", "build": "0"}}}', "invalid record"),
     ],

@@ -85,7 +85,7 @@ class FatbinReader:
             yield at, entries
             at = following
         if at < end and any(take(self.data, at, end - at, "a container of device code")):
-            raise BinaryError(f"truncated or damaged: {end - at} bytes at byte {at} are no container of device code")
+            raise BinaryError(f"truncated or damaged: {end - at} bytes at byte {at} are not a container of device code")
 
     def container(self, at: int, end: int) -> tuple[tuple[Entry, ...], int]:
         """The entries of the container at an offset, and where it ends.

@@ -106,7 +106,9 @@ def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
     wished = any(typed(name) for name in _WISHES)
     if lock and wished:
         hint = f"cuenv export dockerfile {shlex.quote(str(lock))}"
-        raise UsageError("a lock is what it is: wishes choose without one", hint=hint)
+        raise UsageError(
+            "options of the request have no effect on a lock; leave out the lock or the options", hint=hint
+        )
     asked = ExportRequest(
         lock=lock or (None if wished or not _LOCK.exists() else _LOCK),
         host=host_from(values),

@@ -109,5 +109,5 @@ def _environment(prefix: Path | None, name: str | None) -> Path:
         return named_environment(name, os.environ)
     found = prefix or active_environment(os.environ)
     if found is None:
-        raise UsageError("no environment is named, and none is active", hint="cuenv hook --prefix DIR")
+        raise UsageError("no environment is named or active", hint="cuenv hook --prefix DIR")
     return found

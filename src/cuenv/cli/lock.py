@@ -110,16 +110,16 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
 def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.open:
-        lines.append(f"error: the channels cannot close it: {answer.open}")
+        lines.append(f"error: the channels cannot satisfy the environment file: {answer.open}")
     if not answer.needed:
         return [*lines, "ok      nothing to repair"]
-    lines += [f"layer   {layer}" for layer in answer.layers]
+    lines += [f"support {layer}" for layer in answer.layers]
     shown = answer.skipped if verbose else answer.skipped[:_SKIPPED]
     lines += [f"skipped {what}: {why}" for what, why in shown]
     if len(shown) < len(answer.skipped):
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
     if answer.spec is None and all(item.code.startswith(PIP) for item in answer.report.errors):
-        return [*lines, "error: what is asked of pip stays as it is: mend it in the file"]
+        return [*lines, "error: --repair does not change pip requirements; correct them in the file"]
     if answer.spec is None:
         return [
             *lines,
@@ -128,7 +128,7 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     lines += [str(change) for change in answer.changes]
     if answer.pins:
         pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)
-        lines.append(f"repair  {pins}: the smallest that mends it, {answer.tried} other sets of pins do not")
+        lines.append(f"repair  {pins}: the smallest set of pins that fits; {answer.tried} other sets do not")
     return lines
 
 
@@ -381,9 +381,12 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         again = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml"]
         words = [*again, *host_options_of(answer.facts), *channels]
         mended = any(not item.code.startswith(PIP) for item in answer.report.errors)  # what is asked of pip is not
-        hint = [f"hint: the file that does what was meant: {shlex.join(words)}"] if codes and mended else []
+        hint = [f"hint: write a corrected file: {shlex.join(words)}"] if codes and mended else []
         return [*lines, f"error: refused; nothing was written{anyway}", *hint]
-    lines.append(f"error: the channels cannot close it: {unsatisfiable_text(answer.unsatisfiable, answer.spec)}")
+    lines.append(
+        "error: the channels cannot satisfy the environment file: "
+        f"{unsatisfiable_text(answer.unsatisfiable, answer.spec)}"
+    )
     tree = answer.unsatisfiable.text.splitlines()
     shown = tree if verbose else tree[:_TREE]
     lines += [f"        {line}" for line in shown]
@@ -411,9 +414,9 @@ def _instead(
         return [f"hint: the channels have {chosen_line(found.decision)}: {shlex.join(words)}"]
     if several:
         words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]
-        return [f"hint: take the best torch that closes: {shlex.join(words)}"]
+        return [f"hint: choose the best PyTorch that the channels can satisfy: {shlex.join(words)}"]
     words = ["cuenv", "lock", str(path), "--repair", "-o", new, *host, *channels]
-    return [f"hint: what can be kept of each entry, and what cannot: {shlex.join(words)}"]
+    return [f"hint: list the entries that can stay, and write a corrected file: {shlex.join(words)}"]
 
 
 def _plain(answer: Locked) -> ReportDocument:

@@ -290,7 +290,7 @@ def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
     for text in asked:
         if text not in PLATFORMS:
             raise UsageError(
-                f"--platform {text!r} is not served: cuenv resolves for {' and '.join(PLATFORMS)}",
+                f"--platform {text!r} is not supported: cuenv resolves for {' and '.join(PLATFORMS)}",
                 hint=f"cuenv resolve --platform {PLATFORMS[0]}",
             )
     found = tuple(item for item in PLATFORMS if item in asked)

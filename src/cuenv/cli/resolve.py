@@ -120,7 +120,7 @@ def grounds_line(answer: Resolution) -> str:
         return f"proven  on the channels: {count}"
     chosen = answer.decision.chosen
     seen = chosen.candidate.build.seen if chosen else None
-    when = f"its torch was last seen there on {seen}" if seen else "nobody has seen its torch there"
+    when = f"its torch was last seen there on {seen}" if seen else "cuenv knows of no record of its torch there"
     return f"tables  no channel was asked, and {when}; 'cuenv lock --resolve' asks the channels and locks in one step"
 
 
@@ -198,7 +198,7 @@ def refuse_wishes(values: LockValues) -> None:
     wish = next((flag for name, flag in WISHES.items() if typed(name)), None)
     if wish:
         raise UsageError(
-            f"{wish} chooses an environment, and cuenv lock takes the one that the file asks for",
+            f"{wish} is an option of the request, and cuenv lock solves the request of the file",
             hint="cuenv lock --resolve writes the file first; cuenv resolve writes it alone: cuenv resolve --help",
         )
 

@@ -16,12 +16,12 @@ from cuenv.resolver.explain import summary
 from cuenv.resolver.resolve import resolve
 
 _TEMPLATE = """\
-# A profile: what a team wants from its environment. Remove what you have no wish about.
+# A profile: what a team wants from its environment. Remove the keys that you do not need.
 name: {name}
 story: >-
   Who uses this, on which machines, and why it is as it is.
 
-# GPUs that must be served, whatever machine asks, by name or capability, and the oldest driver among them.
+# GPUs that the environment must support on any machine (names or compute capabilities), and their oldest driver.
 # gpus: [RTX 3090, A100, "9.0"]
 # lowest_driver: 535.129.03
 
@@ -31,7 +31,7 @@ story: >-
 # cuda: "12.6"
 
 # stack: conda-forge    # or pytorch; cuenv chooses when absent
-# prefer: newest        # or native: a toolkit within the driver's CUDA level first
+# prefer: newest        # or native: a toolkit within the driver's CUDA version first
 # dev: true             # compiler and headers for extensions that are built on first use
 
 # Further conda packages, and requirements for the pip part.

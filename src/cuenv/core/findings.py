@@ -134,10 +134,10 @@ class LayerCoverage:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{device} {_WORDS[how]}" for device, how in self.served)
-        return f"{self.layer} ({self.package}): {parts}"
+        return f"{self.layer} ({self.package}): compute capability {parts}"
 
 
-_WORDS = {"native": "native", "jit": "by JIT", "no": "not served", "unknown": "unknown"}
+_WORDS = {"native": "native", "jit": "by JIT", "no": "not supported", "unknown": "unknown"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

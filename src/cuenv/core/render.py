@@ -61,7 +61,7 @@ def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, 
         head, *findings = report_lines(told.report, verbose=verbose, strict=strict, most=shown)
         width = max((len(check.name) for check in told.checks), default=0)
         checks = [f"{check.status:<5}{check.name:<{width}}  {check.says}" for check in told.checks]
-        layers = [f"layer {layer}" for layer in told.layers if verbose]
+        layers = [f"support {layer}" for layer in told.layers if verbose]
         lines += [*([""] if lines else []), head, *checks, *findings, *layers]
     return lines
 

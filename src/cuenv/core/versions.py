@@ -181,7 +181,7 @@ def version(text: str) -> Version:
     """Read a version.
 
     Raises:
-        ValueError: the text is no version.
+        ValueError: the text is not a version.
     """
     try:
         return Version(text)
@@ -246,7 +246,7 @@ class Wish(NamedTuple):
 
 
 def _refuse_habits(text: str, what: str) -> None:
-    """Refuse what is no version of conda, and what pip's PyTorch, its wheels and its indexes call one.
+    """Refuse what is not a version of conda, and what pip's PyTorch, its wheels and its indexes call one.
 
     Raises:
         UsageError: with how it is asked for here.
@@ -267,7 +267,7 @@ def _refuse_habits(text: str, what: str) -> None:
         parts = (nick["plain"], nick["cuda"], nick["minor"], nick["python"], nick["second"])
         meant = ".".join(filter(None, parts))
         raise UsageError(
-            f"{what}: {text!r} is no version; did you mean {meant}?", hint=f"cuenv resolve {option} {meant}"
+            f"{what}: {text!r} is not a version; did you mean {meant}?", hint=f"cuenv resolve {option} {meant}"
         )
 
 
@@ -292,7 +292,7 @@ def parse_wish(text: str, *, what: str) -> Wish:
         SpecifierSet(stripped or "?")
     except InvalidSpecifier as error:
         raise UsageError(
-            f"{what}: {text[:_LONGEST]!r} is no version wish",
+            f"{what}: {text[:_LONGEST]!r} is not a version spec",
             hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
         ) from error
     return Wish(stripped, None)

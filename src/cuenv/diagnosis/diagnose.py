@@ -74,7 +74,7 @@ def diagnose_log(
 
     Raises:
         UsageError: the log and a host both want standard input.
-        InputError: the log cannot be read or is empty, or the folder is no environment.
+        InputError: the log cannot be read or is empty, or the folder is not an environment.
     """
     if log == STDIN and STDIN in options.hosts:
         raise UsageError("the log and --host cannot both be standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
@@ -120,7 +120,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     """Look at a host and at an environment: the one that is named, else the active one, else the lock in this folder.
 
     Raises:
-        InputError: the named folder is no environment.
+        InputError: the named folder is not an environment.
     """
     from cuenv.prefix.check import checked  # noqa: PLC0415 - a log needs none of it
     from cuenv.resolver.health import machine_findings  # noqa: PLC0415 - as above

@@ -82,7 +82,7 @@ class GpuPage:
     @property
     def title(self) -> str:
         """Its name, else its capability."""
-        return self.model.name if self.model else f"capability {self.capability}"
+        return self.model.name if self.model else f"compute capability {self.capability}"
 
 
 def page(text: str, guidance: Guidance, knowledge: Knowledge) -> GpuPage:
@@ -137,7 +137,7 @@ def _parts(found: GpuPage) -> Iterator[tuple[str, str, str | None, Row]]:
     model, feature = found.model, found.feature
     if model:
         memory = "/".join(map(str, model.memory_gb))
-        yield "card", f"capability {found.capability}, {model.architecture}, {model.kind}", None, model
+        yield "card", f"compute capability {found.capability}, {model.architecture}, {model.kind}", None, model
         if memory:
             yield "memory", f"{memory} GB as sold", None, model
     if feature:
@@ -193,7 +193,7 @@ def lines(page: CodePage) -> list[str]:
     if page.rule:
         text.append(f"rule      {page.rule}; 'cuenv resolve' applies it, too")
     if page.symptoms:
-        text.append("typical errors (cuenv diagnose LOG finds the right one):")
+        text.append("typical errors (cuenv diagnose LOG finds the one in a log):")
         text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
     else:
         text.append("typical errors: cuenv diagnose knows no error that it causes")

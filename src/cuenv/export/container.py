@@ -294,7 +294,7 @@ def _lowest(rows: tuple[Image, ...], need: Version | None) -> Image | None:
 
 def _glibc(build: Image, content: Content) -> str:
     if content.glibc is None:
-        return f"{build.name} has glibc {build.glibc}; which one the packages need is not said, and the check tells"
+        return f"{build.name} has glibc {build.glibc}; the glibc that the packages need is not known before the check"
     return f"{build.name} has glibc {build.glibc}, and the packages need {content.glibc} or later"
 
 

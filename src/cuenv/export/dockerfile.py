@@ -44,7 +44,7 @@ def env(values: Mapping[str, str]) -> list[dict[str, str]]:
     pairs = []
     for name, value in values.items():
         if not _NAME.fullmatch(name):
-            raise InputError(f"{name!r} is no name for a variable of a container")
+            raise InputError(f"{name!r} is not a valid name for a variable of a container")
         if not value.isprintable():
             raise InputError(f"the value of {name} holds characters that no ENV of a Dockerfile can hold: {value!r}")
         pairs.append((name, _ESCAPED.sub(_escape, value)))

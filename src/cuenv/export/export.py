@@ -196,7 +196,9 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
     if spec and spec.pip and not lock.pip:
         notes.append(f"what pip adds is not locked, and not in the image: {redact(', '.join(spec.pip))}")
     if content.cuda and not content.host:
-        notes.append("no GPU is named here or in the lock, so the check judges none; --gpu and --driver name them")
+        notes.append(
+            "neither the options nor the lock name a GPU, so the check leaves GPUs out; add --gpu and --driver"
+        )
     return content, about, {}, tuple(notes)
 
 
@@ -208,7 +210,7 @@ def _of_decision(asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
     facts = host_facts(asked.host, knowledge, asked.wish)
     answer = resolve(facts, asked.wish, knowledge, name=asked.name)
     if answer.spec is None or not answer.fits:
-        return Refused("nothing fits this host and these wishes", "cuenv resolve says why")
+        return Refused("no candidate fits this host and this request", "cuenv resolve says why")
     if any(not item.isprintable() for item in answer.spec.pip):
         raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))
@@ -384,7 +386,7 @@ def export_workflow(
     facts = host_of(lock, options, knowledge)
     if facts is None or not facts.gpus:
         raise UsageError(
-            f"{shown(path)} does not say for which GPUs it was made, and a machine of GitHub has none",
+            f"{shown(path)} does not say for which GPUs it was made, and a runner of GitHub has no GPU",
             hint="cuenv export github-action --gpu 'RTX 4090' --driver 535.129.03",
         )
     root = _root(path.resolve().parent)

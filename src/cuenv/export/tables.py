@@ -49,8 +49,8 @@ class Action(Row, key=("action",)):
 
     action: str = column(shaped(r"[A-Za-z0-9-]+/[A-Za-z0-9_.-]+", "an action such as owner/name"), "its name")
     tag: str = column(_TAG, "release that the commit is")
-    sha: str = column(shaped(r"[0-9a-f]{40}", "a commit of 40 hex digits"), "the commit, which nobody can move")
-    tool: str = column(_TAG, "release of the program that it installs; left out: none", default="")
+    sha: str = column(shaped(r"[0-9a-f]{40}", "a commit of 40 hex digits"), "the commit, which cannot be moved")
+    tool: str = column(_TAG, "release of the program that it installs; left out: it installs no program", default="")
 
 
 TABLES: Mapping[str, type[TableRow]] = {"sources": Source, "images": Image, "actions": Action}

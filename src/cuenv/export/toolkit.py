@@ -78,7 +78,7 @@ def choose(toolkits: Iterable[FoundToolkit], need: Need, knowledge: Knowledge) -
     best = min(fitting, key=lambda item: (_distance(item, need), item.path))
     because = [f"{best.path} is CUDA {best.release}, {_relation(best, need)}"]
     if need.gpus:
-        because.append(f"its nvcc compiles for {', '.join(map(str, need.gpus))}")
+        because.append(f"its nvcc compiles for compute capability {', '.join(map(str, need.gpus))}")
     because += [f"not {item.path}: {objection}" for item, objection in judged if objection]
     return Choice(
         toolkit=best, needed=True, because=tuple(because), others=tuple(item for item in found if item is not best)
@@ -93,13 +93,13 @@ def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
     """Why a toolkit does not do; empty when it does."""
     release = _release(toolkit)
     if release is None:
-        return "it does not say its release"
+        return "its release is not known"
     if ":" in toolkit.path:
-        return "its path holds a colon, which no PATH can"
+        return "its path contains a colon, which cannot stand in PATH"
     if need.release is not None and need.release != release:
-        return f"it is CUDA {release}, and {need.release} was asked for"
+        return f"it is CUDA {release}, but CUDA {need.release} was requested"
     if need.cuda is not None and need.cuda.major != release.major:
-        return f"it is CUDA {release}, torch is built with {need.cuda}, and its builder refuses another major"
+        return f"it is CUDA {release}, but torch is built with CUDA {need.cuda} and refuses another CUDA major version"
     gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(need.gpus))
     facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=gpus)
     case = Context(facts=facts, wish=Request(dev=True), knowledge=knowledge)
@@ -118,10 +118,10 @@ def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:
 def _relation(toolkit: FoundToolkit, need: Need) -> str:
     release = _release(toolkit)
     if need.cuda is None:
-        return "the newest that fits; torch's own CUDA is not known"
+        return "the newest that fits; the CUDA release of torch is not known"
     if release == need.cuda:
-        return "the very CUDA that torch is built with"
-    return f"the nearest of the same major to torch's {need.cuda}; its builder warns of the minor and goes on"
+        return "the CUDA release that torch is built with"
+    return f"the nearest to CUDA {need.cuda}, which torch is built with; torch only warns of another minor version"
 
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")

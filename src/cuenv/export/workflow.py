@@ -61,7 +61,7 @@ def render_workflow(flow: Workflow) -> str:
             raise InputError(f"{word!r} cannot stand in a workflow")
     told = [
         f"Written by cuenv {flow.version}, export github-action, from {flow.origin}.",
-        "The lock still belongs to its environment file, and serves the GPUs that it was made for.",
+        "The lock still belongs to its environment file, and supports the GPUs that it was made for.",
         "What it installs is what it says, and where it has a compiler, CUDA code is built with it. No GPU is needed.",
     ]
     options = f" {shlex.join(flow.host)}" if flow.host else ""

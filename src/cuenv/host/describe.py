@@ -184,7 +184,7 @@ def _gpus(facts: HostFacts) -> list[str]:
 def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
     first, last = group[0], group[-1]
     index = str(first.index) if len(group) == 1 else f"{first.index}-{last.index}"
-    capability = f"compute capability {first.capability}" if first.capability else "compute compute capability unknown"
+    capability = f"compute capability {first.capability}" if first.capability else "compute capability unknown"
     memory = f"  {first.memory_mib} MiB{' each' if len(group) > 1 else ''}" if first.memory_mib else ""
     return index, plain(first.name) or "unnamed", capability, memory + "".join(f"  {text}" for text in _modes(first))
 

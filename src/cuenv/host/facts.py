@@ -258,7 +258,7 @@ def glibc(text: str) -> Libc:
     """A glibc of this version.
 
     Raises:
-        ValueError: the text is no version.
+        ValueError: the text is not a version.
     """
     return Libc(family="glibc", version=version(text))
 

@@ -33,7 +33,7 @@ class Request:
         offload: ``cpu`` when training moves parameters or optimizer states to host memory, else ``none``.
         host_memory_gb: memory that the machine should have, in units of 10^9 bytes. 0 for nothing stated.
         disk_gb: disk that should be free where the command is started, in the same units.
-        prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA level first.
+        prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA version first.
         origin: the profile that options were laid over, and how ``--profile`` names it; ``None`` without one.
     """
 

@@ -23,7 +23,7 @@ _LAST_GLIBC = 60
 _TARGET = regex(r"(?:sm|compute)_?(\d{1,2})(\d)")
 """How nvcc writes a capability: ``sm_90``."""
 _NUMBER = regex(r"\s*\d+,\d+\s*")
-"""How some countries write 8.9, which is no list."""
+"""How some countries write 8.9, which is not a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

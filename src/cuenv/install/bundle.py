@@ -82,7 +82,7 @@ def conda_item(package: LockedPackage) -> Item:
     name, subdir = file_name(package.url), package.subdir
     if not _PACKAGE.fullmatch(name) or not _SUBDIR.fullmatch(subdir):
         raise InputError(
-            f"the lock names a package {describe(f'{subdir}/{name}')}, which is no name of one",
+            f"the lock names a package {describe(f'{subdir}/{name}')}, which is not a valid package name",
             hint="lock it again: cuenv lock",
         )
     place = f"channel/{channel_folder(package.channel)}/{subdir}/{name}"
@@ -98,7 +98,7 @@ def pip_item(package: PipLocked, platform: str) -> Item:
     name = file_name(package.url)
     if not _FILE.fullmatch(name) or not _SUBDIR.fullmatch(platform):
         raise InputError(
-            f"the lock names a file for pip {describe(name)}, which is no name of a wheel or a source",
+            f"the lock names a file for pip {describe(name)}, which is not a valid name of a wheel or a source",
             hint="lock it again: cuenv lock",
         )
     return Item(place=f"wheels/{platform}/{name}", url=package.url, sha256=package.sha256, pip=True)
@@ -152,7 +152,7 @@ def parse_sums(text: str, source: str) -> dict[str, str]:
             )
         found[parts[2]] = parts[1]
     if not found:
-        raise InputError(f"{source} names no file: this is no bundle", hint="cuenv bundle")
+        raise InputError(f"{source} is not a bundle, because it names no file", hint="cuenv bundle")
     return found
 
 

@@ -124,7 +124,7 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
     """Make a bundle; a run that was interrupted goes on where it was.
 
     Raises:
-        InputError: the lock is not valid, or something stands at the place that is no bundle.
+        InputError: the lock is not valid, or something stands at the place that is not a bundle.
         ChannelError: a file cannot be had.
         HashError: a file is not what was locked; it is named.
         OutsideError: it cannot be written; what stood there stays.

@@ -94,12 +94,12 @@ def _wrong(contents: Contents) -> Iterator[str]:
         yield from _wrong_announcement(place, kind, members)
     for text in contents.entry_points:
         if command_of(text) is None:
-            yield f"its entry point {describe(text)} is none"
+            yield f"its entry point {describe(text)} is not valid"
 
 
 def _wrong_announcement(place: str, kind: Kind, members: Mapping[str, Member]) -> Iterator[str]:
     if not plain(place):
-        yield f"it announces {describe(place)}, which is no path inside an environment"
+        yield f"it announces {describe(place)}, which is not a path inside an environment"
         return
     if _OWN.fullmatch(place):
         yield f"it announces {describe(place)}, which installers write themselves"
@@ -108,9 +108,9 @@ def _wrong_announcement(place: str, kind: Kind, members: Mapping[str, Member]) -
         if found and found.kind != "folder":
             yield f"it announces the folder {describe(place)}, which is a {found.kind} in it"
         elif not found and not any(name.startswith(f"{place}/") for name in members):
-            yield f"it announces the folder {describe(place)}, and holds none"
+            yield f"it announces the folder {describe(place)}, but does not contain it"
     elif found is None or found.kind == "folder":
-        yield f"it announces {describe(place)}, and holds no such file"
+        yield f"it announces {describe(place)}, but does not contain it"
     elif kind == "link" and found.kind != "link":
         yield f"it announces the link {describe(place)}, which is a file in it"
 

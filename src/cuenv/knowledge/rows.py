@@ -197,7 +197,8 @@ class Branch(Row, key=("number",)):
     cuda: Version = column(RELEASE, "newest CUDA that its drivers support (12.7 is known from drivers alone)")
     base: bool = column(
         FLAG,
-        "whether it is known to carry a newer forward-compatibility library; New Feature Branches carry none",
+        "whether it is known to carry a newer forward-compatibility library; New Feature Branches carry no such "
+        "library",
         default=False,
     )
     ends: str = column(
@@ -210,7 +211,7 @@ class Branch(Row, key=("number",)):
 class Floor(Row, key=("major",)):
     """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
 
-    major: int = column(WHOLE, "of CUDA; 10.x has no row, see `hard` in `toolkits`")
+    major: int = column(WHOLE, "of CUDA; for 10.x see `hard` in `toolkits`")
     driver: str = column(DRIVER, "the lowest")
 
 
@@ -239,7 +240,7 @@ class GpuModel(Row, key=("name",)):
     name: str = column(TEXT, 'marketing name without "NVIDIA"')
     aka: tuple[str, ...] = column(
         several(TEXT, empty=True),
-        "further names (memory, bus, Laptop and vGPU profiles need none: they are stripped)",
+        "further names (suffixes for memory, bus, Laptop and vGPU profiles are stripped, so they need no names here)",
         default=(),
     )
     capability: Capability = column(CAPABILITY, "compute capability")

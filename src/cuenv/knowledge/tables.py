@@ -178,4 +178,4 @@ def _check_references(joined: Mapping[str, tuple[Any, ...]], rows: Rows, faults:
         for index, row in enumerate(rows.get(name, ())):
             for wanted in named(row) if row else ():
                 if wanted not in there[target]:
-                    faults.add(f"{name}[{index}].{column}", f"no row of {target} has {wanted}")
+                    faults.add(f"{name}[{index}].{column}", f"the table {target} has no row {wanted}")

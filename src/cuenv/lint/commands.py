@@ -251,7 +251,7 @@ _PIP_VALUED = regex(
 )
 """The options that a value follows."""
 _FOREIGN = regex(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
-"""What is no name of a package by itself: a variable, a path, a URL, a file."""
+"""What is not a valid name of a package by itself: a variable, a path, a URL, a file."""
 
 _ELSEWHERE = ("CU503", "CU504")
 """Requirements of pip are judged where they stand; what a compilation finds is the image's as well."""

@@ -42,7 +42,7 @@ def marked_json(text: str, source: str) -> Marked:
     """Read a JSON file.
 
     Raises:
-        InputError: it is no JSON even so; the message names the line.
+        InputError: it is not valid JSON even so; the message names the line.
     """
     reader = _Reader(text, source)
     tree = reader.value(0)

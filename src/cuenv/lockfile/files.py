@@ -31,7 +31,8 @@ _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 
 _NO_CHANNELS = (
-    "channels: none named, so the default channels count: repo.anaconda.com/pkgs/main and pkgs/r unless .condarc says "
+    "channels: the file names no channels, so conda's default channels are used: repo.anaconda.com/pkgs/main "
+    "and pkgs/r unless .condarc says "
     "otherwise, under Anaconda's terms of service; for conda-forge write channels: [conda-forge]"
 )
 

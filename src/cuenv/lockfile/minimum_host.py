@@ -136,17 +136,17 @@ def record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge:
             have = machine.driver.version if machine.driver else None
             if known is None:
                 names = ", ".join(map(str, by_gpu))
-                because = f"{whose} does not list {capability} among the supported GPUs: {names}"
+                because = f"{whose} does not list compute capability {capability} among the supported GPUs: {names}"
                 yield Finding(code="CU403", severity="error", subject="device-code", message=because)
             elif have and known.driver and reaches(have, known.driver) is False:
                 because = (
                     f"driver {have} of {machine.label} is older than {known.driver}, the "
-                    f"minimum for {capability} by {whose}"
+                    f"minimum driver for compute capability {capability} by {whose}"
                 )
                 fix = f"install driver {known.driver} or later"
                 yield Finding(code="CU401", severity="error", subject="driver-floor", message=because, fix=fix)
             else:
                 way = "by JIT" if known.how == "jit" else "natively"
                 since = f" from driver {known.driver}" if known.driver else ""
-                because = f"{whose} supports {capability} {way}{since}"
+                because = f"compute capability {capability} is supported {way}{since}, by {whose}"
                 yield Finding(code="CU111", severity="info", subject="pytorch", message=because)

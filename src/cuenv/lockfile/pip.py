@@ -158,7 +158,7 @@ def _unlockable(text: str) -> tuple[str, str] | None:
         return ("it is an option of pip", "give indexes by UV_INDEX, UV_DEFAULT_INDEX or PIP_INDEX_URL, files by name")
     target = named[1] if named else text
     if re.match(r"(?:git|hg|svn|bzr)(?:\+|@|:)", target):
-        return ("it names a repository, and a branch can move", release)
+        return ("the requirement names a repository, whose branch can move", release)
     if _LOCAL.match(target) or target.startswith("file:") or ("://" not in target and target.endswith(_FILES)):
         return ("it is a path on this machine", release)
     if "://" in target and not named:
@@ -174,7 +174,10 @@ def _invalid(text: str) -> tuple[str, str] | None:
     try:
         Requirement(text)
     except InvalidRequirement as error:
-        return (f"it is no requirement ({str(error).splitlines()[0]})", "write NAME, NAME>=1 or NAME[extra]==1.2")
+        return (
+            f"it is not a valid requirement ({str(error).splitlines()[0]})",
+            "write NAME, NAME>=1 or NAME[extra]==1.2",
+        )
     return None
 
 

@@ -57,9 +57,11 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
         else:
             yield _unknown(build)
     yield from _many(older, "CU602", "builds older than the first row of this channel are not compared")
-    yield from _many(cpu, "CU602", "CPU builds are not compared: the tables have none of this channel")
+    yield from _many(
+        cpu, "CU602", "CPU builds are not compared, because the cuenv tables list no CPU build of this channel"
+    )
     first_seen = [str(build) for key, build in builds.items() if key in rows and rows[key].seen is None]
-    says = f"builds that no row had seen in a channel are in this one ({_LEARN.format(stack)})"
+    says = f"builds of this channel are known to the cuenv tables only by their recipe ({_LEARN.format(stack)})"
     yield from _many(first_seen, "CU602", says)
     gone = [f"pytorch {row.version} {row.build}" for key, row in rows.items() if key not in builds]
     yield from _many(gone, "CU602", "builds of the tables are not in this channel")
@@ -88,7 +90,7 @@ def _unknown(build: SeenBuild) -> Finding:
         code="CU601",
         severity="warning",
         subject=f"pytorch {build.version}",
-        message=f"no row knows {build}, for Python {', '.join(build.pythons)}",
+        message=f"the cuenv tables do not list {build}, for Python {', '.join(build.pythons)}",
         evidence=build.builds,
         fix=_LEARN.format(build.stack),
     )
@@ -112,7 +114,7 @@ def faults(build: SeenBuild, row: TorchBuild) -> Iterator[Fault]:
         yield Fault("CU603", "error", "build", f"{row.build} does not match {strangers[0]}")
     fresh = [text for text in build.pythons if text not in row.pythons]
     if fresh:
-        yield Fault("CU601", "warning", "pythons", f"the row does not know Python {', '.join(fresh)}")
+        yield Fault("CU601", "warning", "pythons", f"the row does not list Python {', '.join(fresh)}")
     yield from _requirement("cudnn", row.cudnn, build.cudnn)
     yield from _requirement("nccl", row.nccl, build.nccl)
     yield from _glibc(row.glibc, build.glibc)
@@ -132,14 +134,14 @@ def _requirement(cell: str, says: Requirement | None, asked: tuple[Requirement, 
         return
     least = loosest(asked)
     if says is None:
-        yield Fault("CU601", "warning", cell, f"the row does not say it, the records ask for {least}")
+        yield Fault("CU601", "warning", cell, f"the row has no value, but the records require {least}")
         return
-    told = f"the row says {says}, the records ask for {'; '.join(map(str, asked[:_SHOWN]))}"
+    told = f"the row says {says}, but the records require {'; '.join(map(str, asked[:_SHOWN]))}"
     if says.package not in {item.package for item in asked}:
         yield Fault("CU603", "error", cell, told)
     elif not says.package:
         if says.first and least.first and says.first.release[:3] != least.first.release[:3]:
-            inside = f"the row says {says.first}, the build string says {least.first}"
+            inside = f"the row says {says.first}, but the build string says {least.first}"
             yield Fault("CU603", "error", cell, inside)
     elif says.below not in {item.below for item in asked}:
         yield Fault("CU603", "error", cell, told)
@@ -153,9 +155,11 @@ def _glibc(says: Version | None, asked: tuple[Version, ...]) -> Iterator[Fault]:
     if not asked:
         return
     if says is None:
-        yield Fault("CU601", "warning", "glibc", f"the row does not say it, the records need {asked[0]}")
+        yield Fault("CU601", "warning", "glibc", f"the row has no value, but the records need {asked[0]}")
     elif says != asked[0]:
-        yield Fault("CU603", "error", "glibc", f"the row says {says}, the records need {', '.join(map(str, asked))}")
+        yield Fault(
+            "CU603", "error", "glibc", f"the row says {says}, but the records need {', '.join(map(str, asked))}"
+        )
 
 
 def ending_findings(rows: Iterable[Ending], records: Iterable[Record]) -> Iterator[Finding]:
@@ -169,7 +173,7 @@ def ending_findings(rows: Iterable[Ending], records: Iterable[Record]) -> Iterat
                 code="CU604",
                 severity="error",
                 subject=row.package,
-                message=f"{row.package} of {row.channel} ended with {last}, says its row; the channel has {later[-1]}",
+                message=f"{row.package} of {row.channel} ended with {last} by its row, but the channel has {later[-1]}",
                 evidence=tuple(map(str, later)),
             )
 
@@ -183,7 +187,7 @@ def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[F
             code="CU601",
             severity="warning",
             subject=f"CUDA {cuda}",
-            message=f"no row knows that conda-forge has cuda-nvcc of CUDA {cuda}",
+            message=f"the cuenv tables do not say that conda-forge has cuda-nvcc of CUDA {cuda}",
             fix=_LEARN.format("conda-forge"),
         )
 

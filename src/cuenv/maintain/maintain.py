@@ -143,12 +143,12 @@ def _look(
     if question.stack not in STACKS:
         shown = printable(strip_credentials(question.channel))
         raise UsageError(
-            f"--channel {shown!r}: the tables speak of {' and '.join(STACKS)}",
+            f"--channel {shown!r}: the cuenv tables cover {' and '.join(STACKS)}",
             hint=f"a mirror or a copy of one: --mirror {STACKS[0]}=FOLDER-OR-URL",
         )
     if question.platform not in PLATFORMS:
         raise UsageError(
-            f"--platform {printable(question.platform)!r} is not served; there are {' and '.join(PLATFORMS)}",
+            f"--platform {printable(question.platform)!r} is not supported; choose from {' and '.join(PLATFORMS)}",
             hint=f"--platform {PLATFORMS[0]}",
         )
     names = {"pytorch", "cuda-nvcc", *(row.package for row in _endings(question.stack, knowledge))}
@@ -156,7 +156,7 @@ def _look(
         wrong = [name for name in question.packages or () if not _NAME.fullmatch(name)]
         if wrong:
             raise UsageError(
-                f"--package {printable(wrong[0])!r} is no name of a package",
+                f"--package {printable(wrong[0])!r} is not a valid name of a package",
                 hint="cuenv kb learn --package bitsandbytes",
             )
         names |= {row.package for row in knowledge.twins if row.channel == question.stack}

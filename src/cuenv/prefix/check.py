@@ -68,7 +68,7 @@ def check_prefix(
         running: its activation scripts and its compilers may be run.
 
     Raises:
-        InputError: it is no environment, or the lock cannot be read.
+        InputError: it is not an environment, or the lock cannot be read.
     """
     from cuenv.prefix.checks import CHECKS  # noqa: PLC0415 - a lock is checked without them
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above

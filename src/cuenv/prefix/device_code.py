@@ -103,7 +103,7 @@ def _severity(library: str, how: GpuCode, gpu: HostGpu) -> Severity:
 
 def _says(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
     """What a file has for a GPU, with the numbers."""
-    device = f"the GPU of {gpu.capability}"
+    device = f"the GPU of compute capability {gpu.capability}"
     needs = f"a driver that supports CUDA {how.needs}" if how.needs else f"a driver that supports PTX {how.unknown_isa}"
     if how.outcome == "jit":
         speaks = f"; this driver supports CUDA {gpu.level}" if gpu.level else "; the driver is not known"

@@ -39,7 +39,7 @@ def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, 
             severity="error" if grave else "warning",
             subject="torch",
             message=f"torch {torch} is a CPU build, and {wanted}",
-            evidence=("torch/version.py names no CUDA release release release",),
+            evidence=("torch/version.py names no CUDA release",),
             fix=fix,
         )
 

@@ -182,7 +182,7 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
     nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc(found.cuda, prefix)
     if nvcc.major != found.cuda.major:
         text = (
-            f"nvcc is of CUDA {nvcc}, but torch was built with {found.cuda}; torch refuses to build "
+            f"nvcc is of CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch refuses to build "
             "extensions with another CUDA major version"
         )
         yield _nvcc_finding("error", "nvcc", text, path, same)
@@ -193,10 +193,13 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
         release = number_of(installed.get(row.package))
         if row.nvcc and release and row.covers(release) and row.refuses(found.cuda, nvcc):
             refused = True
-            text = f"{row.package} {release} refuses nvcc {nvcc} beside a torch of CUDA {found.cuda}"
+            text = f"{row.package} {release} refuses nvcc {nvcc} with a torch built with CUDA {found.cuda}"
             yield _nvcc_finding("error", row.package, text, path, same)
     if nvcc != found.cuda and not refused:
-        text = f"nvcc is of CUDA {nvcc}, torch of {found.cuda}: torch only warns of another minor"
+        text = (
+            f"nvcc is of CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch only warns of "
+            "another minor version"
+        )
         yield _nvcc_finding("info", "nvcc", text, path, None)
 
 

@@ -136,7 +136,7 @@ def unseen_lines(decision: Decision) -> list[str]:
         return []
     build = best.candidate.build
     what = f"pytorch {build.version} {build.build} of {build.stack}"
-    return [f"note    {what} is newer, but nobody has seen it in a channel yet; --prove asks the channels for it"]
+    return [f"note    {what} is newer, but the cuenv tables know only its recipe; --prove asks the channels for it"]
 
 
 def _borrowed(facts: HostFacts) -> list[str]:

@@ -245,7 +245,7 @@ def _behind(loose: list[str]) -> Finding:
         code="CU101",
         severity="warning",
         subject="channels",
-        message="the channel nvidia stands behind conda-forge: only strict channel priority keeps its releases out",
+        message="the channel nvidia is listed after conda-forge, so only strict channel priority excludes its releases",
         fix=f"take nvidia out of the channels{f', and write conda-forge::{loose[0]}' if loose else ''}",
     )
 

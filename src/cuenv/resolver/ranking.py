@@ -110,7 +110,7 @@ SEEN = Criterion(
     lambda proving, build: not (proving or build.seen),
     lambda item, _: _seen(item.candidate),
 )
-"""A recipe is no package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""
+"""A recipe is not a package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""
 
 PREFERENCE: tuple[Criterion, ...] = (
     _known("extensions", "the requested libraries are known to support it"),
@@ -155,7 +155,7 @@ PREFERENCE: tuple[Criterion, ...] = (
 
 
 def preference(prefer: str) -> tuple[Criterion, ...]:
-    """The criteria in order; ``native`` puts the driver's CUDA level first."""
+    """The criteria in order; ``native`` puts the driver's CUDA version first."""
     if prefer != "native":
         return PREFERENCE
     return (NATIVE_LEVEL, *(criterion for criterion in PREFERENCE if criterion is not NATIVE_LEVEL))

@@ -98,7 +98,10 @@ def _releases(cuda: list[LockedPackage], lead: LockedPackage | None) -> Iterator
                 code="CU102",
                 severity="error",
                 subject=", ".join(sorted(names)[:3]),
-                message=f"{', '.join(sorted(names)[:3])} are of CUDA {release}, the rest is of {wanted}",
+                message=(
+                    f"{', '.join(sorted(names)[:3])} are of CUDA {release}, but the other CUDA components "
+                    f"are of CUDA {wanted}"
+                ),
                 fix=f"add to dependencies: {pin.name if pin else 'cuda-version'}={wanted}",
             )
 
@@ -141,7 +144,7 @@ def cpu_builds(
                 severity="warning",
                 subject=package.name,
                 message=f"{package.name} {package.version} is a CPU-only package, but {base} has CUDA builds",
-                fix=f"write {base} in its place",
+                fix=f"write {base} instead",
             )
     for package in without_row(packages, knowledge):
         build = (offered or {}).get(package.name)

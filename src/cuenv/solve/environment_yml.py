@@ -113,7 +113,10 @@ class _EnvironmentParser:
         self.data: Mapping[Any, Any] = data if isinstance(data, dict) else {}
         self.faults = faults
         self.names: set[str] = set()
-        self.warnings = [*warnings, *(f"{key}: ignored; no key of an environment file" for key in self._unknown())]
+        self.warnings = [
+            *warnings,
+            *(f"{key}: ignored, because environment files have no such key" for key in self._unknown()),
+        ]
         if self.reader.has("prefix"):
             self.warnings.append("prefix: ignored; the place of an environment is an option of the client")
 

@@ -80,7 +80,7 @@ def _parse(text: str) -> Pin:
             raise ValueError(f"the {key} stands twice: {_shown(have)} and {_shown(keys[key])}")
     build = keys.get("build", build)
     if build and not _BUILD.fullmatch(build):
-        raise ValueError(f"{_shown(build)} is no build string; '*' is the only pattern that all clients read alike")
+        raise ValueError(f"{_shown(build)} is not a build string; '*' is the only pattern that all clients read alike")
     build = build if build.strip("*") else ""
     return Pin(
         name=found[0].lower(),
@@ -144,7 +144,7 @@ def _channel(name: str) -> str:
         return ""
     short = short_channel(name)
     if not _CHANNEL.fullmatch(short) or short.endswith(":"):
-        raise ValueError(f"{_shown(name)} is no channel")
+        raise ValueError(f"{_shown(name)} is not a channel")
     subdir = _SUBDIR.search(short)
     if subdir:
         shorter = short[: subdir.start()]

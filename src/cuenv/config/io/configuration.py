@@ -47,7 +47,7 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
 
     Raises:
         UsageError: a variable is not what its option takes.
-        InputError: the file cannot be read, is no TOML or holds what is no setting; all its faults at once.
+        InputError: the file cannot be read, is not valid TOML or holds what is no setting; all its faults at once.
     """
     variables = parse_variables(environ)
     warnings: list[str] = []
@@ -58,7 +58,7 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
         if own is None and project is None:
             continue
         if own is not None and project is not None:
-            warnings.append(f"{_name(folder, PROJECT)}: [tool.cuenv] does not count beside {_name(folder, OWN)}")
+            warnings.append(f"{_name(folder, PROJECT)}: [tool.cuenv] is ignored beside {_name(folder, OWN)}")
         name, prefix, data = (OWN, "", own) if own is not None else (PROJECT, "tool.cuenv", project)
         path = _name(folder, name)
         faults = Faults(path)
@@ -77,7 +77,9 @@ def _table(path: str, name: str, warnings: list[str]) -> Any:
         return None
     label = _name(os.path.dirname(path) or "/", name)  # noqa: PTH120 - strings are kept, and `/` has no name
     if _strangers(path):
-        warnings.append(f"{label}: passed over; it belongs to another user, in a folder that everyone may write to")
+        warnings.append(
+            f"{label}: the file is ignored, because another user owns it and everyone may write to its folder"
+        )
         return None
     if name == PROJECT and not os.path.isfile(path):  # noqa: PTH113 - never an error
         return None
@@ -131,7 +133,7 @@ def _drop_strange_places(found: dict[str, Setting], path: str, label: str, warni
     for setting in asked:
         del found[setting]
         variable = KINDS[setting].variable
-        warnings.append(f"{label}: {setting} does not count; the file belongs to another user ({variable} sets it)")
+        warnings.append(f"{label}: {setting} is ignored, because the file belongs to another user ({variable} sets it)")
 
 
 def _here() -> str:

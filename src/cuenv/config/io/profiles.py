@@ -53,7 +53,7 @@ class ProfilePlace:
         """What is written in it, not yet judged.
 
         Raises:
-            InputError: it cannot be read or is no YAML.
+            InputError: it cannot be read or is not valid YAML.
         """
         if self.file is None:
             return {"name": self.name, "story": "", **self.table}

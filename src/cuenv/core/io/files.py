@@ -114,7 +114,7 @@ LIMIT = 64 * 1024 * 1024
 _OTHER = "name a text file in UTF-8"
 _WHY = {
     errno.ENOENT: "no such file",
-    errno.ENOTDIR: "a part of the path is no folder",
+    errno.ENOTDIR: "a part of the path is not a folder",
     errno.EISDIR: "it is a folder",
     errno.EEXIST: "something else has that name",
     errno.EACCES: "permission denied",
@@ -286,7 +286,7 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     named = not os.path.realpath(path).startswith(("/dev/", "/proc/"))
     if named and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
         stream.close()
-        raise OSError(errno.EINVAL, "it is a named pipe, and no file", os.fspath(path))
+        raise OSError(errno.EINVAL, "it is a named pipe and not a file", os.fspath(path))
     os.set_blocking(stream.fileno(), True)
     return stream
 
@@ -313,7 +313,7 @@ def _decode(data: bytes, source: str, limit: int) -> str:
     try:
         text = data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        said = f"byte {error.start} is no {'UTF-16' if wide else 'UTF-8'} text"
+        said = f"byte {error.start} is not {'UTF-16' if wide else 'UTF-8'} text"
         raise InputError(f"cannot read {source}: {said}", hint=_OTHER) from error
     if "\0" in text:
         raise InputError(f"cannot read {source}: it is a binary file", hint=_OTHER)

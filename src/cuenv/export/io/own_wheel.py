@@ -76,7 +76,7 @@ def own(text: str | None) -> Own:
     held = _HASH.fullmatch(text)
     path = Path(held["place"] if held else text)
     if not _WHEEL_NAME.fullmatch(path.name):
-        raise UsageError(f"--cuenv {text!r} is no wheel of cuenv, such as cuenv-0.1.0-py3-none-any.whl", hint=_HINT)
+        raise UsageError(f"--cuenv {text!r} is not a wheel of cuenv, such as cuenv-0.1.0-py3-none-any.whl", hint=_HINT)
     if not is_file(path):
         raise InputError(f"--cuenv: {shown(path)} is not there", hint=_HINT)
     data = read_bytes(path, limit=LARGEST)
@@ -95,7 +95,7 @@ def _of_url(text: str) -> Own:
     held = _HASH.fullmatch(text)
     if not (_COMMIT.fullmatch(text) or (held and _URL.fullmatch(held["place"]))):
         raise UsageError(
-            f"--cuenv {text!r} is not held: a URL ends with #sha256= and 64 hex digits, that of a repository with "
+            f"--cuenv {text!r} is not pinned: a URL ends with #sha256= and 64 hex digits, that of a repository with "
             "@ and the 40 hex digits of a commit",
             hint=_HINT,
         )

@@ -61,7 +61,7 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
     near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is not a directory, a file or a host that ships with cuenv; cuenv ships: {', '.join(names)}",
-        hint=f"cuenv resolve --host {near}" if near else "cuenv inspect --record DIR, on the machine that is meant",
+        hint=f"cuenv resolve --host {near}" if near else "cuenv inspect --record DIR, on that machine",
     )
 
 

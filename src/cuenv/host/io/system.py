@@ -111,7 +111,7 @@ def idle_devices(
             continue
         device = read(root, f"{PCI}/{entry}/device").text.strip()
         bound = Path(os.path.realpath(root / PCI / entry / "driver")).name
-        holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to none"
+        holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to no driver"
         why = "its driver is not reachable from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
         name = device_to_name(device)
         capability = name_to_capability(name) if name else None

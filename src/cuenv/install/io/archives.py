@@ -1,7 +1,7 @@
 """What stands in the archive of a conda package, read before anything unpacks it. Import this module lazily: rattler.
 
 rattler unpacks nothing outside its folder, but it links whatever ``info/paths.json`` names, wherever that leads. A
-package that leads out is no package: here it is refused by name, together with one that unpacks to more than any holds.
+package that leads out is not a package: it is refused by name, and so is one that unpacks to more than any holds.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -
     version = next((item.version for item in packages if item.name == "python"), "")
     python = ".".join(version.split(".")[:2])
     if python and not all(part.isascii() and part.isalnum() for part in python.split(".")):
-        raise InputError(f"the lock names Python {describe(version)}, which is no version of it", hint="cuenv lock")
+        raise InputError(
+            f"the lock names Python {describe(version)}, which is not a version of Python", hint="cuenv lock"
+        )
     each = [places(contents, python) for contents in found]
     wrong = wrong_together(zip((item.name for item in found), each, strict=True))
     if wrong:
@@ -215,7 +217,7 @@ class _Found:
         if entry.is_hardlink:
             self._hard[place] = _inside(entry.link_target or "") or ""
         if place in TOLD and (not entry.is_file or entry.is_link or entry.size > _TELLING):
-            raise _refused(self._path, f"{place} is no file of at most {_TELLING >> 20} MiB")
+            raise _refused(self._path, f"{place} is not a file of at most {_TELLING >> 20} MiB")
         if place == "info" and member.kind != "folder":
             raise _refused(self._path, f"info is a {member.kind}")
         return place
@@ -244,10 +246,10 @@ def _member(path: Path, entry: Any) -> tuple[str, Member]:
         raise _refused(path, f"{describe(name)} links to {describe(target)}, outside the package")
     if entry.is_file or entry.is_hardlink:
         if not place:
-            raise _refused(path, f"{describe(name)} is no name of a file")
+            raise _refused(path, f"{describe(name)} is not a valid name of a file")
         return place, Member(kind="file")
     if not name.endswith("/"):
-        raise _refused(path, f"{describe(name)} is no file, folder or link")
+        raise _refused(path, f"{describe(name)} is not a file, folder or link")
     return place, Member(kind="folder")
 
 
@@ -279,13 +281,13 @@ def _announced(path: Path, members: dict[str, Member], told: dict[str, str]) -> 
     unlinked = [line.strip() for line in told.get(NO_LINK, "").splitlines() if line.strip()]
     for place in (*listed, *marked, *unlinked):
         if not plain(place):
-            raise _refused(path, f"it announces {describe(place)}, which is no path inside an environment")
+            raise _refused(path, f"it announces {describe(place)}, which is not a path inside an environment")
     if PATHS in told:
         entries = PathsJson.from_str(told[PATHS]).paths  # as the installer reads it
         spelled = [item["_path"] for item in _json(told[PATHS], path, PATHS)["paths"]]
         if [str(entry.relative_path) for entry in entries] != spelled:
             odd = next((text for text in spelled if not plain(text)), spelled[0])
-            raise _refused(path, f"it announces {describe(odd)}, which is no path inside an environment")
+            raise _refused(path, f"it announces {describe(odd)}, which is not a path inside an environment")
         kinds = (entry.path_type for entry in entries)
         return tuple(
             (place, "link" if kind.softlink else "folder" if kind.directory else "file")
@@ -313,7 +315,7 @@ def _entry_points(path: Path, told: dict[str, str]) -> tuple[str, ...]:
         raise _refused(path, f"{LINK} lacks noarch or package_metadata_version")
     found = noarch.get("entry_points", [])
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise _refused(path, f"{LINK}: entry_points is no list of texts")
+        raise _refused(path, f"{LINK}: entry_points is not a list of texts")
     return tuple(found)
 
 
@@ -321,7 +323,7 @@ def _json(text: str, path: Path, name: str) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise _refused(path, f"{name} is no JSON: {printable(str(error))[:200]}") from error
+        raise _refused(path, f"{name} is not valid JSON: {printable(str(error))[:200]}") from error
     if not isinstance(found, dict):
         raise _refused(path, f"{name} holds no mapping")
     return found
@@ -330,7 +332,7 @@ def _json(text: str, path: Path, name: str) -> dict[str, Any]:
 def _refused(path: Path, wrong: str) -> InputError:
     return InputError(
         f"{shown(path.name)} is refused: {wrong}",
-        hint="this is no package that a build makes: tell the channel, and lock another build",
+        hint="this is not a package that a build makes: tell the channel, and lock another build",
     )
 
 
@@ -360,7 +362,7 @@ def read_index(path: Path) -> dict[str, Any]:
         }
     except Exception as error:
         raise InputError(
-            f"{shown(path.name)} is no package: {printable(redact(str(error)))[:300]}",
+            f"{shown(path.name)} is not a package: {printable(redact(str(error)))[:300]}",
             hint="fetch it again, or lock again: cuenv lock",
         ) from error
     return plain_index | {name: value for name, value in more.items() if value}

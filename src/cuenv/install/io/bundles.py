@@ -92,7 +92,7 @@ def _check_emptying(out: Path, path: Path) -> None:
 def _check(out: Path) -> None:
     if is_tar(out):
         if out.exists() and not (out.is_file() and _begins_as_ours(out)):
-            raise InputError(f"{shown(out)} is there, and is no bundle of cuenv", hint="name another: -o NAME.tar")
+            raise InputError(f"{shown(out)} exists and is not a bundle of cuenv", hint="name another: -o NAME.tar")
         return
     before = out.with_name(f".{out.name}.cuenv-old")
     if before.is_dir() and not before.is_symlink():  # killed between two renames
@@ -101,7 +101,7 @@ def _check(out: Path) -> None:
     if out.exists() and not (
         is_folder(out) and (not any(out.iterdir()) or (is_file(out / SUMS) and is_file(out / SCRIPT)))
     ):
-        raise InputError(f"{shown(out)} is there, and is no bundle of cuenv", hint="name another folder: -o NAME")
+        raise InputError(f"{shown(out)} exists and is not a bundle of cuenv", hint="name another folder: -o NAME")
 
 
 def _begins_as_ours(path: Path) -> bool:
@@ -214,7 +214,7 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
         progress: told what is being done.
 
     Raises:
-        InputError: it is no bundle, or holds what a bundle must not hold.
+        InputError: it is not a bundle, or holds what a bundle must not hold.
         HashError: a file is not what ``SHA256SUMS`` says; its name is told.
         OutsideError: a tar cannot be unpacked there.
     """
@@ -256,7 +256,9 @@ def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
         _unpack(path, scratch, progress)
         verify(scratch, path, progress)
     except (tarfile.TarError, ValueError, OverflowError) as error:
-        raise InputError(f"{shown(path)} is no whole tar: {printable(str(error))}", hint="copy it again") from error
+        raise InputError(
+            f"{shown(path)} is not a complete tar file: {printable(str(error))}", hint="copy it again"
+        ) from error
     except OSError as error:
         raise OutsideError(f"{shown(error.filename or path)}: {why(error)}", hint="df -h") from error
 
@@ -269,7 +271,7 @@ def verify(folder: Path, source: Path, progress: Progress | None = None) -> None
         HashError: a file is missing or another; its name is told.
     """
     if not is_file(folder / SUMS):
-        raise InputError(f"{shown(source)} holds no {SUMS}: it is no bundle", hint="cuenv bundle")
+        raise InputError(f"{shown(source)} is not a bundle, because it has no {SUMS}", hint="cuenv bundle")
     sums = parse_sums(read_text(folder / SUMS), f"{source}/{SUMS}")
     for number, (place, expected) in enumerate(sorted(sums.items()), 1):
         if progress:

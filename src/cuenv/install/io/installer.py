@@ -112,7 +112,7 @@ def refuse(prefix: Path) -> InputError:
             f"{shown(prefix)} is not empty: it holds an environment of another lock, or one that was changed",
             hint="replace it, when nothing runs from it: cuenv install --replace",
         )
-    what = "is not empty" if prefix.is_dir() else "is there, and no folder"
+    what = "is not empty" if prefix.is_dir() else "exists and is not a folder"
     hint = "name another folder"
     if (prefix / "conda-meta").is_dir():  # else what lies there may be anything
         hint += f", or remove this environment first: rm -r {shown(prefix)}"
@@ -371,7 +371,8 @@ def _named(package: LockedPackage) -> LockedPackage:
     words = (package.name, package.version, package.build)
     if not all(word and "/" not in word and "\0" not in word for word in words) or package.name.startswith("."):
         raise InputError(
-            f"the lock names a package {describe(' '.join(words))}, which is no name of one", hint="cuenv lock"
+            f"the lock names a package {describe(' '.join(words))}, which is not a valid package name",
+            hint="cuenv lock",
         )
     return package
 

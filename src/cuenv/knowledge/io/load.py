@@ -119,7 +119,7 @@ def decode(path: Path, *, strict: bool = False) -> object:
     except RecursionError as error:
         raise KnowledgeError(f"{shown(path)}: nested too deep for a table", hint=_HINT) from error
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
-        raise KnowledgeError(f"{shown(path)}: is no table: {error}", hint=_HINT) from error
+        raise KnowledgeError(f"{shown(path)}: is not a table: {error}", hint=_HINT) from error
 
 
 def load_guidance(knowledge: Knowledge) -> Guidance:

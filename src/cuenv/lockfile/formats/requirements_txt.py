@@ -63,8 +63,8 @@ def pip_command(platform: str, folder: Path | None = None) -> str:
 def pip_head(spec: EnvironmentSpec, solution: Solution) -> tuple[str, ...]:
     """What the head of a conda file says of the pip part, which an explicit file cannot hold."""
     if spec.pip and not solution.pip:
-        wished = redact(", ".join(spec.pip))
-        return (f"Not locked (--allow {UNLOCKED}): what pip adds: {wished}. To lock that as well: cuenv lock",)
+        requested = redact(", ".join(spec.pip))
+        return (f"Not locked (--allow {UNLOCKED}): what pip adds: {requested}. To lock that as well: cuenv lock",)
     if not solution.pip:
         return ()
     names = ", ".join(f"{item.name} {item.version}" for item in solution.pip)

@@ -188,7 +188,7 @@ class _Plan:
     def _folder(self, url: str, folder: Path, name: str) -> str:
         if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises where a folder above cannot be searched
             raise ChannelError(
-                f"channel {printable(short_channel(url))}: {printable(str(folder))} is no folder", hint=look(folder)
+                f"channel {printable(short_channel(url))}: {printable(str(folder))} is not a folder", hint=look(folder)
             )
         base = self.scratch / str(len(self.links))
         self.links.append((base / name, folder))

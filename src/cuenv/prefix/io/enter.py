@@ -27,12 +27,12 @@ def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
         environ: the variables of this process.
 
     Raises:
-        InputError: it is no environment, or its path cannot stand in PATH.
+        InputError: it is not an environment, or its path cannot stand in PATH.
     """
     prefix = os.path.abspath(folder)  # noqa: PTH100 - as it is typed: links in it stay, as with conda
     path = Path(prefix)
     if not is_folder(path):
-        raise InputError(f"{shown(path)} is no folder", hint=look(path))
+        raise InputError(f"{shown(path)} is not a folder", hint=look(path))
     if ":" in prefix or not prefix.isprintable():
         raise InputError(f"{shown(path)}: such a path cannot stand in PATH", hint="move the environment")
     if is_folder(path / "conda-meta"):
@@ -97,7 +97,7 @@ def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -
 
     Raises:
         UsageError: there is no such program.
-        InputError: it is no environment.
+        InputError: it is not an environment.
         OutsideError: the program cannot be started.
     """
     entry: Entering = entering(prefix, environ)

@@ -98,7 +98,7 @@ def remove_hook(prefix: Path, own: str) -> tuple[tuple[Path, ...], tuple[Path, .
 
 
 def _text(path: Path) -> str | None:
-    """The text of a file; ``None`` when there is none, empty for what is no file."""
+    """The text of a file; ``None`` when there is none, empty for what is not a file."""
     if not os.path.lexists(path):
         return None
     if not is_file(path):

@@ -49,10 +49,10 @@ def find_prefix(path: Path) -> Prefix:
     """The environment in a folder.
 
     Raises:
-        InputError: it is no folder, or no environment.
+        InputError: it is not a folder, or no environment.
     """
     if not is_folder(path):
-        raise InputError(f"{shown(path)} is no folder", hint=_HINT)
+        raise InputError(f"{shown(path)} is not a folder", hint=_HINT)
     if not os.access(path, os.R_OK | os.X_OK):
         raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
     real = Path(os.path.realpath(path))
@@ -260,7 +260,7 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
     """
     if not _NEW.fullmatch(name) or name in _BASES:
         raise UsageError(
-            f"--name {describe(name)} is no name for a new environment",
+            f"--name {describe(name)} is not a valid name for a new environment",
             hint="name its folder: cuenv install --prefix DIR",
         )
     if name in environments(environ):
@@ -288,7 +288,7 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
         InputError: a ``.condarc`` is not valid.
     """
     if not name or "/" in name or not name.isprintable():
-        what = f"--name {describe(name)} is a path" if "/" in name else f"--name {describe(name)} is no name"
+        what = f"--name {describe(name)} is a path" if "/" in name else f"--name {describe(name)} is not a name"
         raise UsageError(what, hint=f"name its folder: {command} --prefix DIR")
     known = environments(environ)
     found = known.get(name, ())

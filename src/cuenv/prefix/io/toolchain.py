@@ -404,7 +404,7 @@ def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
     there = next((item for item in (real, *real.parents) if os.path.lexists(item)), real)
     reason = None
     if not is_folder(there):
-        reason = f"{there} is no folder"
+        reason = f"{there} is not a folder"
     elif not os.access(there, os.W_OK | os.X_OK):
         reason = f"{there} may not be written"
     elif os.statvfs(there).f_flag & os.ST_NOEXEC:

@@ -148,7 +148,7 @@ def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: L
         found = process.look(candidate.path)
         if found.kind == "elf" and found.identity not in seen:
             seen.add(found.identity)
-            word = "wins" if found.path == winner.path else "passed over"
+            word = "wins" if found.path == winner.path else "skipped"
             lines.append(f"{word}: {_clean(found.path)} ({candidate.via})")
     for path in elsewhere(name, ground):
         if process.look(path).identity not in seen:

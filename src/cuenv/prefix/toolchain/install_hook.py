@@ -46,7 +46,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
         lock: the host that it was made for is taken where none is named.
 
     Raises:
-        InputError: it is no environment, holds nothing of CUDA to build with, or its path cannot stand in a list.
+        InputError: it is not an environment, holds nothing of CUDA to build with, or its path cannot stand in a list.
     """
     prefix = find_prefix(path)
     if ":" in prefix.path:
@@ -135,7 +135,7 @@ def take_away(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Remove the hook of an environment: the files that went, and those of that name that are somebody else's.
 
     Raises:
-        InputError: it is no environment.
+        InputError: it is not an environment.
         OutsideError: a file cannot be removed.
     """
     return remove_hook(Path(find_prefix(path).path), OWN)

@@ -135,9 +135,9 @@ def targets_of(nvcc: Nvcc, knowledge: Knowledge) -> tuple[Capability, ...]:
 def gcc_bounds(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None, str]:
     """The newest major of a host compiler that an nvcc accepts, and who says so."""
     if nvcc.bounds and nvcc.bounds.newest(kind):
-        return nvcc.bounds.newest(kind), "by its host_config.h"
+        return nvcc.bounds.newest(kind), "its host_config.h"
     row = knowledge.cuda(nvcc.release) if nvcc.release and kind == "gcc" else None
-    return (row.gcc_max if row else None), "by the tables"
+    return (row.gcc_max if row else None), "the cuenv tables"
 
 
 def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
@@ -173,7 +173,10 @@ def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             code="CU251",
             severity="warning",
             subject=nvcc.path,
-            message=f"no file tells the release of {nvcc.path}, to which {nvcc.via} leads; it was not run",
+            message=(
+                f"the release of {nvcc.path}, to which {nvcc.via} leads, is not known: no file contains it, "
+                "and nvcc was not run"
+            ),
             fix=_run(prefix),
         )
 
@@ -191,7 +194,7 @@ def _home(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             code="CU257",
             severity="warning",
             subject=nvcc.via,
-            message=f"{nvcc.via} leads builds to {nvcc.path}, and the environment has its own nvcc, {found.inside[0]}",
+            message=f"{nvcc.via} leads builds to {nvcc.path}, but the environment has its own nvcc, {found.inside[0]}",
             evidence=tuple(f"{name}={value}" for name, value in found.named.items()),
             fix=hook(prefix),
         )
@@ -201,7 +204,9 @@ def _home(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             code="CU257",
             severity="warning",
             subject="CUDA_PATH",
-            message=f"CUDA_PATH is {path}, CUDA_HOME is {home}: torch takes CUDA_HOME, others take CUDA_PATH",
+            message=(
+                f"CUDA_PATH is {path}, but CUDA_HOME is {home}; torch uses CUDA_HOME, and other programs use CUDA_PATH"
+            ),
             fix=f"export CUDA_PATH={shlex.quote(home)}",
         )
 
@@ -220,7 +225,7 @@ def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Itera
             code="CU252",
             severity="error",
             subject=str(capability),
-            message=f"nvcc {nvcc.release} cannot compile for {capability}; it compiles for "
+            message=f"nvcc {nvcc.release} cannot compile for compute capability {capability}; it compiles for "
             f"{', '.join(map(str, sorted(able)))}",
             evidence=(nvcc.path, *(generation.sources if generation else ())),
             fix=f"take a toolkit {bounds}: cuenv resolve --gpu {capability}" if bounds else None,
@@ -288,7 +293,7 @@ def _tools(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             code="CU255",
             severity="error",
             subject="ninja",
-            message="ninja is not on PATH, and torch builds nothing without it",
+            message="ninja is not on PATH, and torch needs it to build extensions",
             fix=get(prefix, "ninja", None),
         )
 
@@ -311,23 +316,25 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
             code="CU256",
             severity="warning",
             subject=compiler.path or compiler.asked,
-            message=f"no file tells the version of {compiler.path} (from {compiler.via}), the host compiler for "
-            f"{compiler.does}; it was not run",
+            message=(
+                f"the version of {compiler.path} (from {compiler.via}), the host compiler for "
+                f"{compiler.does}, is not known: no file contains it, and the compiler was not run"
+            ),
             fix=_run(prefix),
         )
     if compiler.path is None or compiler.major is None:
         what = f"{compiler.asked} (from {compiler.via})"
-        lacks = f"{what} is not there" if compiler.path is None else f"{what} does not tell its version"
+        lacks = f"{what} is not there" if compiler.path is None else f"{what} prints no version"
         message = f"no usable host compiler for {compiler.does}: {lacks}"
     elif nvcc and newest and compiler.major > newest:
         message = (
-            f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is newer than nvcc "
-            f"{nvcc.release} takes: {says} the newest is {newest}"
+            f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is newer than {compiler.kind} "
+            f"{newest}, the newest that nvcc {nvcc.release} supports ({says})"
         )
     elif nvcc and oldest and compiler.major < oldest:
         message = (
-            f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is older than nvcc "
-            f"{nvcc.release} takes: from {oldest} on"
+            f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is older than {compiler.kind} "
+            f"{oldest}, the oldest that nvcc {nvcc.release} supports"
         )
     else:
         return None
@@ -359,7 +366,7 @@ def _activation(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
             code="CU261",
             severity="warning",
             subject="activate.d",
-            message=f"what activation sets is not known for certain: {found.activation}",
+            message=f"cuenv could not determine all variables that `conda activate` would set: {found.activation}",
             fix=_run(prefix),
         )
 

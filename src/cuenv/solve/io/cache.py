@@ -113,12 +113,12 @@ def refuse_odd(folder: Path) -> None:
     name = shown(folder)
     if real == home or real in home.parents:
         raise InputError(
-            f"{name} is or holds your home folder, and no cache",
+            f"{name} is or contains your home folder and is not a cache",
             hint="name the cache: CUENV_CACHE_DIR=~/.cache/cuenv cuenv cache clean",
         )
     if not _made_here(real):
         raise InputError(
-            f"{name} has no {TAG} of cuenv: cuenv did not make this folder, and empties none that it did not make",
+            f"{name} has no {TAG} of cuenv; cuenv empties only folders that it made",
             hint=f"look at it, and remove what is cuenv's by hand: ls -la {name}",
         )
     for kind in KINDS:

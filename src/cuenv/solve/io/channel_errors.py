@@ -65,7 +65,7 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
     if error.errno is not None:
         return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}", hint=look(path, error))
     return ChannelError(
-        f"channel {name}, {subdir}: {path} is no valid repodata: {printable(str(error))}",
+        f"channel {name}, {subdir}: {path} is not valid repodata: {printable(str(error))}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",
     )
 
@@ -115,7 +115,7 @@ def _hint(text: str, name: str, url: str) -> str:
     if code in {"401", "403", "407"}:
         return f"give the credentials with the mirror: --mirror {name}=https://USER:PASSWORD@HOST/PATH"
     if code == "304":
-        return f"a proxy or mirror answers for a copy that nobody has: read the channel elsewhere: --mirror {name}=URL"
+        return f"a proxy or mirror does not have the channel; read it elsewhere: --mirror {name}=URL"
     if code == "404":
         return f"check the channel's name, or read it elsewhere: --mirror {name}=URL"
     if code:

@@ -318,7 +318,7 @@ def _uv_settings(path: Path, leave_out: str) -> dict[str, str]:
     try:
         data = toml.load_toml(read_text(path))
     except ValueError as error:
-        raise InputError(f"{path} is no TOML: {error}", hint=leave_out) from error
+        raise InputError(f"{path} is not valid TOML: {error}", hint=leave_out) from error
     faults = Faults(str(path))
     top = Reader(data, faults)
     pip = top.reader("pip") or Reader({}, faults)

@@ -234,7 +234,9 @@ class Relay:
         """Note that rattler was led to an address that is not of a channel."""
         with self._lock:
             self._faults.append(
-                RelayFault("", f"the answer leads to {printable(address)[:100]}, which is no address of the channel")
+                RelayFault(
+                    "", f"the answer leads to {printable(address)[:100]}, which is not an address of the channel"
+                )
             )
 
     def _canonical(self, path: str) -> str:
@@ -283,7 +285,7 @@ class Relay:
         with self._lock:
             self._sizes[subdir] = total = self._sizes.get(subdir, 0) + size
         if total > ALL:
-            raise RelayFault(url, f"the answers have more than {human(ALL)}: no channel is like that")
+            raise RelayFault(url, f"the answers have more than {human(ALL)}, which is more than any channel has")
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

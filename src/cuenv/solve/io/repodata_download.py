@@ -214,7 +214,7 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     total = start + left if left is not None else None
     if total is not None and total > limits.packed:
         raise TooMuchError(
-            f"the answer has {human(total)}, and the most is {human(limits.packed)}: no channel is like that"
+            f"the answer has {human(total)}, and the most is {human(limits.packed)}, which is more than any channel has"
         )
     packing = answer.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
     if packing not in ("identity", "gzip", "x-gzip"):
@@ -226,7 +226,7 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     for chunk in _chunks(answer, patience):
         sent += len(chunk)
         if sent > limits.packed:
-            raise TooMuchError(f"the answer has more than {human(limits.packed)}: no channel is like that")
+            raise TooMuchError(f"the answer has more than {human(limits.packed)}, which is more than any channel has")
         _grow(spool.stream, chunk, gunzip, limits, sent)
         tell(sent, total)
     if gunzip and not gunzip.eof:

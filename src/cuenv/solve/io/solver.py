@@ -56,7 +56,7 @@ def record_of(package: LockedPackage) -> RepoDataRecord:
         return RepoDataRecord(base, package.url.rpartition("/")[2], package.url, package.channel)
     except Exception as error:
         shown = printable(redact(f"{package.name} {package.version} {package.build} ({package.url})"))
-        raise InputError(f"{shown} is no package: {printable(str(error))}") from error
+        raise InputError(f"{shown} is not a package: {printable(str(error))}") from error
 
 
 _NOWHERE = "https://virtual.invalid"
@@ -255,7 +255,7 @@ def parse_spec(pin: Pin) -> MatchSpec:
         return MatchSpec(text, strict=True)
     except (InvalidMatchSpecError, ValueError) as error:
         raise InputError(
-            f"{printable(pin.yaml_text())!r} is no package requirement: {printable(str(error))}",
+            f"{printable(pin.yaml_text())!r} is not a package requirement: {printable(str(error))}",
             hint="write name, name=1.2, name>=1.2,<2 or name=1.2.3=build*",
         ) from error
 
@@ -345,7 +345,7 @@ def _locked(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPa
         raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}", hint=_INDEX)
     if not (package.sha256 or package.md5):
         raise ChannelError(
-            f"{where} has neither sha256 nor md5: a lock without a hash proves nothing",
+            f"{where} has neither sha256 nor md5: a lock file cannot pin it",
             hint=f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'",
         )
     return package

@@ -198,7 +198,7 @@ def _origin(text: str) -> str:
     if text == "defaults":
         raise UsageError(f"--mirror: 'defaults' stands for several channels: {', '.join(DEFAULTS)}", hint=_HINT)
     if not _NAME.fullmatch(text):
-        raise UsageError(f"--mirror: {printable(strip_credentials(text))!r} is no channel name or URL", hint=_HINT)
+        raise UsageError(f"--mirror: {printable(strip_credentials(text))!r} is not a channel name or URL", hint=_HINT)
     return channel_url(text)
 
 
@@ -294,7 +294,7 @@ def read_condarc(paths: Iterable[Path], environment: Mapping[str, str]) -> Conda
         environment: for ``$NAME`` inside the settings, as conda expands them.
 
     Raises:
-        InputError: a file cannot be read, is no YAML, or has a setting of the wrong type.
+        InputError: a file cannot be read, is not valid YAML, or has a setting of the wrong type.
     """
     merged = Condarc()
     for path in paths:
@@ -359,7 +359,7 @@ def _load(path: Path) -> object:
         with opened(path) as stream:
             text = stream.read(LIMIT).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"{path}: cannot be read: {reason}", hint=look(path)) from error
     try:
         data: object = load(text, str(path))
