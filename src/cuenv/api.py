@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cuenv.core import Progress
 from cuenv.core.errors import UsageError
 from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from cuenv.binary.gpu_code import Scanned
     from cuenv.diagnosis.causes import Diagnosis
@@ -358,7 +359,7 @@ def lock(
     platform: str | None = None,
     sources: Sources | None = None,
     allow: str | Sequence[str] = (),
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Locked:
     """Solve an environment file and write its lock files beside it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from packaging.version import Version
@@ -11,6 +11,7 @@ from cuenv.binary.code import CodeObject, FileCode
 from cuenv.binary.data import BinaryError, BinaryFault
 from cuenv.binary.fatbin import Entry
 from cuenv.binary.io.binaries import Unlisted, files_below, may_be_binary, scan
+from cuenv.core import Progress
 from cuenv.core.errors import ExitCode
 from cuenv.core.io.files import is_folder
 from cuenv.core.record import dataclass
@@ -204,7 +205,7 @@ def scan_paths(
     knowledge: Knowledge,
     *,
     deep: bool = False,
-    say: Callable[[str], None] | None = None,
+    say: Progress | None = None,
 ) -> Scanned:
     """Scan files, and folders with all that is below them.
 

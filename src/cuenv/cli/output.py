@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from cuenv.core import Progress
 from cuenv.core.errors import OutsideError
 from cuenv.core.findings import CheckResult
 from cuenv.core.regex import regex
@@ -194,7 +195,7 @@ def error_json(code: str, message: str, hint: str | None) -> str:
     return json_text(data)
 
 
-def progress(*, quiet: bool) -> Callable[[str], None] | None:
+def progress(*, quiet: bool) -> Progress | None:
     """A line on stderr that is written over; without a terminal one line every half minute, as a log wants it."""
     context = click.get_current_context(silent=True)
     if quiet or (context and context.params.get("no_progress")):
@@ -210,7 +211,7 @@ def progress(*, quiet: bool) -> Callable[[str], None] | None:
     return told
 
 
-def _log_line(clock: Callable[[], float]) -> Callable[[str], None]:
+def _log_line(clock: Callable[[], float]) -> Progress:
     """Tell what is told now and then; a run that is over before says nothing."""
     last = clock()
 
@@ -232,7 +233,7 @@ def _columns(stream: IO[str]) -> int:
         return _USUAL
 
 
-def progress_done(show: Callable[[str], None] | None) -> None:
+def progress_done(show: Progress | None) -> None:
     """Take the progress line away."""
     if show and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from cuenv.core import Progress
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.record import dataclass
 from cuenv.host.describe import host_options
@@ -49,9 +50,7 @@ class Demonstration:
         return bool(self.locked and self.locked.lock and self.prefix) and not any(item.errors for item in self.reports)
 
 
-def demonstrate(
-    folder: Path, environ: Mapping[str, str], knowledge: Knowledge, say: Callable[[str], None]
-) -> Demonstration:
+def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, say: Progress) -> Demonstration:
     """Run the whole line in a folder: host, decision, environment file, lock, check, install, check again.
 
     Args:

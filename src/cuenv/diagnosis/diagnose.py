@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuenv.core import Progress
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import file_blocks, is_file, size_of, stdin_blocks
@@ -61,7 +62,7 @@ def diagnose_log(
     options: HostOptions,
     knowledge: Knowledge,
     prefix: Path | None = None,
-    say: Callable[[str], None] | None = None,
+    say: Progress | None = None,
 ) -> Diagnosed:
     """Read a log.
 
@@ -106,7 +107,7 @@ def _kept(command: str) -> str:
     return shlex.join([*words[:-1], NEW])
 
 
-def _told(blocks: Iterator[bytes], size: int, say: Callable[[str], None]) -> Iterator[bytes]:
+def _told(blocks: Iterator[bytes], size: int, say: Progress) -> Iterator[bytes]:
     """The blocks, each said as it is read."""
     whole = f" of {size / _MEGA:.0f}" if size else ""
     done = 0

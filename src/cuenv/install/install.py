@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from cuenv.core import Progress
 from cuenv.core.errors import HashError, InputError, OutsideError
 from cuenv.core.findings import Report, report
 from cuenv.core.io.files import is_file, is_folder, may_write_in, shown, why
@@ -20,8 +21,6 @@ from cuenv.solve.io.cache import use
 from cuenv.solve.io.download import JOBS, Wanted, differs, fetch
 from cuenv.solve.io.sources import Sources, place_of
 from cuenv.solve.model import Lock, Solution
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from cuenv.core import Progress
 from cuenv.core.errors import InputError, OutsideError, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.exclusive import patiently
@@ -79,9 +80,6 @@ def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
             from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
 
             yield from (item for item in pip_findings(solution) if item.code == "CU513")
-
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)

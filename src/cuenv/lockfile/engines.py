@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError, HashError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, replace
@@ -14,8 +15,6 @@ from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiab
 
 _SHOWN = 5
 """Requirements that a finding names."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

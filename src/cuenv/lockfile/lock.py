@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuenv.core import __version__
+from cuenv.core import Progress, __version__
 from cuenv.core.errors import CuenvError, UsageError
 from cuenv.core.findings import Finding, Report, allowed, report
 from cuenv.core.io.exclusive import side_by_side
@@ -41,8 +41,6 @@ from cuenv.solve.model import CREATED_BY, VARIABLES, Lock, Solution, SolveReques
 
 if TYPE_CHECKING:  # most locks are no updates
     from cuenv.lockfile.update import Update
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from cuenv.core import Progress
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import exists
 from cuenv.core.record import replace
@@ -45,7 +46,7 @@ def lock_pip(
     allow: tuple[str, ...],
     certificates: str | None = None,
     offline: bool,
-    progress: Callable[[str], None] | None,
+    progress: Progress | None,
 ) -> tuple[list[Solution], list[Finding]]:
     """Add the pip part to every solution; findings say what refuses it.
 
@@ -86,7 +87,7 @@ def _one(
     environ: Mapping[str, str],
     certificates: str | None,
     offline: bool,
-    progress: Callable[[str], None] | None,
+    progress: Progress | None,
 ) -> tuple[Solution, list[Finding]]:
     from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - as above
     from cuenv.solve.io.pip import pypi_names, resolve  # noqa: PLC0415 - only where there are pip packages

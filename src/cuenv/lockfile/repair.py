@@ -7,10 +7,10 @@ so that the first that works is the smallest. A file that cannot work at all is 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 
-from cuenv.core import __version__
+from cuenv.core import Progress, __version__
 from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, UsageError
 from cuenv.core.findings import Finding, LayerCoverage, Report, report
 from cuenv.core.record import dataclass, replace
@@ -39,7 +39,6 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
-Progress = Callable[[str], None]
 _TRIES = 60
 """Candidates that are tried; most are answered without a solve."""
 _ATTEMPTS = 400

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuenv.core import Progress
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
 from cuenv.core.io.files import exists
@@ -223,7 +224,7 @@ def checked(
     wish: Request | None = None,
     *,
     limit: float | None = None,
-    say: Callable[[str], None] | None = None,
+    say: Progress | None = None,
 ) -> tuple[CheckResult, ...]:
     """The reports, the lock's first.
 
@@ -336,7 +337,7 @@ def with_runs(
     knowledge: Knowledge,
     *,
     limit: float,
-    say: Callable[[str], None] | None = None,
+    say: Progress | None = None,
 ) -> PrefixChecked:
     """What was found without running the environment, and what running it on this machine adds.
 
@@ -363,7 +364,7 @@ def run_checks(
     environ: Mapping[str, str],
     *,
     timeout: float,
-    say: Callable[[str], None] | None = None,
+    say: Progress | None = None,
 ) -> tuple[Check, ...]:
     """What the environment does when it runs; nothing of it is changed.
 
@@ -384,7 +385,7 @@ def run_checks(
 
 
 def _checks(
-    prefix: Prefix, gpus: int, environ: Mapping[str, str], timeout: float, say: Callable[[str], None] | None
+    prefix: Prefix, gpus: int, environ: Mapping[str, str], timeout: float, say: Progress | None
 ) -> Iterator[Check]:
     without: str | None = None
     from cuenv.prefix.io.probe import ask, bench  # noqa: PLC0415 - only with --run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
@@ -19,7 +20,6 @@ from cuenv.solve.io.solver import absent, solve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
-Progress = Callable[[str], None]
 _NO_CANDIDATES = regex(r"[├└│─\s]*(.+?), for which no candidates were found")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cuenv.core import __version__
+from cuenv.core import Progress, __version__
 from cuenv.core.errors import ChannelError, OutsideError, UsageError
 from cuenv.core.findings import Finding, report
 from cuenv.core.record import dataclass, replace
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # only --prove pays for them
     from cuenv.solve.io.sources import Sources
     from cuenv.solve.model import Solution
 
-Progress = Callable[[str], None]
 _SOLVES = 8
 """Candidates that are put to the solver on records at hand: nobody asked for it, and so nobody waits for it."""
 
@@ -165,7 +164,7 @@ def decide_together(
     platforms: tuple[str, ...],
     composed: Callable[[Decision], EnvironmentSpec],
     prove: Sources | None,
-    progress: Callable[[str], None] | None,
+    progress: Progress | None,
 ) -> tuple[Decision, EnvironmentSpec | None, Solution | None, tuple[Finding, ...]]:
     """Choose for several platforms: the decision of the first, with the candidates that fit on all.
 
@@ -255,7 +254,7 @@ def _proven(
     decisions: list[Decision],
     spec_of: Callable[[Assessment], EnvironmentSpec],
     sources: Sources,
-    progress: Callable[[str], None] | None,
+    progress: Progress | None,
 ) -> tuple[list[Row], list[tuple[Candidate, str]], Solution | None]:
     """The rows from the first on that closes on every platform, and why each before it does not."""
     from cuenv.resolver.prove import closed  # noqa: PLC0415 - the solver is heavy

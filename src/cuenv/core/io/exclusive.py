@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from cuenv.core import Progress
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import shown
 
@@ -40,7 +41,7 @@ class BusyError(OutsideError):
     """Another run is at work there."""
 
 
-def patiently(attempt: Callable[[], T], progress: Callable[[str], None] | None = None) -> T:
+def patiently(attempt: Callable[[], T], progress: Progress | None = None) -> T:
     """Try until no other run is at work there any more.
 
     Args:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from cuenv.core import Progress
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, look, shown, why
 from cuenv.core.record import dataclass
@@ -242,10 +243,10 @@ def before_commands(environ: Mapping[str, str], called: str = "") -> str:
     return f"PATH={shlex.quote(os.path.abspath(folder))}:$PATH"  # noqa: PTH100 - as above
 
 
-_listeners: list[Callable[[str], None]] = []
+_listeners: list[Progress] = []
 
 
-def listen(listener: Callable[[str], None] | None) -> None:
+def listen(listener: Progress | None) -> None:
     """Let one listener hear from now on; ``None`` for nobody."""
     _listeners[:] = [listener] if listener else []
 

@@ -6,10 +6,11 @@ import os
 import shlex
 import shutil
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from cuenv.core import Progress
 from cuenv.core.errors import HashError, InputError, OutsideError
 from cuenv.core.io.exclusive import BusyError, alone, patiently
 from cuenv.core.io.files import DATA, is_file, is_folder, look, read_text, refuse_planted, shown, why
@@ -195,8 +196,6 @@ def _add(tar: tarfile.TarFile, path: Path, place: str) -> None:
 _LIMIT = 100_000
 """Entries that a bundle's tar may have."""
 _CHUNK = 1 << 20
-
-Progress = Callable[[str], None]
 
 
 def is_bundle(path: Path) -> bool:

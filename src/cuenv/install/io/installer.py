@@ -23,7 +23,7 @@ from rattler import install as _install
 from rattler.exceptions import InstallerError
 from rattler.install import InstallerReporter
 
-from cuenv.core import __version__
+from cuenv.core import Progress, __version__
 from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.core.io.exclusive import BusyError, alone, in_turn, patiently
 from cuenv.core.io.files import look, refuse_planted, shown, why
@@ -36,7 +36,7 @@ from cuenv.install.placing import CLOBBERED, MARKER
 from cuenv.prefix.io.conda_meta import read_conda_meta
 from cuenv.prefix.io.prefix import OWN_DIGEST, installed_digest
 from cuenv.solve.io.cache import use
-from cuenv.solve.io.channels import Progress, run, translated
+from cuenv.solve.io.channels import run, translated
 from cuenv.solve.io.connection import make_client
 from cuenv.solve.io.download import Wanted, differs, fetch
 from cuenv.solve.io.solver import record_of
@@ -48,7 +48,7 @@ _STATE = "conda-meta/state"
 """Says what was installed; conda and micromamba read ``*.json`` there, and ``history``."""
 
 
-def recover(prefix: Path, progress: Callable[[str], None] | None = None) -> None:
+def recover(prefix: Path, progress: Progress | None = None) -> None:
     """Clear away what an interrupted run left, and put back what it was to replace; wait for one that is at work.
 
     Raises:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from cuenv.core import Progress
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, shown
 from cuenv.core.io.process import Completed, run
@@ -14,7 +15,6 @@ from cuenv.core.record import replace
 from cuenv.core.urls import printable, redact
 from cuenv.install.bundle import file_name
 from cuenv.lockfile.formats import requirements_txt
-from cuenv.solve.io.channels import Progress
 from cuenv.solve.io.pip import index_variables, uv_program
 from cuenv.solve.model import PipLocked
 

@@ -11,11 +11,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.io.files import look, private_folder
 from cuenv.core.io.process import Completed, run
@@ -216,8 +217,6 @@ def _settings(sources: Sources) -> Iterator[tuple[str, Any]]:
     if sources.offline:
         yield "offline", True
 
-
-Progress = Callable[[str], None]
 
 _KEPT = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),

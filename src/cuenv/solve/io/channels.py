@@ -25,6 +25,7 @@ from weakref import finalize
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
 from rattler.exceptions import GatewayError
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
@@ -148,7 +149,6 @@ def _bytes(path: Path) -> bytes:
 
 T = TypeVar("T")
 
-Progress: TypeAlias = Callable[[str], None]
 Source: TypeAlias = SparseRepoData | Channel
 Question: TypeAlias = Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]]
 _COMPRESSED = "repodata.json.zst"

@@ -10,13 +10,14 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock
 from typing import IO
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError, HashError, OutsideError
 from cuenv.core.io.exclusive import still_there
 from cuenv.core.io.files import is_file, look, names_in, shown, why
@@ -38,8 +39,6 @@ _SPARE = 1 << 20
 _TICK = 0.2
 _LEFT = 2 * 86400
 """Seconds after which nobody writes a growing file any more."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from zipfile import ZipFile
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError, InputError, OutsideError
 from cuenv.core.io import files as toml
 from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_text
@@ -41,8 +42,6 @@ _LOGIN = regex(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
 _FAR = regex(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
 _ABSENT = regex(r"([A-Za-z0-9][\w.-]*)\S* was not found in (?:the package registry|the cache|the provided)")
 _URL = regex(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s`'\")]+")
-
-Progress = Callable[[str], None]
 
 
 def resolve(

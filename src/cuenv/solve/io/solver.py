@@ -20,12 +20,13 @@ from rattler import solve as _solve
 from rattler.exceptions import InvalidMatchSpecError, SolverError
 from rattler.package import BuildString
 
+from cuenv.core import Progress
 from cuenv.core.errors import ChannelError, InputError, OutsideError
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin
-from cuenv.solve.io.channels import Channels, Part, Progress, Source, channels_of, translated
+from cuenv.solve.io.channels import Channels, Part, Source, channels_of, translated
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, parse_package_url
