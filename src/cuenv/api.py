@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cuenv.core import Progress
-from cuenv.core.errors import UsageError
+from cuenv.core.errors import Progress, UsageError
 from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing

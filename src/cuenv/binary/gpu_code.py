@@ -11,8 +11,7 @@ from cuenv.binary.code import CodeObject, FileCode
 from cuenv.binary.data import BinaryError, BinaryFault
 from cuenv.binary.fatbin import Entry
 from cuenv.binary.io.binaries import Unlisted, files_below, may_be_binary, scan
-from cuenv.core import Progress
-from cuenv.core.errors import ExitCode
+from cuenv.core.errors import ExitCode, Progress
 from cuenv.core.io.files import is_folder
 from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, serve, version

@@ -11,8 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from cuenv.core import Progress
-from cuenv.core.errors import OutsideError
+from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.findings import CheckResult
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line

@@ -2,9 +2,4 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 __version__ = "0.1.0"
-
-Progress = Callable[[str], None]
-"""What is told what happens next, one line at a time."""

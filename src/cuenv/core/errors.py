@@ -1,13 +1,17 @@
-"""Errors that a user can cause, and the exit codes they lead to.
+"""Errors that a user can cause, the exit codes they lead to, and the type of what is told of progress.
 
 A "no" (nothing fits, a lock that is out of date) is a value, not an exception. What stands here is broken
-input or a broken world. Only ``cli`` turns an error into an exit code; only ``world`` catches foreign
+input or a broken machine. Only ``cli`` turns an error into an exit code; only ``io`` packages catch foreign
 exceptions and raises one of these *from* them. Anything else that escapes is a bug and shows itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+
+Progress = Callable[[str], None]
+"""What is told what happens next, one line at a time."""
 
 
 class ExitCode(IntEnum):

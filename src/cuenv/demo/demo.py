@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuenv.core import Progress
+from cuenv.core.errors import Progress
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.record import dataclass
 from cuenv.host.describe import host_options

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuenv.core import Progress
-from cuenv.core.errors import InputError, UsageError
+from cuenv.core.errors import InputError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import file_blocks, is_file, size_of, stdin_blocks
 from cuenv.core.record import dataclass, replace

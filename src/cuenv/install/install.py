@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuenv.core import Progress
-from cuenv.core.errors import HashError, InputError, OutsideError
+from cuenv.core.errors import HashError, InputError, OutsideError, Progress
 from cuenv.core.findings import Report, report
 from cuenv.core.io.files import is_file, is_folder, may_write_in, shown, why
 from cuenv.core.record import dataclass

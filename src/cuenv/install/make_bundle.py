@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cuenv.core import Progress
-from cuenv.core.errors import InputError, OutsideError, UsageError
+from cuenv.core.errors import InputError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.exclusive import patiently
 from cuenv.core.io.files import absolute, at_home, read_text, shown, why

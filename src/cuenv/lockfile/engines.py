@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError, HashError, UsageError
+from cuenv.core.errors import ChannelError, HashError, Progress, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, replace
 from cuenv.solve import ENGINES

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuenv.core import Progress, __version__
-from cuenv.core.errors import CuenvError, UsageError
+from cuenv.core import __version__
+from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, allowed, report
 from cuenv.core.io.exclusive import side_by_side
 from cuenv.core.io.files import read_text

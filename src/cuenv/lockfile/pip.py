@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core import Progress
+from cuenv.core.errors import Progress
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import exists
 from cuenv.core.record import replace

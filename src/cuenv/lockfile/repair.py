@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterator
 from itertools import combinations
 
-from cuenv.core import Progress, __version__
-from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, UsageError
+from cuenv.core import __version__
+from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, LayerCoverage, Report, report
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import parse_wish

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuenv.core import Progress
-from cuenv.core.errors import InputError, UsageError
+from cuenv.core.errors import InputError, Progress, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
 from cuenv.core.io.files import exists
 from cuenv.core.record import dataclass, replace

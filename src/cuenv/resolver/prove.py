@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError
+from cuenv.core.errors import ChannelError, Progress
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.host.facts import virtual_packages

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cuenv.core import Progress, __version__
-from cuenv.core.errors import ChannelError, OutsideError, UsageError
+from cuenv.core import __version__
+from cuenv.core.errors import ChannelError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, report
 from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from cuenv.core import Progress
-from cuenv.core.errors import OutsideError
+from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.io.files import shown
 
 T = TypeVar("T")

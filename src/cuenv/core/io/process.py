@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from cuenv.core import Progress
-from cuenv.core.errors import OutsideError
+from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.io.files import is_file, look, shown, why
 from cuenv.core.record import dataclass
 

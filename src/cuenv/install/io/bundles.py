@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from cuenv.core import Progress
-from cuenv.core.errors import HashError, InputError, OutsideError
+from cuenv.core.errors import HashError, InputError, OutsideError, Progress
 from cuenv.core.io.exclusive import BusyError, alone, patiently
 from cuenv.core.io.files import DATA, is_file, is_folder, look, read_text, refuse_planted, shown, why
 from cuenv.core.reading import describe

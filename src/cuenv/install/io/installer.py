@@ -23,8 +23,8 @@ from rattler import install as _install
 from rattler.exceptions import InstallerError
 from rattler.install import InstallerReporter
 
-from cuenv.core import Progress, __version__
-from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError
+from cuenv.core import __version__
+from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError, Progress
 from cuenv.core.io.exclusive import BusyError, alone, in_turn, patiently
 from cuenv.core.io.files import look, refuse_planted, shown, why
 from cuenv.core.reading import describe

@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuenv.core import Progress
-from cuenv.core.errors import OutsideError
+from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.io.files import is_file, shown
 from cuenv.core.io.process import Completed, run
 from cuenv.core.record import replace

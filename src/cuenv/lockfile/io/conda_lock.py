@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, UsageError
+from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, Progress, UsageError
 from cuenv.core.io.files import look, private_folder
 from cuenv.core.io.process import Completed, run
 from cuenv.core.record import dataclass, field, replace

@@ -25,8 +25,7 @@ from weakref import finalize
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
 from rattler.exceptions import GatewayError
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError
+from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, Progress
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials

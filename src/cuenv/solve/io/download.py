@@ -17,8 +17,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import IO
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError, HashError, OutsideError
+from cuenv.core.errors import ChannelError, HashError, OutsideError, Progress
 from cuenv.core.io.exclusive import still_there
 from cuenv.core.io.files import is_file, look, names_in, shown, why
 from cuenv.core.record import dataclass, field

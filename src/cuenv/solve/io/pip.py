@@ -18,8 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from zipfile import ZipFile
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError, InputError, OutsideError
+from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
 from cuenv.core.io import files as toml
 from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_text
 from cuenv.core.io.process import Completed, run

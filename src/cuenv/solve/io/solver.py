@@ -20,8 +20,7 @@ from rattler import solve as _solve
 from rattler.exceptions import InvalidMatchSpecError, SolverError
 from rattler.package import BuildString
 
-from cuenv.core import Progress
-from cuenv.core.errors import ChannelError, InputError, OutsideError
+from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
