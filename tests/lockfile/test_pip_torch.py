@@ -12,7 +12,7 @@ from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip_torch import judge_file
 from cuenv.solve.model import PipLocked
-from given import base, options, package, solution, spec
+from given import base, options, package, shipped_base, solution, spec
 
 INDEX = "https://download.pytorch.org/whl/"
 PYTHON = package("python", "3.11.9")
@@ -121,3 +121,25 @@ def test_a_python_for_which_there_is_no_wheel_is_told_with_those_that_have_one()
     (finding,) = judge_file(asked, options("8.0", driver="535.129.03"), base())
     assert (finding.code, finding.severity, finding.fix) == ("CU110", "error", "write python=3.12")
     assert "3.8, 3.9, 3.10, 3.11, 3.12" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("torch", "triton", "gpu", "told"),
+    [
+        ("2.8.0", "3.4.0", "12.1", True),  # ptxas of CUDA 12.8: it ends with 12.0
+        ("2.10.0", "3.6.0", "12.1", False),  # a second ptxas, of CUDA 12.9
+        ("2.8.0", "3.4.0", "12.0", False),
+        ("2.14.1+cu126", "3.8.0", "7.0", False),  # the older of its two still knows Volta
+    ],
+)
+def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
+    torch: str, triton: str, gpu: str, told: bool
+) -> None:
+    locked = replace(solution(PYTHON), pip=(wheel("torch", torch), wheel("triton", triton)))
+    findings = host_findings(locked, options(gpu, driver="580.65.06"), shipped_base())
+    found = [item for item in findings if item.code == "CU505"]
+    assert [item.severity for item in found] == (["warning"] if told else [])
+    assert all(
+        f"ptxas of CUDA 12.8 that it holds, which does not know compute capability {gpu}" in item.message
+        for item in found
+    )

@@ -74,6 +74,11 @@ class Knowledge:
     def _cudas(self) -> Mapping[Version, Cuda]:
         return {row.version: row for row in self.cudas}
 
+    def compiles_for(self, cuda: Version) -> tuple[Capability, ...]:
+        """The capabilities for which the compilers of a CUDA minor compile; empty where no row says."""
+        row = self.cuda(cuda)
+        return row.targets if row else ()
+
     def floor(self, cuda: Version) -> Floor | None:
         """The lowest driver for a CUDA release, by its major."""
         return next((row for row in self.floors if row.major == cuda.major), None)

@@ -454,6 +454,12 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         several(one_of("gxx", "ninja"), empty=True), "further packages that its compilation calls", default=()
     )
 
+    ptxas: tuple[Version, ...] = column(
+        several(RELEASE, empty=True),
+        "CUDA minors of the ptxas that it holds inside, with which it compiles for each GPU when it is used",
+        default=(),
+    )
+
     def sort_key(self) -> Any:
         """Rows on a package stand in the order of their releases."""
         first = self.first or min(self.releases, default=_OLDEST)

@@ -76,6 +76,7 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("labels", "cuda", "cudas", lambda row: (row.cuda,)),
     ("extensions", "cuda", "cudas", lambda row: row.cuda),
     ("extensions", "tolerates", "cudas", lambda row: row.tolerates),
+    ("extensions", "ptxas", "cudas", lambda row: row.ptxas),
 )
 """Which column of which table names rows of which other table."""
 

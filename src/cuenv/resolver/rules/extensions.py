@@ -11,7 +11,7 @@ from cuenv.core.versions import Capability, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, TorchBuild, span_text
 from cuenv.resolver.requirements import Demand, broken, broken_when, covered, meets
-from cuenv.resolver.verdict import Ground, Remedy, Verdict, of_capability, row_ground, worst
+from cuenv.resolver.verdict import Ground, Remedy, Verdict, both, of_capability, row_ground, worst
 
 _NAME = "extensions"
 _PASS = Verdict(rule=_NAME, outcome="pass", because="no library that uses PyTorch was requested")
@@ -101,7 +101,7 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     faults = [(row, _fault(row, same, torch, case)) for row, same in reversed(_speaking(left, torch))]
     suits = [row for row, fault in faults if fault is None]
     if suits:
-        return _suits(demand, suits, meant, torch, asked)
+        return _not_compiled(demand, suits, case, asked) or _suits(demand, suits, meant, torch, asked)
     found = [fault for _, fault in faults if fault]
     return _rejected(demand, found, asked, whole=covered(demand, meant, rows))
 
@@ -121,6 +121,23 @@ def _suits(
         "compiles it with nvcc, which can take an hour"
     )
     return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
+
+
+def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: Ground) -> Verdict | None:
+    """A library that compiles for each GPU with the ptxas inside it, where none of those that suit knows a GPU."""
+    able = [set[Capability]().union(*map(case.knowledge.compiles_for, row.ptxas)) for row in suits if row.ptxas]
+    lacking = [item for item in case.capabilities if len(able) == len(suits) and not any(item in each for each in able)]
+    if not lacking:
+        return None
+    row = suits[0]
+    holds = both(row.ptxas)
+    gpus = of_capability(*lacking)
+    because = (
+        f"{demand.text} compiles with the ptxas of CUDA {holds} that it holds, which does not know {gpus}, "
+        "so torch.compile fails there"
+    )
+    ground = row_ground(row, f"{row.package} {row.span()} holds ptxas of CUDA {holds}")
+    return Verdict(rule=_NAME, outcome="warn", because=because, grounds=(asked, ground))
 
 
 def _dropped(demand: Demand, asked: Ground, case: _Asked) -> Verdict | None:
