@@ -37,11 +37,14 @@ from cuenv.knowledge.tables import merge
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import parse as dockerfile
 from cuenv.lint.files import _rules
+from cuenv.lockfile.formats import LockPart, explicit_txt, pixi_lock, pylock_toml, requirements_txt, uv_lock
 from cuenv.lockfile.formats import conda_lock as conda_lock_v1_read
-from cuenv.lockfile.formats import explicit_txt
+from cuenv.lockfile.pip import pip_findings
 from cuenv.solve import environment_yml
+from cuenv.solve.model import Lock
 from elf_files import Part, archive, cubin, cubins, elf, fatbin
 from failure_logs import CASES
+from foreign_locks import PYLOCK, REQUIREMENTS, UV, conda_url, pixi
 
 TOTAL = 10_000
 SAMPLES = Path(__file__).parent
@@ -79,6 +82,16 @@ def lint(kind: str) -> Callable[[str], object]:
         return [item.finding.message for item in _rules(kind, "x", Machine(), base())(source)]
 
     return look
+
+
+def lock(reader: Callable[[str, str, LockPart], Lock]) -> Callable[[str], object]:
+    """A reader of locks of other programs, and the judgement of what is in them."""
+
+    def read(source: str) -> object:
+        found = reader(source, "x", LockPart())
+        return [item.message for one in found.solutions for item in pip_findings(one, "x")]
+
+    return read
 
 
 def knowledge_row(source: str) -> object:
@@ -162,6 +175,22 @@ SHELL = b"export LD_LIBRARY_PATH=/usr/lib64:$LD_LIBRARY_PATH\npip install 'torch
 YAML = tuple(b": |- |\n|  |[|]|{|}|&a |*a|!!x |'|\"|>-\n|# |1e3|~|<<: |---\n|? ".split(b"|"))
 JSON = tuple(b'{|}|[|]|"|:|,|1|-|1e999|null|true|\\u0000|\\ud800|NaN|/*|//'.split(b"|"))
 
+TOML = tuple(b'[|]|[[|]]|{|}|"|\'|=|,|.|#|\n|1e999|nan|"""|version = 1\n|[[package]]\n|name = "torch"\n'.split(b"|"))
+PINS = (
+    b"==1",
+    b" --hash=sha256:",
+    b"\\\n",
+    b" ; ",
+    b" @ ",
+    b"#",
+    b"-r ",
+    b"[x]",
+    b"torch",
+    b"\n",
+    b"python_version < '3'",
+)
+PIXI = pixi({"default": {"linux-64": [conda_url("a"), "torch==2.7.1"]}, "gpu": {"linux-64": [conda_url("b")]}}).encode()
+
 LOG = (b"\n", b"\r", b"Traceback (most recent call last):\n", b"RuntimeError: CUDA error: ", b"[rank0]: ", b"\x1b[31m")
 PTX = b"// NVVM\n.version 8.4\n.target sm_90a\n.address_size 64\n"
 AR = (
@@ -184,6 +213,10 @@ TARGETS: dict[str, Target] = {
     "YAML": Target(text(lambda it: yaml_read.load(it, "x")), lambda: [ENVIRONMENT], YAML),
     "conda-lock.yml": Target(text(lambda it: conda_lock_v1_read.parse(it, "x")), lambda: [lock_text()], YAML),
     "explicit lock": Target(text(lambda it: explicit_txt.parse(it, "x")), lambda: [EXPLICIT], (b"#", b"@EXPLICIT\n")),
+    "pixi.lock": Target(text(lock(pixi_lock.READER.read)), lambda: [PIXI], YAML, share=0.5),
+    "uv.lock": Target(text(lock(uv_lock.READER.read)), lambda: [UV.encode()], TOML, share=0.3),
+    "pylock.toml": Target(text(lock(pylock_toml.READER.read)), lambda: [PYLOCK.encode()], TOML, share=0.3),
+    "requirements": Target(text(lock(requirements_txt.READER.read)), lambda: [REQUIREMENTS.encode()], PINS, share=0.5),
     "log": Target(logs, lambda: [path.read_bytes() for path in CASES[:40]], LOG, share=0.3),
     "ELF": Target(binary, lambda: [elf(fatbin(cubins(80, 90)), Part(".rodata", b"abc"))], (bytes(8), b"\xff" * 8)),
     "device code": Target(
@@ -305,7 +338,7 @@ SMALL = 300 * 1024
 @collect("bomb", BOMBS)
 def test_the_beginnings_of_bombs_are_refused(bomb: str) -> None:
     data = BOMBS[bomb]()[:SMALL]
-    for name in ("host JSON", "environment.yml", "conda-lock.yml", "ds_config", "Dockerfile"):
+    for name in ("host JSON", "environment.yml", "conda-lock.yml", "pixi.lock", "uv.lock", "ds_config", "Dockerfile"):
         fed(name, data)
 
 

@@ -26,7 +26,7 @@ from cuenv.lockfile.files import (
     recorded_host,
     spec_digest,
 )
-from cuenv.lockfile.formats import LockPart, again_of
+from cuenv.lockfile.formats import LockPart
 from cuenv.lockfile.host_check import candidate_of, cpu_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.resolver.candidates import Candidate
@@ -99,7 +99,7 @@ def check(
             one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
         one += _by_record(lock, solution, host, knowledge)
         if lock.program:
-            one = [_mended_there(item, again_of(lock.program)) for item in one]
+            one = [_mended_there(item, lock.again) for item in one]
         other = len(lock.solutions) > 1 and solution.platform != facts.platform
         found += (_named(item, solution.platform) for item in one) if other else one
     mine = lock.solution(facts.platform)
@@ -127,13 +127,15 @@ def _named(finding: Finding, platform: str) -> Finding:
 
 
 def _other_platforms(lock: Lock, facts: HostFacts) -> Finding:
-    there = ", ".join(item.platform for item in lock.solutions) or "no platform"
+    there = ", ".join(item.platform for item in lock.solutions)
     return Finding(
         code="CU106",
         severity="error",
         subject="platform",
-        message=f"the lock is for {there}, {facts.label} is {facts.platform}",
-        fix=f"add the platform {facts.platform} to the project, and: {again_of(lock.program)}",
+        message=f"the lock is for {there}, {facts.label} is {facts.platform}"
+        if there
+        else "the lock has no package for any platform",
+        fix=f"add the platform {facts.platform} to the project, and: {lock.again}",
     )
 
 

@@ -191,6 +191,7 @@ class Lock:
         metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
         program: whose format it is, where it is neither conda-lock's nor an explicit file: ``uv``, ``pixi``, ``pip``.
         part: what was read of a file that holds more, for people.
+        again: the command by which that program makes it anew.
     """
 
     channels: tuple[str, ...]
@@ -199,6 +200,7 @@ class Lock:
     metadata: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     part: str = ""
+    again: str = ""
 
     @property
     def pip(self) -> tuple[str, ...]:

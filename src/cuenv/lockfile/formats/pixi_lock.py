@@ -1,4 +1,4 @@
-"""``pixi.lock``, versions 5 to 7: environments of conda and pip packages for several platforms."""
+"""``pixi.lock``, versions 4 to 7: environments of conda and pip packages for several platforms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cuenv.lockfile.formats.conda_lock import md5_hash, sha256_hash
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution, parse_package_url
 
-_VERSIONS = (5, 6, 7)
+_VERSIONS = (4, 5, 6, 7)
 _DEFAULT = "default"
 """The environment that pixi takes when none is named."""
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -91,9 +91,8 @@ class _PixiLock:
 
     def _has_torch(self, environment: object) -> bool:
         listed = environment.get("packages") if isinstance(environment, dict) else None
-        rows = [row for rows in (listed or {}).values() for row in rows or ()] if isinstance(listed, dict) else []
-        places = [place for row in rows if isinstance(row, dict) for place in row.values() if isinstance(place, str)]
-        return any(self._name(place) in _TORCH for place in places)
+        rows = [row for rows in _values(listed) if isinstance(rows, list) for row in rows]
+        return any(self._name(place) in _TORCH for row in rows for place in _values(row) if isinstance(place, str))
 
     def _name(self, place: str) -> str:
         row = self.entries.get(place)
@@ -141,7 +140,7 @@ class _PixiLock:
     def _solution(self, platform: str, virtual: tuple[VirtualPackage, ...], listed: Iterator[Reader]) -> Solution:
         conda: dict[str, LockedPackage] = {}
         pip: dict[str, PipLocked] = {}
-        remarks = []
+        sources = []
         for row in listed:
             url, wheel, built = row.get("conda", str), row.get("pypi", str), row.get("conda_source", str)
             if url is not None and "://" in url:
@@ -153,7 +152,7 @@ class _PixiLock:
                 if one:
                     pip[one.name] = one
             elif url is not None or built is not None:
-                remarks.append(_from_source(url or built or ""))
+                sources.append(url or built or "")
             else:
                 self.faults.add(row.path, "expected conda or pypi, got neither")
         return Solution(
@@ -162,7 +161,7 @@ class _PixiLock:
             virtual_packages=virtual,
             solver="",
             pip=tuple(item for _, item in sorted(pip.items())),
-            remarks=tuple(remarks),
+            remarks=(_from_source(sources),) if sources else (),
         )
 
     def _entry(self, place: str, row: Reader) -> Reader | None:
@@ -205,13 +204,17 @@ class _PixiLock:
             version=entry.get("version", str) or "",
             url=index_url(place),
             sha256=entry.parsed("sha256", sha256_hash),
-            direct="://" not in place,
+            direct="://" not in place or place.startswith("git+"),
             depends=tuple(text for text in entry.texts("requires_dist") if requirement_name(text)),
         )
 
 
+def _values(value: object) -> list[object]:
+    return [*value.values()] if isinstance(value, dict) else []
+
+
 def _is(row: Reader, kind: str) -> bool:
-    """In version 5 a package names its kind by itself."""
+    """Up to version 5 a package names its kind by itself."""
     return row.get("kind", str) == kind
 
 
@@ -235,12 +238,16 @@ def _of_several(platform: str, names: list[str], chosen: str) -> Finding:
     )
 
 
-def _from_source(place: str) -> Finding:
+def _from_source(places: list[str]) -> Finding:
+    shown = ", ".join(describe(strip_credentials(place)) for place in places[:_SHOWN])
+    more = ", ..." if len(places) > _SHOWN else ""
     return Finding(
         code="CU115",
         severity="info",
         subject="packages",
-        message=f"{describe(strip_credentials(place))} is built from its source by pixi, and was not checked",
+        message=f"pixi builds {len(places)} packages from their sources, which were not checked: {shown}{more}"
+        if len(places) > 1
+        else f"pixi builds {shown} from its source, which was not checked",
     )
 
 

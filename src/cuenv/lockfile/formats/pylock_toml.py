@@ -99,7 +99,12 @@ class _Reading:
             "extras": self.extras,
             "dependency_groups": self.groups,
         }
-        return marker.evaluate(environment, context="lock_file")
+        from packaging.markers import UndefinedComparison, UndefinedEnvironmentName  # noqa: PLC0415 - as above
+
+        try:
+            return marker.evaluate(environment, context="lock_file")
+        except (UndefinedComparison, UndefinedEnvironmentName) as error:
+            raise ValueError(f"a marker cannot be understood: {ascii(str(marker))[:120]}") from error
 
     def _python(self, minors: list[str]) -> str:
         def judged(minor: str) -> tuple[bool, int]:

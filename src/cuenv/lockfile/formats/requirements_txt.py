@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding
 from cuenv.core.reading import Faults, describe
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
-from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader
+from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
@@ -147,12 +148,17 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
             faults.add(f"line {number}", str(error))
     if not found and not faults.items:
         faults.add("", "the file lists no package")
+    if faults.items and "--hash" not in text:
+        count = f"{len(faults.items)} of {len(faults.items) + len(found)} requirements"
+        raise InputError(
+            f"{source}: {count} are not pinned to one release, at {faults.items[0]}", hint=compiled(source)
+        )
     faults.check(hint=_AGAIN)
     named = _PYTHON.search(text[:4000])
     try:
         return _chosen(found, indexes, aside, part, named[1] if named else "")
     except ValueError as error:
-        raise Faults(source).error(f"{source}: {error}", hint=_AGAIN) from error
+        raise InputError(f"{source}: {error}", hint=_AGAIN) from error
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
