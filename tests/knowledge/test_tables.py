@@ -307,3 +307,24 @@ def test_rows_by_name_are_those_of_the_base() -> None:
 
 def test_the_readme_shows_every_column_as_it_is_declared() -> None:
     assert table_columns.PAGE.read_text(encoding="utf-8") == table_columns.page()
+
+
+def test_a_seldom_asked_table_is_read_when_it_is_asked_for() -> None:
+    known = load_from.__wrapped__(DATA)
+    later = {"extensions", "wheels"}
+    assert later & vars(known).keys() == set()
+    assert known.extensions is known.extensions
+    assert later & vars(known).keys() == {"extensions"}
+    assert known.wheels
+    with pytest.raises(AttributeError, match="no_table"):
+        getattr(known, "no_table")  # noqa: B009 - a type checker knows that there is none
+
+
+def test_a_fault_in_a_seldom_asked_table_is_said_with_its_place(tmp_path: Path) -> None:
+    for name in TABLES:
+        (tmp_path / f"{name}.json").write_text((DATA / f"{name}.json").read_text())
+    (tmp_path / "wheels.json").write_text('{"schema": "cuenv/kb/wheels/1", "rows": [{"version": 1}]}')
+    known = load_from(tmp_path)
+    assert known.extensions
+    with pytest.raises(KnowledgeError, match=r"wheels\[0\]\.version"):
+        _ = known.wheels

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, field
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 __all__ = ["dataclass", "field", "replace"]
@@ -26,7 +26,7 @@ class _Shape(NamedTuple):
         positional: the fields that need no name.
         needed: those without a default.
         factories: what makes a default for each object.
-        key: the values that are compared, of the mapping of all.
+        key: the values that are compared.
         shown: the fields in its text.
         declared: type and default as declared, for who asks the library about the class.
     """
@@ -35,7 +35,7 @@ class _Shape(NamedTuple):
     positional: tuple[str, ...]
     needed: frozenset[str]
     factories: tuple[tuple[str, Callable[[], Any]], ...]
-    key: Callable[[Mapping[str, Any]], Any]
+    key: Callable[[Any], Any]
     shown: tuple[str, ...]
     declared: Mapping[str, tuple[Any, Any]]
 
@@ -64,7 +64,7 @@ def _shape(cls: type, *, kw_only: bool) -> _Shape:
         positional=(*(base.positional if base else ()), *(() if kw_only else own)),
         needed=frozenset(name for name, value in template.items() if value is MISSING and name not in made),
         factories=tuple(factories),
-        key=itemgetter(*compared) if compared else len,
+        key=attrgetter(*compared) if compared else type,
         shown=tuple(shown),
         declared=declared,
     )
@@ -96,11 +96,11 @@ def _eq(self: Any, other: Any) -> Any:
     if type(self) is not type(other):
         return NotImplemented
     key = self.__shape__.key
-    return key(vars(self)) == key(vars(other))
+    return key(self) == key(other)
 
 
 def _hash(self: Any) -> int:
-    return hash(self.__shape__.key(vars(self)))
+    return hash(self.__shape__.key(self))
 
 
 def _repr(self: Any) -> str:
@@ -177,5 +177,5 @@ else:
             from dataclasses import replace as of_library  # noqa: PLC0415 - seldom needed
 
             return of_library(item, **changes)
-        values = vars(item)
-        return type(item)(**{**{name: values[name] for name in item.__shape__.template}, **changes})
+        values = {name: getattr(item, name) for name in item.__shape__.template if name not in changes}
+        return type(item)(**values, **changes)

@@ -7,13 +7,14 @@ Where no row covers a question the answer is ``None`` and the verdict on it is *
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, driver_key, within
 from cuenv.knowledge.rows import (
     Branch,
@@ -65,6 +66,24 @@ class Knowledge:
     regressions: tuple[Regression, ...]
     features: tuple[Feature, ...]
     states: tuple[State, ...]
+
+    def putting_off(self, later: Mapping[str, Callable[[], tuple[Any, ...]]]) -> Knowledge:
+        """The same with tables that are read when they are asked for."""
+        found = replace(self)
+        for name in later:
+            del vars(found)[name]
+        vars(found)["_later"] = later
+        return found
+
+    if not TYPE_CHECKING:  # a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Read a table that was put off."""
+            later = vars(self).get("_later", {})
+            if name not in later:
+                raise AttributeError(name)
+            rows = vars(self)[name] = later[name]()
+            return rows
 
     def cuda(self, wanted: Version | None) -> Cuda | None:
         """The row of a CUDA minor; no toolkit has none."""

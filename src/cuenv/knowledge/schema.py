@@ -325,12 +325,19 @@ def read_all(
     return {name: tuple(found) for name, found in rows.items()}
 
 
-def check_keys(name: str, rows: Iterable[TableRow | None], faults: Faults) -> None:
-    """Note the rows whose key an earlier one has."""
+def check_keys(name: str, rows: Iterable[TableRow | None], faults: Faults) -> dict[Any, Any]:
+    """The rows by their keys; those whose key an earlier one has are noted."""
     seen: dict[Any, int] = {}
+    found: dict[Any, Any] = {}
     for index, row in enumerate(rows):
-        if row is not None and seen.setdefault(row.sort_key(), index) != index:
-            faults.add(f"{name}[{index}]", f"has the key of {name}[{seen[row.sort_key()]}]")
+        if row is None:
+            continue
+        key = row.sort_key()
+        if key in found:
+            faults.add(f"{name}[{index}]", f"has the key of {name}[{seen[key]}]")
+        else:
+            found[key], seen[key] = row, index
+    return found
 
 
 def check_sources(rows: Mapping[str, Iterable[Any]], ids: frozenset[str], faults: Faults) -> None:

@@ -162,9 +162,7 @@ def _join(known: Mapping[str, Mapping[Any, Any]], rows: Rows, edition: str, faul
     """Known rows and new ones as a base, each key once, in order, and every reference into a row that exists."""
     joined: dict[str, tuple[Any, ...]] = {}
     for name in TABLES:
-        found = rows.get(name, ())
-        check_keys(name, found, faults)
-        merged = {**known.get(name, {}), **{row.sort_key(): row for row in found if row is not None}}
+        merged = {**known.get(name, {}), **check_keys(name, rows.get(name, ()), faults)}
         joined[name] = tuple(merged[key] for key in sorted(merged))
     _check_references(joined, rows, faults)
     faults.check(hint=_HINT)

@@ -91,14 +91,20 @@ _NO_COMPILER = (
 )
 
 
-def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Finding, ...]:
-    """Judge an environment file by what it says itself, before anything is solved."""
+def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: bool = True) -> tuple[Finding, ...]:
+    """Judge an environment file by what it says itself, before anything is solved.
+
+    Args:
+        spec: the file.
+        knowledge: the tables.
+        libraries: there may be libraries on torch in it; their table is large.
+    """
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
     if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
     elif wants_cuda(spec, knowledge):
         found += [pin for pin in _cpu_pins(spec, knowledge) if pin.severity == "error"]
-    if spec.pip or any(knowledge.extension(pin.name) for pin in spec.pins):
+    if libraries and (spec.pip or any(knowledge.extension(pin.name) for pin in spec.pins)):
         found += extension_findings(spec, knowledge, cuda=not asks_for_cpu(spec) and wants_cuda(spec, knowledge))
     return tuple(found)
 

@@ -111,7 +111,7 @@ def _resolution(
     case, chosen = decision.case, decision.chosen
     findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.wish), *more]
     if spec is not None:
-        findings += spec_findings(spec, case.knowledge)
+        findings += spec_findings(spec, case.knowledge, libraries=bool(case.wish.packages or spec.pip))
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
 
 

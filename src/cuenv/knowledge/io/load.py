@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
 from cuenv.core.reading import once
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.tables import TABLES, merge, parse
+from cuenv.knowledge.tables import TABLES, merge, parse, rows_of
 
 if TYPE_CHECKING:
     from cuenv.knowledge.guidance import Guidance
@@ -23,6 +23,8 @@ FOLDER = DATA
 GUIDANCE = DATA / "guidance"
 """Where the tables of guidance lie."""
 
+_SELDOM = ("extensions", "wheels")
+"""The largest tables that most runs ask nothing of: libraries on torch, and torch from pip."""
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
 
 
@@ -42,12 +44,18 @@ def load(extra: Path | None = None) -> Knowledge:
 
 @lru_cache(maxsize=2)
 def load_from(folder: Path) -> Knowledge:
-    """All tables of a folder: read once, for they do not change while it runs.
+    """All tables of a folder: read once, for they do not change while it runs, and some when they are asked for.
 
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
-    return parse({name: decode(folder / f"{name}.json") for name in TABLES}, str(folder))
+    nothing = {name: {"schema": f"cuenv/kb/{name}/1", "rows": []} for name in _SELDOM}
+    first = parse({name: nothing.get(name) or decode(folder / f"{name}.json") for name in TABLES}, str(folder))
+
+    def rest(name: str) -> tuple[Any, ...]:
+        return rows_of(merge(first, {name: decode(folder / f"{name}.json")}, str(folder)), name)
+
+    return first.putting_off({name: partial(rest, name) for name in _SELDOM})
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
