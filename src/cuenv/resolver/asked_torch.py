@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import replace
 from cuenv.core.versions import Wish, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, TorchWheel
