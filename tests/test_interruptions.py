@@ -145,7 +145,7 @@ def test_every_command_ends_alike_when_it_is_stopped(
             begun = time.monotonic()
             while not _handles(process.pid) and time.monotonic() - begun < 20:
                 time.sleep(0.02)
-            time.sleep(0.5)
+            time.sleep(0.2)
             process.send_signal(number)
             out, err = process.communicate(timeout=20)
     assert process.returncode == code, (out, err)

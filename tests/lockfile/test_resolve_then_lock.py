@@ -32,7 +32,8 @@ HAS = "2.12.0"
 
 @pytest.fixture(scope="module")
 def mirrors(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    found = write_sample(tmp_path_factory.mktemp("sample") / "t" / "folder", "linux-64")  # /t/ is no token of conda
+    folder = tmp_path_factory.mktemp("sample") / "t" / "folder"  # /t/ is no token of conda
+    found = write_sample(folder, "linux-64") + write(folder, {"nvidia": []}).mirrors  # else it is asked on the network
     return tuple(word for item in found for word in ("--mirror", f"{item.origin}={item.target}"))
 
 

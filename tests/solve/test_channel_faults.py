@@ -132,7 +132,7 @@ def test_a_damaged_form_of_the_repodata_is_an_error_or_another_is_taken(
 
 
 def test_a_passing_fault_is_tried_again(server: Faulty, tmp_path: Path) -> None:
-    for answer in (Answer(status=503, headers={"Retry-After": "1"}), Answer(status=429), Answer(hang_up=True)):
+    for answer in (Answer(status=503, headers={"Retry-After": "0"}), Answer(status=429), Answer(hang_up=True)):
         server.asked.clear()
         server.fault = only(PLAIN, lambda _, answer=answer: answer, times=1)  # type: ignore[misc]  # bound now
         began = time.monotonic()
