@@ -14,9 +14,9 @@ from cuenv.host.facts import CudaLibrary, Gpu, HostFacts, Resources, Surrounding
 from cuenv.host.request import Request
 from cuenv.host.select import with_disk
 from cuenv.prefix.checks import CHECKS, check_host
+from cuenv.prefix.cuda_files import cuda_of
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.solution import cuda_of
 from cuenv.prefix.subject import Subject
 from given import base, machine, package
 from trees import plant

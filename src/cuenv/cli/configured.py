@@ -1,7 +1,8 @@
 """Options that nobody typed take their value from ``CUENV_*`` variables and the project's file.
 
 click asks a command's ``default_map`` for such a value; here it is read when the first option asks, and never for
-``--help``. Where nothing is set and no file lies upward, nothing is imported.
+``--help``. Where nothing is set and no file lies upward, nothing is imported. click's ``auto_envvar_prefix`` is not
+used: a variable is read as strictly as a file, replaces what the file says of another host, and is named as the source.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.lockfile.host_check import as_findings, candidate_of, host_findings
+from cuenv.prefix.cuda_files import as_solution, cuda_of
 from cuenv.prefix.device_code import (
     TORCH,
     CodeFile,
@@ -34,7 +35,6 @@ from cuenv.prefix.linkage.check import (
 from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
 from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
 from cuenv.prefix.runtime_policy import number_of, runtime_findings, runtime_line
-from cuenv.prefix.solution import as_solution, cuda_of
 from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain.check import check_jit
 from cuenv.resolver.candidates import Candidate, bare_candidate

@@ -11,8 +11,8 @@ from packaging.version import Version
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.knowledge.rows import Extension
+from cuenv.prefix.cuda_files import cuda_of
 from cuenv.prefix.inventory import Prefix, Wheel
-from cuenv.prefix.solution import cuda_of
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.model import LockedPackage
 
