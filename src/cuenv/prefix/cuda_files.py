@@ -1,7 +1,7 @@
 """The CUDA of an installed environment, as its files tell it and as the solution that a lock would hold.
 
 Its files tell libraries by SONAME, headers, compilers and what torch needs. As a solution it is judged by the checks of
-a lock: what pip brought stands under the name that conda's package has, with `WHEEL` as its channel.
+a lock: what pip brought stands under the name that conda's package has, with `WHEELS` as its channel.
 """
 
 from __future__ import annotations

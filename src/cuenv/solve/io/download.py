@@ -3,8 +3,8 @@
 A file grows as ``NAME.part`` and takes its name when its hash is right, so a file that has its name is whole. The hash
 alone decides: a server may drop, truncate, lie about lengths or ignore ``Range``, and the answer is right or an error.
 
-urllib3's `Retry` repeats a request before its answer is read. Here the body breaks off as well: the next attempt asks for
-the rest, one that brought bytes does not count, progress tells the wait, and the first failure ends the waits of all.
+urllib3's `Retry` repeats a request before its answer is read. Here the body breaks off as well: the next attempt asks
+for the rest, one that brought bytes does not count, progress tells the wait, and one failure ends the waits of all.
 """
 
 from __future__ import annotations
