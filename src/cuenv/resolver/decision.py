@@ -105,9 +105,9 @@ class Decision:
         misses: list[NearMiss] = []
         for remedy in remedies:
             then = _remedied(self.case, remedy)
-            key = Ranking(then).key
-            best = min(_again(self.assessments, then, remedy), key=key, default=None)
-            if best is None or (self.chosen and not key(best) < key(self.chosen)):
+            order = Ranking(then)
+            best = order.best(_again(self.assessments, then, remedy))
+            if best is None or (self.chosen and not order.key(best) < order.key(self.chosen)):
                 continue
             if any(best.candidate is miss.candidate for miss in misses if not miss.remedy.option):
                 continue  # an earlier driver opens it
@@ -121,7 +121,7 @@ class Decision:
         """What would be chosen had it been seen in a channel; ``None`` when that is the choice."""
         if self.case.proving or self.chosen is None or all(item.candidate.build.seen for item in self.fitting):
             return None
-        best = min(self.fitting, key=Ranking(replace(self.case, proving=True)).key)
+        best = Ranking(replace(self.case, proving=True)).best(self.fitting) or self.chosen
         return None if best.candidate.build.seen or best.candidate.build is self.chosen.candidate.build else best
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
@@ -137,7 +137,7 @@ class Decision:
         if self.chosen:
             return None
         free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
-        return min(free, key=Ranking(self.case).key, default=None)
+        return Ranking(self.case).best(free)
 
     def ranked(self, items: Iterable[Assessment]) -> tuple[Assessment, ...]:
         """Assessments in the order of the preference."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 from packaging.version import Version
 
@@ -161,13 +161,17 @@ def preference(prefer: str) -> tuple[Criterion, ...]:
     return (NATIVE_LEVEL, *(criterion for criterion in PREFERENCE if criterion is not NATIVE_LEVEL))
 
 
+_Remembered: TypeAlias = tuple[Criterion, Callable[[Candidate], Hashable], dict[Hashable, Any], dict[str, Any]]
+"""A criterion, what it reads of a candidate, what it said of that, and what it reads of the host."""
+
+
 class Ranking:
     """The order of the preference for one case: smaller keys are better; equal questions are asked once."""
 
     def __init__(self, case: Context) -> None:
         self.criteria = preference(case.wish.prefer)
         self._asker = Asker(case.wish, case.knowledge, proving=case.proving)
-        self._memory: list[tuple[Criterion, Callable[[Candidate], Hashable], dict[Hashable, Any], dict[str, Any]]] = [
+        self._memory: list[_Remembered] = [
             (one, key_of(one.questions), {}, seen(one.key, Unit(case.facts)) if one.key else {})
             for one in self.criteria
         ]
@@ -175,17 +179,30 @@ class Ranking:
 
     def key(self, item: Assessment) -> tuple[Any, ...]:
         """The key of a candidate, one part for each criterion."""
-        parts = []
-        for criterion, key, known, of_host in self._memory:
-            same = key(item.candidate)
-            part = known.get(same)
-            if part is None:
-                asked = criterion.key
-                part = known[same] = (
-                    asked(**self._asker.values(asked, item.candidate), **of_host)
-                    if asked
-                    else left_open(item.verdict(criterion.reads))
-                )
-                self._alive.append(item.candidate)  # keys are identities
-            parts.append(part)
-        return tuple(parts)
+        return tuple([self._part(memory, item) for memory in self._memory])
+
+    def best(self, items: Iterable[Assessment]) -> Assessment | None:
+        """The first of the best, asked one criterion after another: most candidates lose by an early one."""
+        left = list(items)
+        for memory in self._memory:
+            if len(left) <= 1:
+                break
+            parts = [self._part(memory, item) for item in left]
+            least = min(parts)
+            left = [item for item, part in zip(left, parts, strict=True) if part == least]
+        return left[0] if left else None
+
+    def _part(self, memory: _Remembered, item: Assessment) -> Any:
+        """What one criterion says of a candidate."""
+        criterion, key, known, of_host = memory
+        same = key(item.candidate)
+        part = known.get(same)
+        if part is None:
+            asked = criterion.key
+            part = known[same] = (
+                asked(**self._asker.values(asked, item.candidate), **of_host)
+                if asked
+                else left_open(item.verdict(criterion.reads))
+            )
+            self._alive.append(item.candidate)  # keys are identities
+        return part
