@@ -560,6 +560,21 @@ def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() ->
     assert minimum_driver(of_nobody, case(machine("7.5"))) is None
 
 
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "says"),
+    [
+        ("9.0", "11.8", "520.61.05 (inferred, of low confidence)"),
+        ("9.0", "12.6", "525.60.13"),  # the inferred driver of the GPU is not the one that decides
+        ("8.0", "11.8", "450.80.02"),
+    ],
+)
+def test_a_minimum_driver_is_called_inferred_where_it_is_that_of_an_inferred_row(
+    gpu: str, cuda: str, says: str
+) -> None:
+    found = decided(machine(gpu), dev=False, cuda=cuda)
+    assert minimum_text(found) == says
+
+
 def test_ptx_of_a_release_without_a_driver_asks_for_none() -> None:
     item = candidate("2.7.1", "cuda126*")
     ahead = replace(item, build=item.build.replaced(code=parse_arch_list("9.0+PTX", version("99.0"))))

@@ -94,32 +94,23 @@ def minimum_drivers(candidate: Candidate, case: Context) -> tuple[tuple[HostFact
 
     Machines of a pool have drivers of their own: one may drive a GPU that the driver of another has dropped.
     """
-    found = []
-    for machine in case.facts.machines:
-        remedies = [verdict.remedy for verdict in _asked_of(machine, candidate, case)]
-        drivers = [remedy.driver for remedy in remedies if remedy and remedy.driver]
-        if drivers:
-            found.append((machine, max(drivers, key=driver_key)))
-    return tuple(found)
+    needs = ((machine, [lowest for lowest, _ in _needs(machine, candidate, case)]) for machine in case.facts.machines)
+    return tuple((machine, max(drivers, key=driver_key)) for machine, drivers in needs if drivers)
 
 
 def inferred(candidate: Candidate, case: Context) -> bool:
     """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
-    needs = [verdict for machine in case.facts.machines for verdict in _asked_of(machine, candidate, case)]
-    lowest = max(map(_driver_of, needs), default=())
-    return any(_driver_of(need) == lowest and any(ground.low for ground in need.grounds) for need in needs)
+    lowest = minimum_driver(candidate, case)
+    needs = (pair for machine in case.facts.machines for pair in _needs(machine, candidate, case))
+    return any(need == lowest and any(ground.low for ground in verdict.grounds) for need, verdict in needs)
 
 
-def _asked_of(machine: HostFacts, candidate: Candidate, case: Context) -> Iterator[Verdict]:
-    """What the rules say of each GPU of a machine without a driver, where they name a driver that will do."""
+def _needs(machine: HostFacts, candidate: Candidate, case: Context) -> Iterator[tuple[str, Verdict]]:
+    """The drivers that the rules ask for on each GPU of a machine, as if it had none, with the verdict on each."""
     if candidate.cuda is None:
         return
     for gpu in {gpu.capability: gpu for gpu in machine.gpus}.values() or (None,):
         alone = replace(machine, driver=None, gpus=(gpu,) if gpu else ())
-        judge = Judge(replace(case, facts=alone), _OF_DRIVERS)
-        yield from (verdict for verdict in judge.verdicts(candidate) if verdict.remedy and verdict.remedy.driver)
-
-
-def _driver_of(verdict: Verdict) -> tuple[int, ...]:
-    """The driver that will do, as numbers, for ordering."""
-    return driver_key(verdict.remedy.driver or "0") if verdict.remedy else ()
+        for verdict in Judge(replace(case, facts=alone), _OF_DRIVERS).verdicts(candidate):
+            if verdict.remedy and verdict.remedy.driver:
+                yield verdict.remedy.driver, verdict
