@@ -399,6 +399,32 @@ def test_a_wish_has_at_most_200_characters() -> None:
         parse_wish(f"2.{'5' * 199}", what="x")
 
 
+@collect(
+    ("text", "hint"),
+    [
+        ("2.5.1+cu121", "cuenv resolve --pytorch 2.5.1 --cuda 12.1"),
+        ("2.5.1+cpu", "cuenv resolve --pytorch 2.5.1 --cpu"),
+        ("2.5.1+rocm6.2", "cuenv resolve --pytorch 2.5.1"),
+        ("v2.5", "cuenv resolve --pytorch 2.5"),
+    ],
+)
+def test_a_version_as_pip_writes_it_is_answered_with_how_it_is_asked_for(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_wish(text, what="--pytorch")
+    assert caught.value.exit == ExitCode.USAGE
+    assert repr(text) in caught.value.message
+    assert caught.value.hint == hint
+
+
+@collect(
+    ("what", "text", "meant"), [("--cuda", "cu121", "12.1"), ("--cuda", "cuda12", "12"), ("--python", "py310", "3.10")]
+)
+def test_a_nickname_of_a_version_is_answered_with_the_version(what: str, text: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean {meant}") as caught:
+        parse_wish(text, what=what)
+    assert caught.value.hint == f"cuenv resolve {what} {meant}"
+
+
 @collect("text", ["", " ", "x", "2.5x", "=>2.5", "2.5 || 2.6", "latest", "\x1b[31m2.5", "9" * 5000])
 def test_no_wish(text: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -14,12 +14,13 @@ from cases import collect
 from cuenv.core.versions import version
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings, glibc
 from cuenv.host.request import Request, pool
-from cuenv.resolver import engine
+from cuenv.knowledge.rows import TorchBuild
+from cuenv.resolver import batch, engine
 from cuenv.resolver.batch import choices
 from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.decision import decide
 from cuenv.resolver.ranking import preference
-from cuenv.resolver.rules import Context
+from cuenv.resolver.rules import RULES, Context, Rule, Verdict
 from given import DRIVERS, HOSTS, base, machine, shipped, wishing
 from thorough import examples
 
@@ -89,6 +90,23 @@ def test_shipped_hosts_get_what_is_decided_for_each(wish: Request) -> None:
 @example([machine("12.0", "5.0", driver="580.65.06")], Request(dev=False))
 def test_any_hosts_get_what_is_decided_for_each(every: list[HostFacts], wish: Request) -> None:
     assert [said(item) for item in choices(every, wish, base())] == [decided(facts, wish) for facts in every]
+
+
+def test_what_a_rule_rejects_whatever_the_host_is_never_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first(build: TorchBuild) -> Verdict | None:
+        new = build.cuda is not None and build.cuda >= version("13.0")
+        return Verdict("made-up", "reject", "CUDA 13 is unwelcome") if new else None
+
+    made = Rule("made-up", "CU000", "CUDA 13 is unwelcome", 999, lambda: Verdict("made-up", "pass", ""), unless=first)
+    host = machine("8.0", driver="580.65.06")
+    (usual,) = choices([host], Request(), base())
+    monkeypatch.setattr(batch, "RULES", (*RULES, made))
+    (chosen,) = choices([host], Request(), base())
+    assert usual
+    assert chosen
+    assert usual.build.cuda
+    assert usual.build.cuda >= version("13.0")
+    assert first(chosen.build) is None
 
 
 def test_every_fact_that_rules_can_read_varies() -> None:

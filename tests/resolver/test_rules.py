@@ -296,6 +296,15 @@ def test_the_first_driver_of_a_chip_may_be_a_later_one_of_its_branch(gpu: str, d
     assert ("low confidence" in found.because) == (gpu == "9.0" and outcome != "pass")
 
 
+def test_a_driver_known_by_its_branch_alone_may_be_older_than_the_first_that_supports_a_gpu() -> None:
+    found = verdict("driver-gpu", CUDA129, machine("12.1", driver="580"))
+    assert found.outcome == "unknown"
+    assert "only a branch number" in found.because
+    assert "needs driver 580.94.13 or later" in found.because
+    assert found.remedy
+    assert found.remedy.driver == "580.94.13"
+
+
 def test_a_gpu_that_drivers_dropped_stays_dropped_in_branches_after_those_of_the_tables() -> None:
     beyond = f"{max(row.number for row in base().branches) + 30}.10"
     dropped = verdict("driver-gpu", CUDA129, machine("7.0", driver=beyond))

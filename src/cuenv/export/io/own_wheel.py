@@ -12,6 +12,7 @@ import importlib.metadata
 import io
 import zipfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from cuenv.config.io.profiles import folder
@@ -102,6 +103,7 @@ def _of_url(text: str) -> Own:
     return Own(url=text)
 
 
+@lru_cache(maxsize=1)
 def own_wheel() -> Own:
     """Pack the installed cuenv as a wheel: no build tool, no network, the same bytes each time.
 
