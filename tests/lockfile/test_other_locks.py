@@ -152,6 +152,11 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
     assert told.returncode == 0, told.stderr
     assert "uv.lock: 3 packages for pip (Python 3.11 of .python-version, group dev)" in told.stdout
     assert "fix: cuenv check uv.lock --extra" in told.stdout
+    (tmp_path / "pyproject.toml").write_text("[tool.uv]\ndefault-groups = ['docs']\n")
+    told = run("check", *HOST, folder=tmp_path)
+    assert "uv.lock: 2 packages for pip (Python 3.11 of .python-version, group docs)" in told.stdout
+    (tmp_path / "pyproject.toml").write_text("[tool.uv]\ndefault-groups = 'all'\n")
+    assert "groups dev, docs" in run("check", *HOST, folder=tmp_path).stdout
     differ = run("diff", "uv.lock", "new.lock", "--python", "3.12", *HOST, folder=tmp_path)
     assert differ.returncode == 1
     assert "leaf==2.1" in differ.stdout

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError
-from cuenv.core.io.files import exists, is_file, is_folder, read_text, shown
+from cuenv.core.io.files import exists, is_file, is_folder, load_toml, read_text, shown
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
@@ -27,6 +27,8 @@ _SOURCES = regex(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
 _PLAIN = regex(r"[^/\\]+\.ya?ml")
 _PACKAGE = regex(r"^package:", re.MULTILINE)
 _PYTHON_VERSION = ".python-version"
+_PROJECT = 1024 * 1024
+"""Bytes of a ``pyproject.toml``."""
 _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 
@@ -129,8 +131,11 @@ def read_lock(path: Path, part: LockPart | None = None) -> Lock:
             f"{path} is an environment file, not a lock file",
             hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
         )
-    if part and not part.python and "--python" in reader_of(text).parts:
+    reader = reader_of(text) if part else None
+    if part and reader and not part.python and "--python" in reader.parts:
         part = _with_python(part, path.parent / _PYTHON_VERSION)
+    if part and reader and reader.program == "uv":
+        part = part._replace(usual=_usual_groups(path.parent / "pyproject.toml"))
     lock = parse_lock(text, str(path), part)
     if lock.program and part is None:
         raise InputError(
@@ -147,6 +152,20 @@ def _with_python(part: LockPart, file: Path) -> LockPart:
     except CuenvError:
         return part
     return part._replace(python=found[1], python_from=file.name) if found else part
+
+
+def _usual_groups(file: Path) -> tuple[str, ...] | None:
+    """The dependency groups that uv installs by default, where a project sets them."""
+    try:
+        project = load_toml(read_text(file, limit=_PROJECT)) if is_file(file) else {}
+    except (CuenvError, ValueError):
+        return None
+    found: object = project
+    for key in ("tool", "uv", "default-groups"):
+        found = found.get(key) if isinstance(found, dict) else None
+    if isinstance(found, str):
+        return (found,)
+    return tuple(item for item in found if isinstance(item, str)) if isinstance(found, list) else None
 
 
 def existing_lock(path: Path) -> Lock | None:

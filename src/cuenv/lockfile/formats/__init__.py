@@ -110,6 +110,7 @@ class LockPart(NamedTuple):
         groups: dependency groups of a Python project, beside those that are installed by default.
         python: the release of Python, ``3.12``.
         python_from: what names that Python, for people.
+        usual: the groups that are installed by default, as the project says it; ``None`` where it says nothing.
     """
 
     environment: str = ""
@@ -117,6 +118,7 @@ class LockPart(NamedTuple):
     groups: tuple[str, ...] = ()
     python: str = ""
     python_from: str = "--python"
+    usual: tuple[str, ...] | None = None
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from cuenv.solve.model import Lock, PipLocked, Solution
 _VERSION = 1
 _USUAL_GROUP = "dev"
 """The dependency group that uv installs when it is told of none."""
+EVERY = "all"
+"""How a project says that all of its groups are installed by default."""
 _LOCAL = ("editable", "virtual", "directory")
 _TORCH = "torch"
 _SHOWN = 8
@@ -221,7 +223,8 @@ class _Project:
                 if name not in known:
                     there = f"it has {', '.join(known[:_SHOWN])}" if known else "it has none"
                     raise UsageError(f"{self.source} has no {option} {describe(name)}; {there}")
-        groups = (*(name for name in (_USUAL_GROUP,) if name in known_groups), *asked_groups)
+        usual = (_USUAL_GROUP,) if part.usual is None else tuple(map(normalise, part.usual))
+        groups = (*(name for name in known_groups if name in usual or EVERY in usual), *asked_groups)
         chosen = _Chosen(extras=extras, groups=tuple(dict.fromkeys(groups)))
         python = part.python or self._python(chosen, minors)
         solutions = tuple(self._solution(WheelTarget(platform, python), chosen) for platform in PLATFORMS)
