@@ -123,7 +123,12 @@ def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
         blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
         words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
     grounds = tuple([each for ground in verdict.grounds for each in _told_ground(ground, facts, words)])
-    return verdict._replace(because=_named(verdict.because, facts).translate(words), grounds=grounds)
+    return verdict._replace(because=_filled(verdict.because, facts, words), grounds=grounds)
+
+
+def _filled(text: str, facts: HostFacts, words: dict[int, str]) -> str:
+    """A text with its words that name the host; most texts have none."""
+    return text if text.isascii() else _named(text, facts).translate(words)
 
 
 def _named(text: str, facts: HostFacts) -> str:
@@ -143,9 +148,7 @@ def _told_ground(ground: Ground, facts: HostFacts, words: dict[int, str]) -> Ite
         gaps = (gap for gap in facts.gaps if gap.fact in ground.sources)
         return [Ground("host", gap.reason, (gap.source,)) for gap in gaps]
     evidence = facts.evidence_for(ground.sources[0])
-    return (
-        Ground("host", _named(ground.says, facts).translate(words), (evidence.source if evidence else facts.label,)),
-    )
+    return (Ground("host", _filled(ground.says, facts, words), (evidence.source if evidence else facts.label,)),)
 
 
 def _gpu_name(gpu: Gpu) -> str:
