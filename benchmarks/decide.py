@@ -42,6 +42,10 @@ def main() -> None:
     among = candidates(wide, PLATFORM)[: options.candidates]
     own = len(candidates(knowledge, PLATFORM))
     _row(f"one host, the {own} candidates of the tables, every verdict", lambda: decide(_case(hosts[0], knowledge)))
+    _row(
+        f"one host, the {own} candidates of the tables, the choice alone",
+        lambda: choices(hosts[:1], Request(), knowledge),
+    )
     _row(f"one host, {len(among):,} candidates, every verdict", lambda: decide(_case(hosts[0], wide), among))
     _row(f"{len(hosts):,} hosts, the candidates of the tables", lambda: choices(hosts, Request(), knowledge))
     _row(
