@@ -182,6 +182,11 @@ class Cuda(Row, key=("version",)):
     labels: tuple[str, ...] = column(
         several(_PATCH, empty=True), "releases that the nvidia channel labels (`nvidia/label/cuda-X.Y.Z`)", default=()
     )
+    binds: tuple[str, ...] = column(
+        several(TEXT, empty=True),
+        "what binds, in the channel nvidia, the packages on which `pytorch-cuda` of this release sets no upper bound",
+        default=(),
+    )
     glibc: Version | None = column(RELEASE, "oldest glibc that its libraries on conda-forge need", default=None)
 
     @property

@@ -164,7 +164,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     asked_for = {pin.name for pin in spec.pins}
     for host, solution in zip(hosts, solutions, strict=True):
         offered = cuda_offered(solution, spec, request.sources, knowledge)
-        after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for)
+        after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for, ours=spec.ours)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
             after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)

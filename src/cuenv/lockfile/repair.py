@@ -149,7 +149,8 @@ def _judged(
     spec: EnvironmentSpec, solution: Solution, facts: HostFacts, sources: Sources, knowledge: Knowledge
 ) -> Iterator[Finding]:
     offered = cuda_offered(solution, spec, sources, knowledge)
-    yield from lock_findings(solution.packages, facts.platform, knowledge, offered, {pin.name for pin in spec.pins})
+    names = {pin.name for pin in spec.pins}
+    yield from lock_findings(solution.packages, facts.platform, knowledge, offered, names, ours=spec.ours)
     if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
         yield from cpu_twins(solution.packages, knowledge)
     yield from host_findings(solution, facts, knowledge)

@@ -111,7 +111,10 @@ def check_sources(subject: Subject) -> Check:
     if not components and not files.libraries:
         return skipped("sources", "neither a CUDA component nor an NVIDIA library is installed")
     anew = subject.prefix.anew or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
-    mixed = (replace(item, fix=anew) if item.code == "CU101" else item for item in one_source(components))
+    mixed = (
+        replace(item, fix=anew) if item.code == "CU101" else item
+        for item in one_source(subject.prefix.conda, subject.knowledge)
+    )
     findings = [*mixed, *two_sources(files, subject.prefix)]
     channels = sorted({package.channel_name for package in components})
     parts = [f"{len(components)} CUDA components from {' and '.join(channels)}"] if components else []

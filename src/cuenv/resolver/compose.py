@@ -47,6 +47,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
     return EnvironmentSpec(
+        ours=True,
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),

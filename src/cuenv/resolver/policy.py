@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
+
+from packaging.version import Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import Wish, parse_wish
+from cuenv.core.versions import Wish, parse_wish, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
@@ -93,6 +96,9 @@ _NO_COMPILER = (
 
 def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: bool = True) -> tuple[Finding, ...]:
     """Judge an environment file by what it says itself, before anything is solved.
+
+    Where cuenv wrote the file, it promises that all CUDA components come from one channel, and another channel is an
+    error. People take them from several channels on purpose, as PyTorch's own recipe does: there it is a warning.
 
     Args:
         spec: the file.
@@ -211,38 +217,76 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     holding = sorted(set(named.values()))
     if len(holding) > 1:
         parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
-        yield two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}")
+        yield two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}", ours=spec.ours)
         return
     torch = spec.pin("pytorch")
     home = torch and (torch.channel or next((channel for channel in channels if channel in STACKS), ""))
     if torch and home == "conda-forge" and "cuda" in torch.build and holding not in ([], ["conda-forge"]):
         parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
-        yield two_channels(f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge")
+        message = f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge"
+        yield two_channels(message, ours=spec.ours)
         return
     sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
     nvidia = [channel for channel in sources if channel.startswith("nvidia")]
     if len(nvidia) > 1:
-        yield two_channels(f"{' and '.join(nvidia)} both hold CUDA components")
+        yield two_channels(f"{' and '.join(nvidia)} both hold CUDA components", ours=spec.ours)
     elif nvidia == ["nvidia"] and sources[0] == "conda-forge" and not spec.pin("pytorch-cuda"):
-        if loose or wants_cuda(spec, knowledge):
+        if set(loose) - (_ALONE - {"cuda-version"}) or (torch and home == "conda-forge" and "cuda" in torch.build):
             yield _behind(loose)
-    elif nvidia == ["nvidia"] and (loose or wants_cuda(spec, knowledge)):
-        others = [channel for channel in sources if channel != "nvidia"]
-        also = f", beside {others[0]}," if others else ""
-        yield two_channels(
-            (
-                f"the channel nvidia{also} provides CUDA components of several releases, because "
-                "its metapackages have no upper bound"
-            ),
+    elif nvidia == ["nvidia"] and torch and home == "conda-forge":
+        message = (
+            "the channel nvidia stands before conda-forge, so strict channel priority takes the CUDA libraries of "
         )
-    elif nvidia and "conda-forge" in sources and loose:
+        yield two_channels(f"{message}conda-forge's torch from nvidia", ours=spec.ours)
+    elif nvidia == ["nvidia"]:
+        yield from _unbound(spec, knowledge)
+    elif nvidia and "conda-forge" in sources and set(loose) - _ALONE:
+        first = next(pin for pin in unnamed if pin.name not in _ALONE)
         yield Finding(
             code="CU101",
             severity="warning",
             subject=", ".join(loose),
             message=f"{', '.join(loose)} may come from {nvidia[0]} or from conda-forge: no channel is named",
-            fix=f"write {replace(unnamed[0], channel=nvidia[0]).yaml_text()}",
+            fix=f"write {replace(first, channel=nvidia[0]).yaml_text()}",
         )
+
+
+_ALONE = frozenset({"cudatoolkit", "cudnn", "nccl", "cuda-version"})
+"""Components that bring no others: one package is of one release."""
+_METAPACKAGES = frozenset(
+    {
+        *("cuda", "cuda-command-line-tools", "cuda-compiler", "cuda-libraries", "cuda-libraries-dev"),
+        *("cuda-minimal-build", "cuda-runtime", "cuda-toolkit", "cuda-tools", "cuda-visual-tools"),
+    }
+)
+"""Packages of the channel nvidia that ask for their parts from a release on, without an upper bound."""
+
+
+def _unbound(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """What the plain channel nvidia gives of its newest release, whatever release the file names."""
+    pins = [pin for pin in spec.pins if pin.channel in ("", "nvidia") and knowledge.is_component(pin.name)]
+    many = [pin for pin in pins if pin.name in _METAPACKAGES]
+    free = [pin.name for pin in pins if not pin.version and pin.name not in _ALONE | _METAPACKAGES]
+    torch = spec.pin("pytorch-cuda")
+    row = knowledge.cuda(release) if torch and (release := _release(torch)) else None
+    open_ = [text for text in (row.binds if row else ()) if not spec.pin(text.partition("=")[0])]
+    newest = "the solver takes the newest release of the channel nvidia"
+    if many:
+        names = ", ".join(pin.yaml_text() for pin in many)
+        message = f"{names} {'sets' if len(many) == 1 else 'set'} no upper bound on the parts, so {newest} for them"
+        yield two_channels(message, ours=spec.ours)
+    if open_ or free:
+        listed = [*free, *(text.partition("=")[0] for text in open_)]
+        bound = [*(f"{name}={release}" for name in free), *open_] if torch else []
+        lead = f"{torch.yaml_text()} sets no upper bound on" if torch else "no version is given for"
+        finding = two_channels(f"{lead} {', '.join(listed)}, so {newest}", ours=spec.ours)
+        line = f"add to dependencies: {', '.join(bound)}" if bound and not spec.ours and not many else finding.fix
+        yield replace(finding, fix=line, evidence=tuple(row.sources) if row else ())
+
+
+def _release(pin: Pin) -> Version | None:
+    found = re.match(r"=*(\d+\.\d+)", pin.version)
+    return version(found[1]) if found else None
 
 
 def _behind(loose: list[str]) -> Finding:
@@ -256,11 +300,14 @@ def _behind(loose: list[str]) -> Finding:
     )
 
 
-def two_channels(message: str) -> Finding:
-    """The finding that CUDA components come from more than one channel, or from one that mixes releases."""
+def two_channels(message: str, *, ours: bool = False) -> Finding:
+    """The finding that CUDA components come from more than one channel, or from one that mixes releases.
+
+    It is an error in what cuenv wrote, which promises one channel, and a warning in what somebody else wrote.
+    """
     return Finding(
         code="CU101",
-        severity="error",
+        severity="error" if ours else "warning",
         subject="channels",
         message=message,
         fix=REPAIR,

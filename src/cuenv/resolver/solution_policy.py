@@ -7,13 +7,15 @@ from fnmatch import fnmatchcase
 
 from cuenv.core.findings import Finding
 from cuenv.core.regex import regex
+from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.policy import two_channels
-from cuenv.solve.model import Lock, LockedPackage, content_digest, names_cpu, names_cuda
+from cuenv.solve.model import Lock, LockedPackage, build_cuda, content_digest, names_cpu, names_cuda
 
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
-_LEADS = ("pytorch-cuda", "cuda-version")
+_COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
+"""Parts of the toolkit that compile: headers and nvcc of two releases do not fit together."""
 
 
 def lock_findings(
@@ -24,6 +26,7 @@ def lock_findings(
     asked: Collection[str] = (),
     *,
     explicit: bool = False,
+    ours: bool = False,
 ) -> tuple[Finding, ...]:
     """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform.
 
@@ -34,11 +37,15 @@ def lock_findings(
         offered: CUDA builds that the channels have of packages that are locked without CUDA; ``None``: not asked.
         asked: names of the packages that the environment file asks for.
         explicit: it stands in a file of URLs.
+        ours: it was locked from a file that cuenv wrote, which promises one channel for CUDA.
     """
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
-    lead = next((package for name in _LEADS for package in all_packages if package.name == name), None)
-    found = [*one_source(cuda, lead), *without_hash(all_packages, explicit=explicit), *_subdirs(all_packages, platform)]
+    found = [
+        *one_source(all_packages, knowledge, ours=ours),
+        *without_hash(all_packages, explicit=explicit),
+        *_subdirs(all_packages, platform),
+    ]
     if cuda:
         found += cpu_twins(all_packages, knowledge)
         found += cpu_builds(all_packages, knowledge, offered, asked)
@@ -50,18 +57,14 @@ def cuda_components(packages: Iterable[LockedPackage], knowledge: Knowledge) -> 
     return [package for package in packages if knowledge.is_component(package.name)]
 
 
-def one_source(cuda: list[LockedPackage], lead: LockedPackage | None = None) -> Iterator[Finding]:
-    """One channel and one release for the CUDA components of a lock, or of an installed environment.
-
-    Args:
-        cuda: the components.
-        lead: the package that names the release of torch; without one it is looked for among the components.
-    """
-    yield from _locked_channels(cuda)
-    yield from _releases(cuda, lead)
+def one_source(packages: Collection[LockedPackage], knowledge: Knowledge, *, ours: bool = False) -> Iterator[Finding]:
+    """One channel and one release for the CUDA components of a lock, or of an installed environment."""
+    cuda = cuda_components(packages, knowledge)
+    yield from _locked_channels(cuda, ours=ours)
+    yield from _releases(cuda, {package.name: package for package in packages})
 
 
-def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
+def _locked_channels(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Finding]:
     homes: dict[str, list[str]] = {}
     for package in cuda:
         homes.setdefault(package.channel_name, []).append(package.name)
@@ -69,41 +72,54 @@ def _locked_channels(cuda: list[LockedPackage]) -> Iterator[Finding]:
         parts = "; ".join(
             f"{len(names)} from {home} ({', '.join(sorted(names)[:3])})" for home, names in sorted(homes.items())
         )
-        yield two_channels(f"CUDA components come from {len(homes)} channels: {parts}")
-    elif homes and next(iter(homes)) == "nvidia":
-        yield two_channels("CUDA components come from the plain channel nvidia, which mixes releases")
+        yield two_channels(f"CUDA components come from {len(homes)} channels: {parts}", ours=ours)
+    elif homes and next(iter(homes)) == "nvidia" and ours:
+        yield two_channels("CUDA components come from the plain channel nvidia, which mixes releases", ours=ours)
 
 
-def _releases(cuda: list[LockedPackage], lead: LockedPackage | None) -> Iterator[Finding]:
+def _wanted(releases: Mapping[str, list[str]], packages: Mapping[str, LockedPackage]) -> tuple[str, bool]:
+    """The CUDA release X.Y that all components should have, and whether it is torch's.
+
+    ``pytorch-cuda`` names it, or conda-forge's ``cuda-version``, which is of the major that torch is made for; else
+    torch's build string, else the release of most components.
+    """
+    own = build_cuda(packages["pytorch"].build) if "pytorch" in packages else None
+    if "pytorch-cuda" in packages:
+        return ".".join(packages["pytorch-cuda"].version.split(".")[:2]), True
+    named = next((release for release, names in releases.items() if "cuda-version" in names), "")
+    if named and (own is None or version(named).major == own.major):
+        return named, False
+    return (str(own), True) if own else (max(releases, key=lambda release: len(releases[release]), default=""), False)
+
+
+def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) -> Iterator[Finding]:
     """Packages that carry the toolkit's own number agree on the release X.Y.
 
-    On conda-forge ``cuda-version`` names it; beside ``pytorch-cuda``, which names it there, it binds nothing.
+    The ``cuda-version`` of the channel nvidia binds nothing, and is not looked at. A run-time library of a later minor
+    than torch's runs what was made for an earlier one; all other differences are errors.
     """
-    leads = [package for name in _LEADS for package in cuda if package.name == name]
-    pin = lead or (leads[0] if leads else None)
-    numbered = [package for package in cuda if package.name.startswith("cuda-") and package.name != "cuda-version"]
     releases: dict[str, list[str]] = {}
-    for package in numbered:
-        found = _RELEASE.match(package.version)
-        if found:
+    for package in cuda:
+        found = _RELEASE.match(package.version) if package.name.startswith("cuda-") else None
+        if found and not (package.name == "cuda-version" and package.channel_name.startswith("nvidia")):
             releases.setdefault(found[0], []).append(package.name)
-    wanted = (
-        ".".join(pin.version.split(".")[:2])
-        if pin
-        else max(releases, key=lambda release: len(releases[release]), default="")
-    )
-    for release, names in sorted(releases.items()):
-        if release != wanted:
-            yield Finding(
-                code="CU102",
-                severity="error",
-                subject=", ".join(sorted(names)[:3]),
-                message=(
-                    f"{', '.join(sorted(names)[:3])} are of CUDA {release}, but the other CUDA components "
-                    f"are of CUDA {wanted}"
-                ),
-                fix=f"add to dependencies: {pin.name if pin else 'cuda-version'}={wanted}",
-            )
+    wanted, of_torch = _wanted(releases, packages)
+    bound = any("cuda-version" in names for names in releases.values())
+    for release, found_names in sorted(releases.items()):
+        if release == wanted:
+            continue
+        names = sorted(found_names, key=lambda name: (name != "cuda-version", name))
+        runs = release.split(".")[0] == wanted.split(".")[0] and version(release) > version(wanted)
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        verb = "is" if len(names) == 1 else "are"
+        binding = ["cuda-version"] if bound else names
+        yield Finding(
+            code="CU102",
+            severity="warning" if runs and not any(map(_COMPILERS.match, names)) else "error",
+            subject=", ".join(names[:3]),
+            message=f"{shown} {verb} of CUDA {release}, but {'torch' if of_torch else 'the rest'} is of CUDA {wanted}",
+            fix=f"add to dependencies: {', '.join(f'{name}={wanted}' for name in binding)}",
+        )
 
 
 def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:

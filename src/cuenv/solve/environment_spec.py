@@ -127,6 +127,7 @@ class EnvironmentSpec:
         pip: requirements for the pip part.
         variables: literals; conda stores them as they are and expands nothing.
         header: comment lines at the top: what was decided and why.
+        ours: whether cuenv wrote it, and so promises one channel for CUDA.
     """
 
     name: str
@@ -136,6 +137,7 @@ class EnvironmentSpec:
     pip: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     header: tuple[str, ...] = ()
+    ours: bool = False
 
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""

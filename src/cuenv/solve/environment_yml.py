@@ -11,10 +11,11 @@ from typing import Any
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked
 from cuenv.core.yaml_write import quote, scalar
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, check_name
 
 _WIDTH = 100
 _KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
@@ -102,7 +103,8 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     if data is None:
         faults.add("", "the file is empty; it needs 'dependencies:'")
         faults.check(hint="cuenv resolve -o environment.yml")
-    return _EnvironmentParser(data, warnings, faults).spec()
+    spec, warnings = _EnvironmentParser(data, warnings, faults).spec()
+    return replace(spec, ours=text.startswith(WRITTEN_BY)), warnings
 
 
 class _EnvironmentParser:
