@@ -143,3 +143,20 @@ def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
         f"ptxas of CUDA 12.8 that it holds, which does not know compute capability {gpu}" in item.message
         for item in found
     )
+
+
+def test_the_wheel_to_take_is_for_the_python_of_the_file_where_there_is_one() -> None:
+    host = options("8.0", driver="470.129.06")
+    (finding,) = judge_file(spec("python=3.8", "pip", pip=("torch==2.4.1",)), host, base())
+    assert (finding.fix or "").endswith(f"torch==2.4.1+cu118 from --extra-index-url {INDEX}cu118")
+    newer = options("12.0", driver="575.57.08")
+    (finding,) = judge_file(spec("python=3.8", "pip", pip=("torch==2.0.1",)), newer, base())
+    assert "torch==2.7.0+cu128 with Python 3.9 to 3.13 from" in (finding.fix or "")
+
+
+@pytest.mark.parametrize("pin", ["cuda-toolkit=12.4", "cuda=12.4", "cuda-version=12.4.*"])
+def test_cuda_without_a_torch_is_compared_with_the_driver_before_anything_is_solved(pin: str) -> None:
+    asked = spec("python=3.10", pin)
+    (finding,) = judge_file(asked, options("8.0", driver="470.129.06"), base())
+    assert (finding.code, finding.fix) == ("CU401", "install driver 525.60.13 or later")
+    assert judge_file(asked, options("8.0", driver="535.129.03"), base()) == ()

@@ -146,7 +146,7 @@ def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding
     """A wheel that uses no GPU on a host that has one."""
     build = torch.build
     what = f"the wheel of torch {build.version} for {build.platform}"
-    advice = wheel_advice(build.version, facts, knowledge)
+    advice = wheel_advice(torch, facts, knowledge)
     return Finding(
         code="CU103",
         severity="warning",
@@ -248,7 +248,7 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
 def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
     """A wheel of torch that runs on the host, or the driver that this one needs."""
     driver = f"install {verdict.remedy.text}" if verdict.remedy and verdict.remedy.driver else ""
-    advice = wheel_advice(candidate.build.version, case.facts, case.knowledge)
+    advice = wheel_advice(candidate, case.facts, case.knowledge)
     return ", or ".join(filter(None, (driver, f"with pip: {advice}" if advice else ""))) or None
 
 
@@ -328,13 +328,18 @@ def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
 
 def named_cuda(spec: EnvironmentSpec) -> Version | None:
     """The CUDA release that a file names: by its pin on the toolkit, else by torch's build string."""
-    for name in ("cuda-version", "pytorch-cuda", "cudatoolkit"):
+    torch = spec.pin("pytorch")
+    return toolkit_asked(spec) or (build_cuda(torch.build) if torch else None)
+
+
+def toolkit_asked(spec: EnvironmentSpec) -> Version | None:
+    """The CUDA release that a file pins its toolkit to."""
+    for name in ("cuda-version", "pytorch-cuda", "cudatoolkit", "cuda", "cuda-toolkit"):
         pin = spec.pin(name)
         found = _NUMBERS_OF.match(pin.version.lstrip("=")) if pin else None
         if found:
             return version(found[0])
-    torch = spec.pin("pytorch")
-    return build_cuda(torch.build) if torch else None
+    return None
 
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:

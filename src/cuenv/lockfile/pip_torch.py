@@ -10,11 +10,11 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
-from cuenv.lockfile.host_check import as_findings, judge_spec, unknown_build
+from cuenv.lockfile.host_check import as_findings, judge_spec, toolkit_asked, unknown_build
 from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
-from cuenv.resolver.candidates import Candidate, no_row
+from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
 from cuenv.resolver.policy import wish_of
-from cuenv.resolver.rules import RULES, Context, Judge
+from cuenv.resolver.rules import RULES, Context, Judge, verdict_of
 from cuenv.solve.environment_spec import EnvironmentSpec
 
 _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
@@ -23,7 +23,20 @@ _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
-    return (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
+    found = (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
+    return found or tuple(_judge_cuda(spec, facts, knowledge))
+
+
+def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """A file with CUDA and no torch: its driver, before a solver says the same as a tree of packages."""
+    cuda = None if any(map(spec.pin, _CONDAS)) or torch_asked(spec.pip) else toolkit_asked(spec)
+    if cuda is None:
+        return
+    candidate = bare_candidate(cuda, facts.platform)
+    case = Context(facts=facts, wish=Request(dev=False), knowledge=knowledge)
+    verdict = verdict_of("driver-floor", candidate, case)
+    if verdict.outcome == "reject":
+        yield from as_findings(verdict, candidate, case)
 
 
 def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

@@ -113,11 +113,8 @@ def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None]
     here = [row for row in rows if row.version == asked.exact]
     have = [row.name for row in here if "index" in row.comes]
     name = f"torch {asked.exact}+{asked.tag}"
-    if asked.exact and here and f"{asked.exact}+{asked.tag}" not in have:
-        return (
-            f"{name} does not exist; PyTorch's indexes have {', '.join(have) or 'no wheel of this release'}",
-            _nearest(asked, rows),
-        )
+    if have and f"{asked.exact}+{asked.tag}" not in have:  # of releases before 1.9 the tables know no index
+        return f"{name} does not exist; PyTorch's indexes have {', '.join(have)}", _nearest(asked, rows)
     if asked.tag in asked.tags or asked.elsewhere:
         return None
     fix = f"add to the pip part: --extra-index-url {INDEX}{asked.tag}"

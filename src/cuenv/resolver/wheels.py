@@ -115,18 +115,24 @@ def _version(text: str) -> Version | None:
         return None
 
 
-def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge) -> TorchWheel | None:
+def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, python: str = "") -> TorchWheel | None:
     """The wheel that runs on every GPU of a host: of this release, else of the next that has one, else of one before.
 
     Of several the one with the highest CUDA that the driver supports by itself, else the lowest, which runs by
     minor-version compatibility. ``None`` where no driver is known, or no wheel runs.
+
+    Args:
+        release: that is asked for.
+        facts: the host.
+        knowledge: the tables.
+        python: the minor that the wheel must be for; empty for any.
     """
     levels = [machine.driver.cuda for machine in facts.machines if machine.driver]
     if release is None or len(levels) < len(facts.machines) or None in levels:
         return None
     level = min(item for item in levels if item)
     judge = Judge(Context(facts=facts, wish=Request(), knowledge=knowledge), map(rule_named, _RUNS))
-    rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes]
+    rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes and python in ("", *row.pythons)]
     asked, every = version(release.public), sorted({row.version for row in rows})
     for wanted in (*(item for item in every if item >= asked), *(item for item in reversed(every) if item < asked)):
         able = [row for row in rows if row.version == wanted and _runs(row, judge)]
@@ -136,15 +142,20 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge) -
     return None
 
 
-def wheel_advice(release: Version, facts: HostFacts, knowledge: Knowledge) -> str | None:
-    """The requirement, and the index that has it, of a wheel that runs on a host; ``None`` where none is known to."""
-    wheel = wheel_for(release, facts, knowledge)
+def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -> str | None:
+    """The requirement, and the index that has it, of a wheel that runs on a host; ``None`` where none is known to.
+
+    It is for the Python of the candidate, where there is one for it.
+    """
+    release, python = candidate.build.version, candidate.python if "." in candidate.python else ""
+    wheel = (wheel_for(release, facts, knowledge, python) if python else None) or wheel_for(release, facts, knowledge)
     if wheel is None:
         return None
     later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
     lost = [item for item in facts.capabilities if not any(row.code and serve(row.code, item) for row in later)]
     last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if later and lost else ""
-    return f"torch=={wheel.name}{last} from --extra-index-url {INDEX}{wheel.build}"
+    needs = f" with Python {wheel.pythons[0]} to {wheel.pythons[-1]}" if python not in ("", *wheel.pythons) else ""
+    return f"torch=={wheel.name}{needs}{last} from --extra-index-url {INDEX}{wheel.build}"
 
 
 _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")
