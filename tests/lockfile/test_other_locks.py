@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,16 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
     differ = run("diff", "uv.lock", "new.lock", "--python", "3.12", *HOST, folder=tmp_path)
     assert differ.returncode == 1
     assert "leaf==2.1" in differ.stdout
+    assert "\n(Python 3.12, groups dev, docs) -> (Python 3.12, groups dev, docs)\n" in differ.stdout
+    plain = json.loads(run("check", "uv.lock", "--python", "3.12", "--json", *HOST, folder=tmp_path).stdout)
+    assert plain["part"] == "Python 3.12, groups dev, docs"
+    linted = run("lint", folder=tmp_path)
+    assert linted.returncode == 0, linted.stdout
+    (tmp_path / "uv.lock").write_text(UV.replace(f', hash = "sha256:{SHA}"', ""))
+    linted = run("lint", folder=tmp_path)
+    assert linted.returncode == 1
+    assert "CU513" in linted.stdout
+    assert "fix: uv lock" in linted.stdout
     refused = run("install", "uv.lock", "-n", "x", folder=tmp_path)
     assert refused.returncode == 3
     assert "uv.lock is a lock of uv, which cuenv checks and compares, but does not install" in refused.stderr

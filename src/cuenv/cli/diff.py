@@ -59,6 +59,8 @@ def command(old: Path, new: Path, **values: Unpack[DiffValues]) -> int:
         emit("\n".join(map(one_line, text.splitlines())))
     else:
         lines = diff_report.lines(found.diff, found.old, found.new)
+        if any(found.parts):
+            lines.insert(1, " -> ".join(f"({part or 'all of it'})" for part in found.parts))
         shown = (lines[:1] if not found.diff.equal else []) if values["quiet"] else lines
         results = diff_report.results(found.diff, found.new)
         emit_findings(results, values, lambda: diff_report.plain(found.diff, found.old, found.new), lambda: shown)

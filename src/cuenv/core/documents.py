@@ -79,6 +79,7 @@ class ReportDocument(TypedDict):
     notes: list[FindingFields]  # findings that are information only
     host: NotRequired[str]  # of check: the host that was judged, in one line
     layers: NotRequired[list[LayerFields]]  # of check and of lock --repair: how each library supports the GPUs
+    part: NotRequired[str]  # of check: the environment, extras and Python that were read of a lock that holds more
     checks: NotRequired[list[CheckFields]]  # of check: the checks of an environment
     environment: NotRequired[ReportDocument]  # of check with a lock and an environment: the report on the environment
     locked: NotRequired[bool]  # of lock: the lock was made

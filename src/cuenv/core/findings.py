@@ -166,6 +166,7 @@ class CheckResult:
         file: the file that annotations stand at; ``None`` for an environment.
         checks: one line each; a lock has none.
         layers: how each layer of a lock serves the GPUs.
+        part: what was read of a lock that holds more; empty for all of it.
     """
 
     report: Report
@@ -173,6 +174,7 @@ class CheckResult:
     file: str | None = None
     checks: tuple[Check, ...] = ()
     layers: tuple[LayerCoverage, ...] = ()
+    part: str = ""
 
     def negative(self, *, strict: bool) -> bool:
         """Whether it is a no: an error, and when strict a warning."""

@@ -121,6 +121,8 @@ def check_json(results: Sequence[CheckResult], *, strict: bool) -> ReportDocumen
         more["host"], more["ok"] = told.host, not told.negative(strict=strict)
         if told.file is not None:
             more["layers"] = [layer_json(layer) for layer in told.layers]
+        if told.part:
+            more["part"] = told.part
         if told.checks:
             more["checks"] = [
                 {

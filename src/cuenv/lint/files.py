@@ -19,7 +19,7 @@ from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
 from cuenv.lockfile.files import LOCK_NAME, locked_from
-from cuenv.lockfile.formats import parse_lock, readers
+from cuenv.lockfile.formats import mended_there, parse_lock, readers
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LintDocument, LintedFile
@@ -265,7 +265,7 @@ def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[
     for solution in lock.solutions:
         found += [*lock_findings(solution.packages, solution.platform, knowledge)]
         found += pip_findings(solution, lock.program)
-    for finding in allowed(found, lock.allowed):
+    for finding in allowed((mended_there(item, lock) for item in found), lock.allowed):
         name = re.escape(finding.subject.split(", ")[0])
         entry = re.search(rf"(?m)^\s*(?:- )?['\"]?name['\"]?: ['\"]?{name}['\"]?\s*$", text)
         yield Lint(finding=finding, at=entry.start() if entry else 0)

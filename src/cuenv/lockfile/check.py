@@ -26,7 +26,7 @@ from cuenv.lockfile.files import (
     recorded_host,
     spec_digest,
 )
-from cuenv.lockfile.formats import LockPart
+from cuenv.lockfile.formats import LockPart, mended_there
 from cuenv.lockfile.host_check import candidate_of, cpu_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.resolver.candidates import Candidate
@@ -39,11 +39,12 @@ from cuenv.solve.model import Lock, Solution
 
 @dataclass(frozen=True, kw_only=True)
 class LockCheck:
-    """A report, the host that it was made for, and how each layer of the lock serves its GPUs."""
+    """A report, the host that it was made for, how each layer of the lock serves its GPUs, and the part of it."""
 
     report: Report
     facts: HostFacts
     layers: tuple[LayerCoverage, ...] = ()
+    part: str = ""
 
 
 def check(
@@ -99,7 +100,7 @@ def check(
             one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
         one += _by_record(lock, solution, host, knowledge)
         if lock.program:
-            one = [_mended_there(item, lock.again) for item in one]
+            one = [mended_there(item, lock) for item in one]
         other = len(lock.solutions) > 1 and solution.platform != facts.platform
         found += (_named(item, solution.platform) for item in one) if other else one
     mine = lock.solution(facts.platform)
@@ -107,16 +108,11 @@ def check(
     found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
     looked = (_looked(chosen, lock), host_line(facts))
     lenient = allowed(found, lock.allowed)
-    return LockCheck(report=report(str(path), lenient, looked), facts=facts, layers=layers)
+    return LockCheck(report=report(str(path), lenient, looked), facts=facts, layers=layers, part=lock.part)
 
 
 def _locked_anew(finding: Finding) -> Finding:
     return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
-
-
-def _mended_there(finding: Finding, again: str) -> Finding:
-    """In a lock of another program its own command mends what cuenv would lock anew."""
-    return replace(finding, fix=again) if finding.fix and "cuenv lock" in finding.fix else finding
 
 
 def _named(finding: Finding, platform: str) -> Finding:

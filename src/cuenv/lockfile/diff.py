@@ -233,11 +233,12 @@ def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A difference, and where the two locks were read."""
+    """A difference, where the two locks were read, and which part of each."""
 
     diff: LockDiff
     old: str
     new: str
+    parts: tuple[str, str] = ("", "")
 
 
 def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge, part: LockPart | None = None) -> Compared:
@@ -261,4 +262,6 @@ def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge, pa
         nowhere = HostFacts(label="", platform="")
         recorded = (recorded_host(item, nowhere, knowledge) for item in (first, second))
         hosts = list({host_line(host): host for host in recorded if host}.values())
-    return Compared(diff=diff(first, second, hosts, knowledge), old=str(lock_file(old)), new=str(lock_file(new)))
+    found = diff(first, second, hosts, knowledge)
+    files = str(lock_file(old)), str(lock_file(new))
+    return Compared(diff=found, old=files[0], new=files[1], parts=(first.part, second.part))

@@ -250,7 +250,9 @@ def checked(
     if what.lock:
         one = check(what.lock, options, knowledge, wish, facts, part=what.part)
         file = str(lock_file(what.lock))
-        found.append(CheckResult(report=one.report, host=host_line(one.facts), file=file, layers=one.layers))
+        found.append(
+            CheckResult(report=one.report, host=host_line(one.facts), file=file, layers=one.layers, part=one.part)
+        )
     if what.prefix:
         other = check_prefix(
             what.prefix,

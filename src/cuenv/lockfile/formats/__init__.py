@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from cuenv.core.errors import InputError, UsageError
+from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
@@ -191,6 +192,11 @@ def reader_of(text: str) -> LockReader:
     start = "\n".join(text[: _HEAD_LINES * 1000].splitlines()[:_HEAD_LINES])
     usual = next(item for item in readers() if item.file == formats()[0].file)
     return next((item for item in readers() if item is not usual and item.content.search(start)), usual)
+
+
+def mended_there(finding: Finding, lock: Lock) -> Finding:
+    """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
+    return replace(finding, fix=lock.again) if lock.again and "cuenv lock" in (finding.fix or "") else finding
 
 
 def compiled(source: str) -> str:
