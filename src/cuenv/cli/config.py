@@ -59,7 +59,8 @@ def command(**values: Unpack[TalkValues]) -> None:
     say([f"warning {text}" for text in warnings], quiet=values["quiet"])
     shown = [item for item in settings if item.origin != "default" or not values["quiet"]]
     if shown:
-        texts = [(item.name, _text(item.shown()), item.origin) for item in shown]
+        head = [] if values["quiet"] else [("setting", "value", "source")]
+        texts = [*head, *((item.name, _text(item.shown()), item.origin) for item in shown)]
         wide = [max(len(row[column]) for row in texts) for column in range(2)]
         lines = [f"{name:<{wide[0]}}  {text:<{min(wide[1], 48)}}  {origin}" for name, text, origin in texts]
         emit_lines(lines)

@@ -107,8 +107,12 @@ def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_j
     if as_json:
         emit_json({"schema": "cuenv/kb/1", "edition": knowledge.edition, "tables": dict(tables)})
         return
+    from cuenv.knowledge.tables import TABLES  # noqa: PLC0415 - only for people
+
     lines = [f"knowledge base, edition {knowledge.edition}"]
-    lines += [f"  {count:5d}  {name}" for name, count in tables]
+    for name, count in tables:
+        what = str(TABLES[name].__doc__ or "").partition("\n")[0]
+        lines.append(f"  {count:5d}  {name:13} {what}".rstrip())
     lines.append("look one up: cuenv kb gpu 'RTX 4090', cuenv kb driver 470.129.06, cuenv kb cuda 12.1")
     emit_lines(lines)
 

@@ -60,7 +60,7 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     if values["fix"]:
         for item in linted:
             save(item)
-        say([f"mended  {item.path}" for item in linted if item.mended != item.text], quiet=values["quiet"])
+        say([f"fixed   {item.path}" for item in linted if item.mended != item.text], quiet=values["quiet"])
     found = [item.result(fixed=values["fix"]) for item in linted]
     bad = any(item.negative(strict=values["strict"]) for item in found)
     silent = values["quiet"] and not bad

@@ -83,7 +83,7 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     if not values["repair"]:
         raise UsageError(
             "-o names the file that --repair writes; locks stand beside their environment file",
-            hint="cuenv lock --repair -o mended.yml",
+            hint="cuenv lock --repair -o environment.new.yml",
         )
     if output and output.exists() and path.exists() and output.samefile(path):
         raise UsageError(

@@ -143,7 +143,11 @@ part_options = several(
         "--extra", "extras", multiple=True, metavar="NAME", help="An extra of a uv.lock or pylock.toml; repeatable."
     ),
     click.option(
-        "--group", "groups", multiple=True, metavar="NAME", help="A dependency group of the same; repeatable."
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="NAME",
+        help="A dependency group of a uv.lock or pylock.toml; repeatable.",
     ),
     click.option(
         "--python", default=None, callback=_python, metavar="X.Y", help="The Python that a lock of wheels is read for."

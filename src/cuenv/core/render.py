@@ -80,7 +80,7 @@ def place_lines(results: Sequence[CheckResult]) -> list[str]:
     if not counts["error"] and not counts["warning"]:
         return [*lines, f"{files}: fine"]
     able = sum(finding.fixable for _, finding in findings)
-    tail = f"; --fix mends {able}" if able else ""
+    tail = f"; --fix corrects {able}" if able else ""
     return [*lines, f"{files}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}{tail}"]
 
 
