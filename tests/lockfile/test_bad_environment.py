@@ -61,7 +61,7 @@ REFUSED = {
     "a URL": (PIP % "'https://x.example/t-1.0-py3-none-any.whl'", 1, "CU514"),
     "a URL with a name": (PIP % "'t @ https://x.example/t-1.0.tar.gz'", 1, "write NAME @ URL#sha256=HASH"),
     "a local path": (PIP % "./tool", 1, "a path on this machine"),
-    "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", 1, "a branch can move"),
+    "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", 1, "branch can move"),
     "an extra that is none": (PIP % "'tool[big'", 1, "CU514"),
     "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),
     "an option": (PIP % "'--index-url https://me:hunter2@x.example/simple'", 1, "an option of pip"),
