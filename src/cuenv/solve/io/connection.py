@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from threading import Lock, local
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rattler import Client
 from rattler.config import Config
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import requests
 
 
+T = TypeVar("T")
+
 _CONNECT = 20
 _CHUNK = 1 << 16
 _LIMIT = 1 << 36
@@ -39,6 +41,10 @@ _LIMIT = 1 << 36
 _RANGE = regex(r"bytes (\d+)-")
 ENVIRONMENT = Lock()
 """Held while the proxies of this process are read, or set for a moment."""
+PAUSE = 0.25
+"""Seconds before the second attempt; it doubles with each that fails."""
+_PROGRESS_BYTES = 1 << 18
+"""Bytes that make an attempt that broke off count as none."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -53,6 +59,34 @@ class Again(Exception):  # noqa: N818 - a wish, not an error yet
     def __init__(self, text: str, wait: float | None = None) -> None:
         super().__init__(text)
         self.wait = wait
+
+
+def persevere(
+    attempt: Callable[[], T],
+    have: Callable[[], int],
+    pause: Callable[[float, Again], None],
+    *,
+    most: int,
+    longest: float,
+) -> T:
+    """Try until it works: what broke off goes on, and a server without progress is given up.
+
+    urllib3's `Retry` repeats a request before its answer is read; here the body breaks off as well, and the next
+    attempt asks for the rest. An attempt that brought bytes does not count.
+
+    Raises:
+        Again: the last failure.
+    """
+    failed = 0
+    while True:
+        before = have()
+        try:
+            return attempt()
+        except Again as error:
+            failed = 0 if have() - before >= _PROGRESS_BYTES else failed + 1
+            if failed > most:
+                raise
+            pause(min(error.wait if error.wait is not None else PAUSE * 2**failed, longest), error)
 
 
 class Connection:

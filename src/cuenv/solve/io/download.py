@@ -2,9 +2,6 @@
 
 A file grows as ``NAME.part`` and takes its name when its hash is right, so a file that has its name is whole. The hash
 alone decides: a server may drop, truncate, lie about lengths or ignore ``Range``, and the answer is right or an error.
-
-urllib3's `Retry` repeats a request before its answer is read. Here the body breaks off as well: the next attempt asks
-for the rest, one that brought bytes does not count, progress tells the wait, and one failure ends the waits of all.
 """
 
 from __future__ import annotations
@@ -25,13 +22,11 @@ from cuenv.core.io.exclusive import still_there
 from cuenv.core.io.files import is_file, look, names_in, shown, why
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
-from cuenv.solve.io.connection import Again, Connection
+from cuenv.solve.io.connection import Again, Connection, persevere
 from cuenv.solve.io.sources import Place, Sources, place_of
 
 JOBS = 4
 _CHUNK = 1 << 20
-_PROGRESS_BYTES = 1 << 18
-"""Bytes that make an attempt that broke off count as none."""
 _LONGEST = 30.0
 """Seconds that are waited before the next attempt, however many a server asks for."""
 _LIMIT = 1 << 34
@@ -342,21 +337,21 @@ def _get_here(path: Path, item: Wanted, part: Path, count: _Count) -> None:
 
 
 def _grow(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
-    """Let the file grow to its end; what broke off goes on, and a server without progress is given up."""
-    failed = 0
-    while True:
-        before = part.stat().st_size if part.exists() else 0
-        try:
-            _append(place, item, part, connection, count)
-        except Again as error:
-            grown = (part.stat().st_size if part.exists() else 0) - before
-            failed = 0 if grown >= _PROGRESS_BYTES else failed + 1
-            if failed > connection.sources.retries:
-                raise ChannelError(f"{place.shown}: {error}", hint="run it again: what is there is kept") from error
-            wait = min(error.wait if error.wait is not None else 0.25 * 2**failed, _LONGEST)
-            count.wait(item, f"waiting {duration(wait)} for {host(place.url)}: {error}", wait)
-        else:
-            return
+    """Let the file grow to its end."""
+
+    def pause(seconds: float, error: Again) -> None:
+        count.wait(item, f"waiting {duration(seconds)} for {host(place.url)}: {error}", seconds)
+
+    try:
+        persevere(
+            lambda: _append(place, item, part, connection, count),
+            lambda: part.stat().st_size if part.exists() else 0,
+            pause,
+            most=connection.sources.retries,
+            longest=_LONGEST,
+        )
+    except Again as error:
+        raise ChannelError(f"{place.shown}: {error}", hint="run it again: what is there is kept") from error
 
 
 def _append(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:

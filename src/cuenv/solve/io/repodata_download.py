@@ -16,7 +16,7 @@ from cuenv.core.io import process as telling
 from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, human, limits_of, measure
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
-from cuenv.solve.io.connection import PASSING, Again, Connection, retry_after, words
+from cuenv.solve.io.connection import PASSING, PAUSE, Again, Connection, persevere, retry_after, words
 from cuenv.solve.io.download import growing
 from cuenv.solve.io.sources import Place
 
@@ -30,11 +30,8 @@ ASKED = ("If-None-Match", "If-Modified-Since", "Cache-Control", "Pragma")
 COMING = "coming"
 """The folder in the cache of what is not whole yet."""
 _CHUNK = 1 << 16
-_PROGRESS_BYTES = 1 << 18
-"""Bytes that make an attempt that broke off count as none."""
 _LEAST = 100
 """Bytes a second below which a server counts as silent."""
-_PAUSE = 0.25
 _LONGEST = 10.0
 """Seconds that a server may ask to wait before the next attempt."""
 
@@ -74,22 +71,24 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
         InputError: a login would go over a connection that is not checked.
         OSError: it cannot be kept.
     """
+
+    def pause(seconds: float, error: Again) -> None:
+        if seconds > 1:
+            telling.tell(f"waiting {seconds:.0f} s for {host(place.url)}: {error}")
+        time.sleep(seconds)
+
     limits = limits_of(place.url.partition("?")[0])
     with _spool(place, limits, folder) as spool:
-        failed = 0
-        while True:
-            before = spool.size()
-            try:
-                return _once(place, asked, connection, spool, tell)
-            except Again as error:
-                grown = spool.size() - before
-                failed = 0 if grown >= _PROGRESS_BYTES else failed + 1
-                if failed > connection.sources.retries:
-                    raise FailedError(str(error)) from error
-                pause = min(error.wait if error.wait is not None else _PAUSE * 2**failed, _LONGEST)
-                if pause > 1:
-                    telling.tell(f"waiting {pause:.0f} s for {host(place.url)}: {error}")
-                time.sleep(pause)
+        try:
+            return persevere(
+                lambda: _once(place, asked, connection, spool, tell),
+                spool.size,
+                pause,
+                most=connection.sources.retries,
+                longest=_LONGEST,
+            )
+        except Again as error:
+            raise FailedError(str(error)) from error
 
 
 def status(place: Place, connection: Connection) -> int:
@@ -104,7 +103,7 @@ def status(place: Place, connection: Connection) -> int:
         if found or not left:
             break
         left -= 1
-        time.sleep(_PAUSE)
+        time.sleep(PAUSE)
     if not found:
         raise FailedError(why)
     return found
