@@ -318,10 +318,11 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
 
 def _making(answer: Locked) -> list[str]:
     """The commands that make the environment, under the platform that they are for where that is not this one alone."""
-    from cuenv.install.make_bundle import platform_here  # noqa: PLC0415 - not needed for --help
+    from cuenv.core.io.process import machine  # noqa: PLC0415 - not needed for --help
+    from cuenv.host.io.system import platform_of  # noqa: PLC0415 - as above
 
     try:
-        here = platform_here()
+        here = platform_of(*machine())
     except UsageError:  # a lock may be made where cuenv looks at no machine
         here = ""
     named = set(answer.making) != {here}

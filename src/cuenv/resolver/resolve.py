@@ -258,6 +258,7 @@ def _proven(
 ) -> tuple[list[Row], list[tuple[Candidate, str]], Solution | None]:
     """The rows from the first on that closes on every platform, and why each before it does not."""
     from cuenv.resolver.prove import closed  # noqa: PLC0415 - the solver is heavy
+    from cuenv.solve.model import Solution  # noqa: PLC0415 - as above
 
     skipped: list[tuple[Candidate, str]] = []
     for index, row in enumerate(rows):

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import finalize
 
 from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
@@ -31,8 +31,10 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.solve.io import channel_errors
 from cuenv.solve.io.cache import unwritable, use
-from cuenv.solve.io.relay import Relay
 from cuenv.solve.io.sources import Sources
+
+if TYPE_CHECKING:
+    from cuenv.solve.io.relay import Relay
 
 _SHARD = regex(r"([0-9a-f]{64})\.msgpack")
 _BIN32 = b"\xc4\x20"
@@ -325,7 +327,9 @@ class Channels:
                 folder = self.sources.repodata_folder()
                 if self._remote:
                     if self._relay is None:
-                        self._relay = Relay(self.sources)
+                        from cuenv.solve.io.relay import Relay as New  # noqa: PLC0415 - HTTP servers cost 10 ms
+
+                        self._relay = New(self.sources)
                         finalize(self, self._relay.close)
                     client = self._relay.client(self._remote)
                     if not self.sources.offline:
