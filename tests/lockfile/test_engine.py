@@ -41,7 +41,7 @@ name: team
 channels: [conda-forge]
 platforms: [linux-64]
 dependencies:
-  - conda-forge::app=1.*=b*  # the newest [osx]
+  - conda-forge::app=1.*=b*  # the newest [linux]
   - lib<3
   - lib>=1
   - fast
