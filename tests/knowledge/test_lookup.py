@@ -58,7 +58,7 @@ def test_a_gpu_has_its_capability_its_drivers_and_its_builds() -> None:
     assert page.title == "GeForce RTX 4090"
     for fact in ("8.9", "Ada Lovelace", "AD102", "520", "2.13.0"):
         assert fact in text(page)
-    assert {entry.table for entry in page.entries} == {"gpus", "generations", "features", "torch"}
+    assert {entry.table for entry in page.entries} == {"gpus", "generations", "features", "torch", "wheels"}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_gpu_by_any_of_its_names(name: str, capability: str) -> None:
 @collect("capability", [row.capability for row in base().generations], ids=str)
 def test_the_builds_of_a_capability_hold_code_for_it(capability: Capability) -> None:
     for entry in gpu(str(capability), base()).entries:
-        if entry.table == "torch":
+        if entry.table in ("torch", "wheels"):
             holds = entry.says.partition("holds ")[2].partition(",")[0].split(";")
             targets = [Target.parse(item.removesuffix("+PTX")) for item in holds]
             assert any(target.sass_runs_on(capability) for target in targets)
@@ -170,11 +170,13 @@ def test_no_cuda(wrong: str) -> None:
 
 def test_a_release_has_every_build_of_it() -> None:
     page = pytorch("2.5", base())
-    rows = [row for row in base().torch if row.version.release[:2] == (2, 5)]
+    rows = [row for row in (*base().torch, *base().wheels) if row.version.release[:2] == (2, 5)]
     assert len(page.entries) == len(rows)
     says = text(page)
     for fact in ("2.5.1", "2.5.0", "cuda126*", "*cuda12.4*", "linux-aarch64", "cudnn >=9.3.0.75"):
         assert fact in says
+    index = "https://download.pytorch.org/whl/cu124"
+    assert f"wheel torch==2.5.1+cu124 from {index} and torch==2.5.1 of PyPI for linux-64: CUDA 12.4" in says
     assert len(pytorch("==2.5.1", base()).entries) < len(rows)
 
 

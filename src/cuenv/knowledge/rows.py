@@ -306,6 +306,13 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         return super().of_cells(values)
 
     @property
+    def shown(self) -> str:
+        """For people: ``pytorch 2.7.1 cuda129* (conda-forge)``, ``the wheel of torch 2.7.1 for CUDA 12.6``."""
+        if self.stack == WHEELS:
+            return f"the wheel of torch {self.version.public}" + (f" for CUDA {self.cuda}" if self.cuda else "")
+        return f"pytorch {self.version} {self.build} ({self.stack})"
+
+    @property
     def key(self) -> BuildKey:
         """What it is known by: no two rows share it."""
         return (self.stack, self.version, self.cuda, self.platform)

@@ -6,6 +6,7 @@ say what the file with the least device code serves, never the union over a pack
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from packaging.version import Version
@@ -20,7 +21,7 @@ from cuenv.lockfile.host_check import candidate_of, evidence_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context, Verdict, verdict_of
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
-from cuenv.solve.model import Solution
+from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
 _LAYERS = {"device-code": "torch", "cudnn": "cuDNN", "nccl": "NCCL", "nvcc": "nvcc"}
 _PACKAGES = {
@@ -29,6 +30,8 @@ _PACKAGES = {
     "nccl": ("nccl",),
     "nvcc": NVCC,
 }
+_WHEELS = {"device-code": "torch", "cudnn": r"nvidia-cudnn-cu\d\d", "nccl": r"nvidia-nccl-cu\d\d"}
+"""What stands for a package where torch comes by pip."""
 
 
 _RANK: dict[How, int] = {"no": 0, "unknown": 1, "jit": 2, "native": 3}
@@ -45,14 +48,18 @@ def coverage(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tupl
 def _layers(
     candidate: Candidate, solution: Solution, facts: HostFacts, knowledge: Knowledge
 ) -> Iterator[LayerCoverage]:
+    torch = solution.package("pytorch")
     for rule, layer in _LAYERS.items():
-        packages = [found for name in _PACKAGES[rule] if (found := solution.package(name))]
+        packages: list[LockedPackage | PipLocked] = []
+        packages += [found for name in _PACKAGES[rule] if (found := solution.package(name))]
+        if rule in _WHEELS:
+            packages += [item for item in solution.pip if re.fullmatch(_WHEELS[rule], item.name)]
         if rule == "nvcc" and not packages:
             continue
         judged = [_judged(rule, candidate, device, facts, knowledge) for device in facts.capabilities]
         if not judged:
             continue
-        inside = packages[0] if packages else solution.package("pytorch")
+        inside = packages[0] if packages else next((item for item in solution.pip if item.name == "torch"), torch)
         worst = min(judged, key=lambda item: _RANK[item[1]])[2]
         yield LayerCoverage(
             rule=rule,

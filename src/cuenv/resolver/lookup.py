@@ -10,9 +10,10 @@ from cuenv.core.versions import Capability, arch_list, check_driver, driver_key,
 from cuenv.host.facts import Driver, sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
 from cuenv.knowledge.gpu_names import find_gpu, near_gpus
-from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild, span_text
+from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild, TorchWheel, span_text
 from cuenv.knowledge.tables import TABLES, rows_of
 from cuenv.resolver.rules.driver import driver_floor, driver_gpu, floor_of
+from cuenv.resolver.wheels import INDEX
 
 
 def extension_line(row: Extension) -> str:
@@ -210,15 +211,16 @@ def cuda(text: str, knowledge: Knowledge) -> Page:
 
 
 def pytorch(text: str, knowledge: Knowledge) -> Page:
-    """Every build of a PyTorch release: channel, CUDA, Pythons, GPUs.
+    """Every build of a PyTorch release, and every wheel: channel, CUDA, Pythons, GPUs.
 
     Raises:
         UsageError: no such release is known.
     """
     wish = parse_wish(text, what="kb pytorch")
-    builds = [row for row in knowledge.torch if wish.admits(row.version)]
+    builds = [row for row in (*knowledge.torch, *knowledge.wheels) if wish.admits(row.version)]
     if not builds:
-        known = ", ".join(dict.fromkeys(str(row.version) for row in knowledge.torch))
+        every = sorted({row.version for row in (*knowledge.torch, *knowledge.wheels)})
+        known = ", ".join(map(str, every))
         raise UsageError(f"unknown PyTorch release {text}; known are {known}", hint="cuenv kb pytorch 2.5")
     return Page(title=f"pytorch {text}", entries=tuple(_build(row) for row in builds))
 
@@ -280,6 +282,8 @@ def _generation(row: Generation) -> TableEntry:
 def _build(row: TorchBuild) -> TableEntry:
     cuda = f"CUDA {row.cuda}" if row.cuda else "CPU"
     holds = f", holds {arch_list(row.code)}" if row.code and row.code.sass else ""
+    if isinstance(row, TorchWheel):
+        return _entry("wheels", row, _wheel(row, f"{cuda}, Python {', '.join(row.pythons)}{holds}"))
     layers = "".join(f", {item}" for item in (row.cudnn, row.nccl) if item and item.package)
     seen = f"last seen {row.seen}" if row.seen else "never seen in a channel"
     says = (
@@ -289,6 +293,17 @@ def _build(row: TorchBuild) -> TableEntry:
     return _entry("torch", row, says)
 
 
+def _wheel(row: TorchWheel, has: str) -> str:
+    also = f"torch=={row.version} of PyPI" if "pypi" in row.comes else ""
+    own = f"torch=={row.name} from {INDEX}{row.build}" if "index" in row.comes else ""
+    inside = "".join(
+        f", {name} {item.first}" for name, item in (("cuDNN", row.cudnn), ("NCCL", row.nccl)) if item and item.first
+    )
+    return (
+        f"wheel {' and '.join(filter(None, (own, also)))} for {row.platform}: {has}, glibc {row.glibc or '?'}{inside}"
+    )
+
+
 def _runs(build: TorchBuild, capability: Capability) -> bool:
     return build.code is not None and any(target.sass_runs_on(capability) for target in build.code.sass)
 
@@ -296,7 +311,7 @@ def _runs(build: TorchBuild, capability: Capability) -> bool:
 def _newest(knowledge: Knowledge, wanted: Callable[[TorchBuild], bool]) -> list[TorchBuild]:
     """The newest build of each channel and CUDA major that answers, newest first."""
     best: dict[tuple[str, int, str], TorchBuild] = {}
-    for row in knowledge.torch:
+    for row in (*knowledge.torch, *knowledge.wheels):
         if row.cuda is not None and wanted(row):
             key = (row.stack, row.cuda.major, row.platform)
             if key not in best or (row.version, row.cuda) > (best[key].version, best[key].cuda or row.cuda):

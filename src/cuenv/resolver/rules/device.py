@@ -14,10 +14,9 @@ from cuenv.resolver.verdict import HOST, Ground, Remedy, Verdict, both, fact_gro
 
 
 def _build_ground(build: TorchBuild) -> Ground:
-    what = f"pytorch {build.version} {build.build} ({build.stack})"
     if not build.code:
-        return row_ground(build, f"the cuenv tables do not list the GPU code of {what}")
-    return row_ground(build, f"{what} has code for compute capability {_code_text(build.code)}")
+        return row_ground(build, f"the cuenv tables do not list the GPU code of {build.shown}")
+    return row_ground(build, f"{build.shown} has code for compute capability {_code_text(build.code)}")
 
 
 def _code_text(code: DeviceCode) -> str:
