@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.version import Version
 
@@ -12,6 +12,7 @@ from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lint import WRITE, Edit, Lint, Machine, told
 from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
 from cuenv.resolver.policy import REPAIR, spec_findings
@@ -202,6 +203,58 @@ def second_toolkit(run: ShellCommands, image: str, cuda: Version) -> Iterator[Li
                     "the libraries of the other"
                 )
                 yield told("CU313", "warning", word.start, word.text, message, f"take {word.text} out")
+
+
+_INDEXES = {
+    "PIP_INDEX_URL": "--index-url",
+    "PIP_EXTRA_INDEX_URL": "--extra-index-url",
+    "PIP_FIND_LINKS": "--find-links",
+    "UV_DEFAULT_INDEX": "--index-url",
+    "UV_INDEX": "--extra-index-url",
+}
+_INDEX_OPTION = regex(r"(-i|--index-url|--extra-index-url|-f|--find-links|--index|--default-index)(?:=(.+))?")
+
+
+def wheel_lints(run: ShellCommands, image: str, nvcc: Version | None, knowledge: Knowledge) -> Iterator[Lint]:
+    """What is wrong with the torch that a command asks pip for: its indexes, and its CUDA against nvcc of the image.
+
+    Args:
+        run: the commands, with the variables that are set before them.
+        image: the image of the stage, where it has nvcc and something is compiled.
+        nvcc: the release of that nvcc.
+        knowledge: the tables.
+    """
+    from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked  # noqa: PLC0415 - only for pip
+
+    set_ = [f"{option} {run.variables[name]}" for name, option in _INDEXES.items() if run.variables.get(name)]
+    for found in PIP.finditer(run.text):
+        words = _words(found, run)
+        lines = [*set_, *_indexes(words), *(word.text for word in _packages(words, _PIP_VALUED))]
+        asked = None if "--torch-backend" in found["rest"] else torch_asked(lines)
+        if asked is None:
+            continue
+        at = next((word.start for word in words if word.text == asked.text), run.at + found.start())
+        yield from (Lint(finding=finding, at=at) for finding in index_findings(lines, None, knowledge))
+        wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge)
+        newest = max(wheels, key=lambda item: item.build.version, default=None)
+        if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
+            message = (
+                f"{asked.text} is torch {newest.build.version} for CUDA {newest.cuda}, but {image} has nvcc {nvcc}; "
+                "torch compiles extensions only with its own CUDA major version"
+            )
+            like = next((row for row in reversed(knowledge.toolkits) if minor(row.version) == newest.cuda), None)
+            fix = f"begin this stage with nvidia/cuda:{like.version}-devel-ubuntu22.04" if like else None
+            yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+
+
+def _indexes(words: Sequence[_Word]) -> Iterator[str]:
+    """The options of pip and uv that name an index, as a requirements file has them."""
+    for word, after in zip(words, [*words[1:], None], strict=True):
+        option = _INDEX_OPTION.fullmatch(word.text)
+        value = option[2] if option and option[2] else after.text if option and after else ""
+        if option and value:
+            name = {"--index": "--extra-index-url", "--default-index": "--index-url"}.get(option[1], option[1])
+            yield f"{name} {value}"
 
 
 _EXACT_TORCH = ("torchaudio", "torchvision", "vllm", "xformers")

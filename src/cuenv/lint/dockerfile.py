@@ -28,6 +28,7 @@ from cuenv.lint.commands import (
     second_torch,
     setting_lints,
     unanswered,
+    wheel_lints,
     without_comments,
 )
 
@@ -253,10 +254,11 @@ def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
     base, asked = stage.base, asked_in(stage.runs)
     for one in asked:
         yield from install_lints(one, knowledge)
-    if base is None or base.compiler or any(_COMPILES.search(run.text) for run in stage.runs):
-        return
-    word = compiles_later(asked, knowledge)
-    if word:
+    compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
+    nvcc = base.cuda if base and base.compiler and (compiling or word) else None
+    for run in stage.runs:
+        yield from wheel_lints(run, f"{base.name}:{base.tag}" if base else "", nvcc, knowledge)
+    if base and word and not base.compiler and not compiling:
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
         yield told("CU322", "error", word.start, "image", message, fix)

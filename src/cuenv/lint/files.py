@@ -290,12 +290,14 @@ def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) 
 
 
 def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    from cuenv.lint.commands import ShellCommands, asked_in, command_lints, install_lints, without_comments  # noqa: PLC0415 - as above
+    from cuenv.lint import commands  # noqa: PLC0415 - as above
 
-    bare = without_comments(text)
-    yield from command_lints(bare, 0, machine, None, knowledge)
-    for asked in asked_in([ShellCommands(text=bare, at=0)]):
-        yield from install_lints(asked, knowledge)
+    bare = commands.without_comments(text)
+    run = commands.ShellCommands(text=bare, at=0)
+    yield from commands.command_lints(bare, 0, machine, None, knowledge)
+    yield from commands.wheel_lints(run, "", None, knowledge)
+    for asked in commands.asked_in([run]):
+        yield from commands.install_lints(asked, knowledge)
 
 
 _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
