@@ -119,6 +119,8 @@ def test_a_gpu_of_unknown_capability_is_unknown_and_named() -> None:
     found = verdict("gpu", CUDA129, facts)
     assert found.outcome == "unknown"
     says(found, "NVIDIA X1")
+    beside = replace(facts, gpus=(*machine("8.9").gpus, *facts.gpus))
+    assert verdict("gpu", CUDA129, beside) == found  # a GPU that is known does not hide one that is not
 
 
 # driver and GPU
