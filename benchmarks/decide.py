@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
-    return Context(facts=facts, wish=Request(), knowledge=knowledge)
+    return Context(facts=facts, request=Request(), knowledge=knowledge)
 
 
 def _row(name: str, what: Callable[[], object]) -> None:

@@ -59,8 +59,8 @@ class FullLock:
 def prepare(folder: Path, records: Path) -> FullLock | str:
     """Resolve and lock the profile once; the reason in words where that cannot be done."""
     folder.mkdir()
-    wish = read_profile(PROFILE)
-    host = [*(word for gpu in wish.gpus for word in ("--gpu", gpu)), "--driver", wish.lowest_driver or ""]
+    request = read_profile(PROFILE)
+    host = [*(word for gpu in request.gpus for word in ("--gpu", gpu)), "--driver", request.lowest_driver or ""]
     host += ["--glibc", "2.28"]
     mirrors = inputs.mirrors(records)
     inputs.cuenv(
@@ -72,7 +72,7 @@ def prepare(folder: Path, records: Path) -> FullLock | str:
     )
     if done.returncode:
         return done.stderr.strip().splitlines()[0]
-    facts = host_facts(HostOptions(gpus=wish.gpus, driver=wish.lowest_driver, glibc="2.28"), load())
+    facts = host_facts(HostOptions(gpus=request.gpus, driver=request.lowest_driver, glibc="2.28"), load())
     question = inputs.question(folder, folder / "environment.yml", records, facts)
     floor = f"{shlex.join([sys.executable, str(BARE), question.name])} && {_uv(folder)}"
     return FullLock(folder=folder, words=(*words, "--offline"), floor=floor)

@@ -38,10 +38,10 @@ def main(profile: str, words: list[str]) -> None:
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
-    wish = read_profile(profile)
+    request = read_profile(profile)
     knowledge = load()
-    facts = host_facts(HostOptions(gpus=wish.gpus, driver=wish.lowest_driver), knowledge)
-    resolve(facts, wish, knowledge)
+    facts = host_facts(HostOptions(gpus=request.gpus, driver=request.lowest_driver), knowledge)
+    resolve(facts, request, knowledge)
     spent["resolve"] = time.monotonic() - begin
 
     begin = time.monotonic()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cuenv.core.io.files import DATA
 from cuenv.core.urls import channel_url
-from cuenv.core.versions import Capability, Wish, driver_key, parse_wish, version
+from cuenv.core.versions import Capability, VersionSpec, driver_key, parse_version_spec, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.io.record import shipped_names
 from cuenv.host.request import Request
@@ -82,16 +82,16 @@ def options(*gpus: str, driver: str | None = None, libc: str = "2.35", platform:
     return host_facts(given, base())
 
 
-def wishing(text: str) -> Wish:
-    return parse_wish(text, what="wish")
+def version_spec(text: str) -> VersionSpec:
+    return parse_version_spec(text, what="wish")
 
 
 def case(facts: HostFacts, **wishes: Any) -> Context:
     """A case; ``pytorch``, ``cuda`` and ``python`` may be given as text."""
     made: dict[str, Any] = {
-        key: wishing(value) if key in ("pytorch", "cuda", "python") else value for key, value in wishes.items()
+        key: version_spec(value) if key in ("pytorch", "cuda", "python") else value for key, value in wishes.items()
     }
-    return Context(facts=facts, wish=Request(**made), knowledge=base())
+    return Context(facts=facts, request=Request(**made), knowledge=base())
 
 
 def decided(facts: HostFacts, **wishes: Any) -> Decision:

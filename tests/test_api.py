@@ -72,10 +72,10 @@ def test_what_the_pages_call_is_public(request: pytest.FixtureRequest) -> None:
 def test_the_choices_of_many_hosts_are_those_of_each() -> None:
     hosts = [cuenv.read_host(name) for name in ("a800-470", "no-gpu", "rtx4090-535")]
     hosts.append(replace(hosts[1], driver=hosts[0].driver))  # a driver without a GPU decides nothing
-    wished, tables = cuenv.wishes(pytorch="2.5"), cuenv.load_knowledge()
-    chosen = [cuenv.resolve(host, wished, tables=tables).decision.chosen for host in hosts]
+    requested, tables = cuenv.wishes(pytorch="2.5"), cuenv.load_knowledge()
+    chosen = [cuenv.resolve(host, requested, tables=tables).decision.chosen for host in hosts]
     expected = [str(one.candidate if one else None) for one in chosen]
-    assert list(map(str, cuenv.choices(hosts, wished, tables=tables))) == expected
+    assert list(map(str, cuenv.choices(hosts, requested, tables=tables))) == expected
     assert "None" in expected
     assert [str(one) for one in cuenv.choices(iter(hosts[2:3]))] == [
         str(cuenv.resolve(hosts[2]).decision.fitting[0].candidate)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord, Version, VersionSpec
 from rattler.package import BuildString
 
-from cuenv.core.versions import Capability, driver_key, parse_wish, reaches, serve, target_for, version
+from cuenv.core.versions import Capability, driver_key, parse_version_spec, reaches, serve, target_for, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
@@ -36,7 +36,7 @@ from given import (
     fitting,
     machine,
     package,
-    wishing,
+    version_spec,
 )
 from thorough import examples
 
@@ -96,21 +96,23 @@ operators = st.sampled_from(["==", ">=", "<=", ">", "<", "!="])
 
 @examples(60)
 @given(plain, plain)
-def test_a_prefix_means_the_same_to_the_solver(wish: str, release: str) -> None:
-    made = parse_wish(wish, what="x")
-    assert made.admits(version(release)) == VersionSpec(f"{wish}.*").matches(Version(release))
+def test_a_prefix_means_the_same_to_the_solver(request: str, release: str) -> None:
+    made = parse_version_spec(request, what="x")
+    assert made.admits(version(release)) == VersionSpec(f"{request}.*").matches(Version(release))
 
 
 @examples(60)
 @given(st.lists(st.tuples(operators, plain).map("".join), min_size=1, max_size=3).map(",".join), plain)
-def test_a_range_means_the_same_to_the_solver(wish: str, release: str) -> None:
-    assert parse_wish(wish, what="x").admits(version(release)) == VersionSpec(wish).matches(Version(release))
+def test_a_range_means_the_same_to_the_solver(request: str, release: str) -> None:
+    assert parse_version_spec(request, what="x").admits(version(release)) == VersionSpec(request).matches(
+        Version(release)
+    )
 
 
 @given(st.tuples(operators, plain).map("".join) | plain, st.integers(2, 3), st.integers(0, 12))
-def test_a_minor_is_admitted_where_some_or_all_of_its_releases_are(wish: str, major: int, minor: int) -> None:
+def test_a_minor_is_admitted_where_some_or_all_of_its_releases_are(request: str, major: int, minor: int) -> None:
     text = f"{major}.{minor}"
-    made = wishing(wish)
+    made = version_spec(request)
     releases = [made.admits(version(f"{text}.{patch}")) for patch in range(40)]
     assert admits_all(made, text) == all(releases)
     if made.prefix is None or len(made.prefix) <= 3:
@@ -333,7 +335,7 @@ def test_a_newer_driver_on_one_machine_of_a_pool_loses_only_what_that_machine_dr
     for candidate in before:
         if not after[candidate].fits:
             assert [lead.rule for lead in after[candidate].objections] == ["driver-gpu"]
-            rows = [base().generation(gpu) for gpu in other]
+            rows = [base().compute_capability(gpu) for gpu in other]
             assert any(row and row.last_branch and driver_key(newer)[0] > row.last_branch for row in rows)
 
 

@@ -14,7 +14,7 @@ from rattler.explicit_environment import ExplicitEnvironmentSpec
 from rattler.lock import LockFile
 
 from cuenv.config import profiles as profile_yml
-from cuenv.core.versions import Wish, parse_wish
+from cuenv.core.versions import VersionSpec, parse_version_spec
 from cuenv.core.yaml_read import load
 from cuenv.host.request import Request, parse
 from cuenv.lockfile import diff_report as lock_diff_v1
@@ -97,7 +97,7 @@ words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_
     lambda text: text.isprintable() and text == text.strip()
 )
 wishes = st.none() | st.sampled_from(["2.5", "3.10", "==2.5.1", ">=2.4,<2.6", "1"]).map(
-    lambda text: parse_wish(text, what="x")
+    lambda text: parse_version_spec(text, what="x")
 )
 profiles = st.builds(
     Request,
@@ -123,7 +123,7 @@ def plain(profile: Request) -> dict[str, Any]:
     keys = {"packages": "with"}
     return {
         keys.get(key, key): str(value)
-        if isinstance(value, Wish)
+        if isinstance(value, VersionSpec)
         else list(value)
         if isinstance(value, tuple)
         else value

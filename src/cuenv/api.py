@@ -245,7 +245,7 @@ def wishes(
         TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
     """
     from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
-    from cuenv.core.versions import parse_wish  # noqa: PLC0415 - as above
+    from cuenv.core.versions import parse_version_spec  # noqa: PLC0415 - as above
     from cuenv.host.request import PREFER  # noqa: PLC0415 - as above
     from cuenv.host.request import Request as Wishes  # noqa: PLC0415 - as above
     from cuenv.knowledge.rows import STACKS  # noqa: PLC0415 - as above
@@ -264,9 +264,9 @@ def wishes(
     return Wishes(
         name=name,
         stack=stack,
-        pytorch=parse_wish(pytorch, what="pytorch") if pytorch else None,
-        cuda=parse_wish(cuda, what="cuda") if cuda else None,
-        python=parse_wish(python, what="python") if python else None,
+        pytorch=parse_version_spec(pytorch, what="pytorch") if pytorch else None,
+        cuda=parse_version_spec(cuda, what="cuda") if cuda else None,
+        python=parse_version_spec(python, what="python") if python else None,
         packages=several(packages, "wishes: packages", "numpy>=1.26"),
         pip=several(pip, "wishes: pip", "einops"),
         dev=dev,

@@ -160,7 +160,7 @@ def test_each_rule_of_the_search_holds_here_and_there(rule: str, tmp_path: Path)
     with process(tree) as model:
         model.start(str(program))
         for name, expects in expected.items():
-            became = {became for item in model.objects for wish, became in item.needed if wish == name}
+            became = {became for item in model.objects for request, became in item.needed if request == name}
             found = {Path(item.path).resolve() if item else None for item in became}
             assert found == {root / expects if expects else None}
 

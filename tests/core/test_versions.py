@@ -25,7 +25,7 @@ from cuenv.core.versions import (
     driver_key,
     minor,
     parse_arch_list,
-    parse_wish,
+    parse_version_spec,
     reaches,
     serve,
     target_for,
@@ -88,7 +88,7 @@ def test_only_plain_digits_are_digits() -> None:
     with pytest.raises(ValueError, match="expected"):
         check_driver("\uff15\uff13\uff15.129.03")
     with pytest.raises(UsageError):
-        parse_wish("\uff12.5", what="--pytorch")
+        parse_version_spec("\uff12.5", what="--pytorch")
 
 
 @pytest.mark.parametrize("text", ["9.0b", "9.0aa", "9.0+PTX", "90a"])
@@ -363,40 +363,42 @@ def test_a_branch_reaches_its_own_first_release_and_may_reach_a_later_one(
 
 
 @given(releases, releases)
-def test_a_prefix_admits_what_begins_with_it(wish: str, candidate: str) -> None:
-    made = parse_wish(wish, what="--pytorch")
-    assert made.admits(Version(candidate)) == SpecifierSet(f"=={wish}.*").contains(candidate)
-    assert parse_wish(f"{wish}.*", what="--pytorch").admits(Version(candidate)) == made.admits(Version(candidate))
-    assert parse_wish(f"={wish}", what="--pytorch") == made
+def test_a_prefix_admits_what_begins_with_it(request: str, candidate: str) -> None:
+    made = parse_version_spec(request, what="--pytorch")
+    assert made.admits(Version(candidate)) == SpecifierSet(f"=={request}.*").contains(candidate)
+    assert parse_version_spec(f"{request}.*", what="--pytorch").admits(Version(candidate)) == made.admits(
+        Version(candidate)
+    )
+    assert parse_version_spec(f"={request}", what="--pytorch") == made
 
 
 @given(releases, releases, st.sampled_from(["==", ">=", "<", "<=", ">", "!="]))
-def test_a_condition_means_what_packaging_says(wish: str, candidate: str, operator: str) -> None:
-    text = f"{operator}{wish}"
-    made = parse_wish(text, what="--cuda")
+def test_a_condition_means_what_packaging_says(request: str, candidate: str, operator: str) -> None:
+    text = f"{operator}{request}"
+    made = parse_version_spec(text, what="--cuda")
     assert made.admits(Version(candidate)) == SpecifierSet(text).contains(candidate, prereleases=True)
     assert str(made) == text
 
 
 def test_the_three_kinds_of_wish() -> None:
-    assert parse_wish("2.5", what="x").admits(version("2.5.1"))
-    assert not parse_wish("2.5", what="x").admits(version("2.50.1"))
-    assert not parse_wish("==2.5", what="x").admits(version("2.5.1"))
-    assert parse_wish("==2.5.1", what="x").admits(version("2.5.1"))
-    assert parse_wish(">=2.4,<2.6", what="x").admits(version("2.5.1"))
-    assert not parse_wish(">=2.4,<2.6", what="x").admits(version("2.6.0"))
+    assert parse_version_spec("2.5", what="x").admits(version("2.5.1"))
+    assert not parse_version_spec("2.5", what="x").admits(version("2.50.1"))
+    assert not parse_version_spec("==2.5", what="x").admits(version("2.5.1"))
+    assert parse_version_spec("==2.5.1", what="x").admits(version("2.5.1"))
+    assert parse_version_spec(">=2.4,<2.6", what="x").admits(version("2.5.1"))
+    assert not parse_version_spec(">=2.4,<2.6", what="x").admits(version("2.6.0"))
 
 
 def test_a_range_admits_the_release_candidates_within() -> None:
-    assert parse_wish(">=2.4,<2.6", what="x").admits(version("2.5.0rc1"))
-    assert not parse_wish(">=2.4,<2.6", what="x").admits(version("2.4.0rc1"))
+    assert parse_version_spec(">=2.4,<2.6", what="x").admits(version("2.5.0rc1"))
+    assert not parse_version_spec(">=2.4,<2.6", what="x").admits(version("2.4.0rc1"))
 
 
 def test_a_wish_has_at_most_200_characters() -> None:
     """The interpreter would refuse to read thousands of digits as a number."""
-    assert parse_wish(f"2.{'5' * 198}", what="x").prefix == (2, int("5" * 198))
+    assert parse_version_spec(f"2.{'5' * 198}", what="x").prefix == (2, int("5" * 198))
     with pytest.raises(UsageError):
-        parse_wish(f"2.{'5' * 199}", what="x")
+        parse_version_spec(f"2.{'5' * 199}", what="x")
 
 
 @collect(
@@ -410,7 +412,7 @@ def test_a_wish_has_at_most_200_characters() -> None:
 )
 def test_a_version_as_pip_writes_it_is_answered_with_how_it_is_asked_for(text: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_wish(text, what="--pytorch")
+        parse_version_spec(text, what="--pytorch")
     assert caught.value.exit == ExitCode.USAGE
     assert repr(text) in caught.value.message
     assert caught.value.hint == hint
@@ -421,14 +423,14 @@ def test_a_version_as_pip_writes_it_is_answered_with_how_it_is_asked_for(text: s
 )
 def test_a_nickname_of_a_version_is_answered_with_the_version(what: str, text: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean {meant}") as caught:
-        parse_wish(text, what=what)
+        parse_version_spec(text, what=what)
     assert caught.value.hint == f"cuenv resolve {what} {meant}"
 
 
 @collect("text", ["", " ", "x", "2.5x", "=>2.5", "2.5 || 2.6", "latest", "\x1b[31m2.5", "9" * 5000])
 def test_no_wish(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_wish(text, what="--pytorch")
+        parse_version_spec(text, what="--pytorch")
     assert caught.value.exit == ExitCode.USAGE
     assert "--pytorch" in caught.value.message
     assert caught.value.message.isprintable()

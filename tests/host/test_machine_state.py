@@ -50,12 +50,12 @@ def host(*gpus: Gpu, around: Surroundings | None = None, driver: str | None = "5
     return replace(facts, environment=around or Surroundings(), **more)
 
 
-def found(facts: HostFacts, wish: Request | None = None) -> list[Finding]:
-    return list(machine_findings(facts, candidate("2.10.0", "cuda129*"), base(), wish))
+def found(facts: HostFacts, request: Request | None = None) -> list[Finding]:
+    return list(machine_findings(facts, candidate("2.10.0", "cuda129*"), base(), request))
 
 
-def one(facts: HostFacts, wish: Request | None = None) -> Finding:
-    (finding,) = found(facts, wish)
+def one(facts: HostFacts, request: Request | None = None) -> Finding:
+    (finding,) = found(facts, request)
     assert finding.evidence
     assert finding.fix or finding.severity == "info"
     return finding
@@ -209,7 +209,7 @@ def test_forward_compatibility_works_from_a_base_driver_that_drives_the_gpu(
     assert got
     assert got.version == (compat if severity == "info" else own)
     # deciding and checking ask for the same driver
-    decided_for = decide(Context(facts=facts, wish=Request(dev=False), knowledge=base())).case.facts.driver
+    decided_for = decide(Context(facts=facts, request=Request(dev=False), knowledge=base())).case.facts.driver
     assert decided_for == got
 
 
@@ -228,7 +228,7 @@ def test_under_wsl_the_cuda_level_tells_the_branch(gpu: str, driver: str, level:
     card = replace(RTX, name="", capability=Capability.parse(gpu))
     facts = host(card, around=Surroundings(wsl=True))
     facts = replace(facts, driver=Driver(version=driver, cuda=version(level)))
-    decision = decide(Context(facts=facts, wish=Request(), knowledge=base()))
+    decision = decide(Context(facts=facts, request=Request(), knowledge=base()))
     assert bool(decision.chosen) is fits
     judged = decision.case.facts
     assert judged.driver
@@ -340,10 +340,10 @@ def test_a_mig_mode_that_waits_for_a_reset(mode: Switch) -> None:
 
 
 def test_memory_and_disk_that_a_profile_asks_for() -> None:
-    wish = Request(name="big", host_memory_gb=512, disk_gb=200)
+    request = Request(name="big", host_memory_gb=512, disk_gb=200)
     source = Evidence("resources.memory_mib", "/proc/meminfo", "257653 MiB")
     facts = host(A100, resources=Resources(memory_mib=257653, disk_mib=100_000), evidence=(source,))
-    disk, memory = sorted(found(facts, wish), key=lambda item: item.subject)
+    disk, memory = sorted(found(facts, request), key=lambda item: item.subject)
     assert {disk.code, memory.code, disk.severity, memory.severity} == {"CU418", "warning"}
     assert "270 GB of memory" in memory.message
     assert "asks for 512 GB" in memory.message
@@ -353,12 +353,12 @@ def test_memory_and_disk_that_a_profile_asks_for() -> None:
     )
     assert "104 GB of free disk" in disk.message
     assert found(facts) == []
-    assert found(host(A100), wish) == []
+    assert found(host(A100), request) == []
 
 
 def test_a_machine_sold_with_512_gb_has_512_gb() -> None:
-    wish = Request(name="big", host_memory_gb=512)
-    assert found(host(A100, resources=Resources(memory_mib=515_900)), wish) == []
+    request = Request(name="big", host_memory_gb=512)
+    assert found(host(A100, resources=Resources(memory_mib=515_900)), request) == []
 
 
 def test_the_bound_of_a_container_is_raised_there() -> None:

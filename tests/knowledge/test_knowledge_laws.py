@@ -124,7 +124,7 @@ def test_there_is_no_toolkit_12_7() -> None:
 
 
 def test_what_the_resolver_stands_on() -> None:
-    floor = base().floor(version("12.4"))
+    floor = base().minimum_driver(version("12.4"))
     assert floor is not None
     assert floor.driver == "525.60.13"
     assert base().cuda_of("535.129.03") == version("12.2")
@@ -211,7 +211,7 @@ def test_open_modules_from_blackwell_on_and_proprietary_ones_before_turing() -> 
 
 def test_a_gpu_has_the_architecture_of_its_capability() -> None:
     for row in base().gpus:
-        generation = base().generation(row.capability)
+        generation = base().compute_capability(row.capability)
         assert generation is not None
         assert generation.architecture == row.architecture, row.name
 
@@ -310,10 +310,10 @@ def test_the_pytorch_channel_ends_with_2_5_1() -> None:
     rows = [row for row in base().torch if row.stack == "pytorch"]
     assert max(row.version for row in rows) == version("2.5.1")
     assert {row.platform for row in rows} == {"linux-64"}
-    ending = base().ending("pytorch-cuda")
+    ending = base().discontinued("pytorch-cuda")
     assert ending is not None
     assert {version(text) for text in ending.versions} == {row.cuda for row in rows}
-    frozen = base().ending("pytorch")
+    frozen = base().discontinued("pytorch")
     assert frozen is not None
     assert {str(row.version) for row in rows} <= set(frozen.versions)
 
@@ -346,12 +346,12 @@ def test_layers_follow_each_other_and_serve_ever_later_gpus(library: str) -> Non
 
 def test_cudnn_loses_pascal_and_volta_with_9_11() -> None:
     cuda = version("12.9")
-    before, after = (base().layer("cudnn", version(text), cuda) for text in ("9.10.2.21", "9.11.0.98"))
+    before, after = (base().library_support("cudnn", version(text), cuda) for text in ("9.10.2.21", "9.11.0.98"))
     assert before is not None
     assert before.serves_from == Capability(5, 0)
     assert after is not None
     assert after.serves_from == Capability(7, 5)
-    assert base().layer("nccl", version("2.99"), cuda) is None
+    assert base().library_support("nccl", version("2.99"), cuda) is None
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_cudnn_loses_pascal_and_volta_with_9_11() -> None:
     ],
 )
 def test_what_builds_for_a_cuda_major_serve(library: str, release: str, cuda: str, serves: str) -> None:
-    row = base().layer(library, version(release), version(cuda))
+    row = base().library_support(library, version(release), version(cuda))
     assert row is not None
     assert str(row.serves_from) == serves
 

@@ -18,8 +18,8 @@ from packaging.version import Version
 from cases import collect
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Layer, Requirement, Source
-from cuenv.maintain.learn import extensions_of, twins_of
+from cuenv.knowledge.rows import LibrarySupport, Requirement, Source
+from cuenv.maintain.learn import extensions_of, variants_of
 from cuenv.solve.model import names_cuda
 from cuenv.solve.observed import Record as Seen
 from given import shipped_base
@@ -187,10 +187,10 @@ def test_every_package_with_cpu_and_cuda_builds_and_every_build_on_torch_has_its
         for record in found
     ]
     source = Source(id="test", title="", publisher="", locator="", read_on="2026-11-20")
-    assert [row.package for row in twins_of(seen, channel, base(), source)] == []
+    assert [row.package for row in variants_of(seen, channel, base(), source)] == []
     assert [row.span() for row in extensions_of(seen, channel, platform, base(), source)] == []
     without = replace(base(), twins=())
-    found_again = {row.package for row in twins_of(seen, channel, without, source)}
+    found_again = {row.package for row in variants_of(seen, channel, without, source)}
     mine = {row.package for row in base().twins if row.channel == channel and "cfext" not in row.sources}
     assert len(found_again & mine) > (2 if channel == "pytorch" else 8)
 
@@ -268,11 +268,11 @@ def cuda_of(record: Record) -> Version:
 
 @pytest.mark.parametrize("library", ["cudnn", "nccl"])
 def test_glibc_of_a_layer_is_what_its_releases_need(library: str) -> None:
-    floors: dict[Layer, set[Version]] = defaultdict(set)
+    floors: dict[LibrarySupport, set[Version]] = defaultdict(set)
     names = ("cudnn", "libcudnn") if library == "cudnn" else ("nccl",)
     for name in names:
         for record in records("conda-forge", "linux-64")[name]:
-            row = base().layer(library, version(record["version"]), cuda_of(record))
+            row = base().library_support(library, version(record["version"]), cuda_of(record))
             floor = glibc_of(record)
             if row and floor and version(record["version"]) >= version("2.8"):
                 floors[row].add(floor)

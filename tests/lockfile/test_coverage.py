@@ -48,7 +48,7 @@ def test_each_layer_is_judged_for_each_gpu() -> None:
     assert served(found["cudnn"]) == {"7.0": "no", "12.0": "native"}
     assert served(found["nccl"]) == {"7.0": "native", "12.0": "native"}
     assert found["cudnn"].package == "libcudnn 9.13.1.26"
-    assert str(found["cudnn"]) == "cuDNN (libcudnn 9.13.1.26): 7.0 not served, 12.0 native"
+    assert str(found["cudnn"]) == "cuDNN (libcudnn 9.13.1.26): compute capability 7.0 not supported, 12.0 native"
     assert found["cudnn"].evidence
 
 

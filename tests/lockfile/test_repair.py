@@ -102,12 +102,12 @@ def test_without_a_compiler_none_is_meant() -> None:
     assert not intent_of(spec("pytorch", "pytorch-cuda=12.1", "cudnn", "nccl"), base()).dev
 
 
-def wished(*dependencies: str) -> Intent:
+def requested(*dependencies: str) -> Intent:
     return intent_of(spec(*dependencies), base())
 
 
 def test_the_release_of_torch_counts_before_cuda_and_python() -> None:
-    asked, level = wished("pytorch=2.3.1", "python=3.10", "pytorch-cuda=12.1"), version("12.2")
+    asked, level = requested("pytorch=2.3.1", "python=3.10", "pytorch-cuda=12.1"), version("12.2")
     order = [
         candidate("2.3.1", "cuda120*", "12.1"),
         candidate("2.3.1", "cuda120*", "12.2"),
@@ -125,14 +125,14 @@ def test_the_release_of_torch_counts_before_cuda_and_python() -> None:
 
 def test_what_a_range_admits_is_as_near_as_can_be() -> None:
     """The preference decides then: the newest PyTorch, and the Python nearest to 3.12."""
-    asked = wished("pytorch>=2.3", "python>=3.9")
+    asked = requested("pytorch>=2.3", "python>=3.9")
     newest, older = candidate("2.9.1", "cuda129*"), candidate("2.3.1", "cuda120*")
     assert nearness(newest, asked, None) == nearness(older, asked, None)
     assert nearness(replace(older, python="3.9"), asked, None) == nearness(older, asked, None)
-    assert nearness(candidate("2.3.1", "cuda120*"), wished("pytorch=2.3"), None) == nearness(
-        candidate("2.3.0", "cuda120*"), wished("pytorch=2.3"), None
+    assert nearness(candidate("2.3.1", "cuda120*"), requested("pytorch=2.3"), None) == nearness(
+        candidate("2.3.0", "cuda120*"), requested("pytorch=2.3"), None
     )
-    near, far = (nearness(replace(older, python=text), wished("python=3.9"), None) for text in ("3.10", "3.12"))
+    near, far = (nearness(replace(older, python=text), requested("python=3.9"), None) for text in ("3.10", "3.12"))
     assert near < far
 
 

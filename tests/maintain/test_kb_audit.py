@@ -24,7 +24,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load, save
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.knowledge.tables import dump, merge
-from cuenv.maintain.audit import ending_findings, label_findings, torch_findings
+from cuenv.maintain.audit import discontinued_findings, label_findings, torch_findings
 from cuenv.maintain.learn import learn, own, texts_of
 from cuenv.maintain.maintain import Question, audit, learn_rows
 from cuenv.resolver.compose import compose
@@ -165,7 +165,9 @@ def test_a_record_that_says_too_little_is_set_aside(build: str) -> None:
 
 def test_a_package_that_ended_and_goes_on_is_caught() -> None:
     later = Record(name="cudatoolkit-dev", version="12.1.0", build="0")
-    (found,) = ending_findings(base().endings, [later, Record(name="cudatoolkit-dev", version="11.7.0", build="0")])
+    (found,) = discontinued_findings(
+        base().endings, [later, Record(name="cudatoolkit-dev", version="11.7.0", build="0")]
+    )
     assert (found.code, found.severity) == ("CU604", "error")
     assert "ended with 11.7.0 by its row, but the channel has 12.1.0" in found.message
 
@@ -194,7 +196,7 @@ words = st.text(st.sampled_from("cudapy_0123456789.*<>=!,-| \x1b"), max_size=30)
 def test_no_record_of_a_stranger_makes_it_fail(records: list[Record]) -> None:
     seen, strange = seen_builds(records, "conda-forge", PLATFORM)
     list(torch_findings(seen, "conda-forge", PLATFORM, base()))
-    list(ending_findings(base().endings, records))
+    list(discontinued_findings(base().endings, records))
     assert len({item.build for item in records}) <= sum(len(item.builds) for item in seen) + len(strange)
 
 
@@ -214,9 +216,9 @@ def test_cpu_builds_of_the_pytorch_channel_are_learned_and_composed_without_a_cu
     arm = "linux-aarch64"
     seen, _ = seen_builds([record(build="py3.12_cpu_0")], "pytorch", arm)
     found = learn(seen, base(), nvccs=(), stack="pytorch", platform=arm, day="2026-12-24")
-    wish = Request(stack="pytorch", cpu=True)
+    request = Request(stack="pytorch", cpu=True)
     host = HostFacts(label="arm", platform=arm, libc=glibc("2.35"))
-    made = compose(decide(Context(facts=host, wish=wish, knowledge=found)), name="x", version="0")
+    made = compose(decide(Context(facts=host, request=request, knowledge=found)), name="x", version="0")
     assert made.channels == ("pytorch", "conda-forge")
 
 
@@ -385,7 +387,7 @@ def test_what_is_learned_of_a_library_guards_it_and_chooses_its_torch() -> None:
         build("newlib", "1.0", "cpu_py312_0", *torch("2.10.0", "2.11")),
     )
     decision = decide(
-        Context(facts=options("H100", driver="580.95.05"), wish=Request(packages=("newlib",)), knowledge=found)
+        Context(facts=options("H100", driver="580.95.05"), request=Request(packages=("newlib",)), knowledge=found)
     )
     made = compose(decision, name="x", version="0")
     pins = {pin.name: pin for pin in made.pins}

@@ -38,9 +38,9 @@ from cuenv.prefix.toolchain.toolchain import (
     BuildFolder,
     Compiled,
     CompilerBounds,
+    CudaToolchain,
     HostCompiler,
     Nvcc,
-    Workshop,
     gencode,
     library_of,
 )
@@ -69,7 +69,7 @@ def prefix(kind: Any = "conda", **more: Any) -> Prefix:
     return Prefix(path="/env", kind=kind, python="3.12", site_packages=(), **more)
 
 
-def shop(**more: Any) -> Workshop:
+def shop(**more: Any) -> CudaToolchain:
     """A workshop in which nothing is wrong."""
     both = [
         HostCompiler(does=d, asked="g++", via="PATH", path="/g++", kind="gcc", version="13.3.0")
@@ -92,7 +92,7 @@ def shop(**more: Any) -> Workshop:
         "compilers": tuple(both),
         "folder": BuildFolder(path="/home/x", via="torch's own choice"),
     }
-    return Workshop(**{**good, **more})
+    return CudaToolchain(**{**good, **more})
 
 
 WANTED = Wants(
@@ -106,7 +106,7 @@ WANTED = Wants(
 
 
 def said(
-    found: Workshop, where: Prefix | None = None, gpus: Iterable[str] = ("9.0",), wanted: Wants = WANTED
+    found: CudaToolchain, where: Prefix | None = None, gpus: Iterable[str] = ("9.0",), wanted: Wants = WANTED
 ) -> list[Finding]:
     facts = machine(*gpus, driver="575.57.08")
     return list(jit_findings(wanted, found, where or prefix(), facts, base()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuenv.core.versions import parse_wish
+from cuenv.core.versions import parse_version_spec
 from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked
 from given import base
 
@@ -13,8 +13,8 @@ EXTRA = "--extra-index-url https://download.pytorch.org/whl/"
 
 
 def told(*lines: str, python: str = "") -> list[tuple[str, str, str | None]]:
-    wish = parse_wish(python, what="python") if python else None
-    return [(item.severity, item.message, item.fix) for item in index_findings(lines, wish, base())]
+    request = parse_version_spec(python, what="python") if python else None
+    return [(item.severity, item.message, item.fix) for item in index_findings(lines, request, base())]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_the_wheels_that_are_asked_for_are_those_of_the_indexes_and_of_the_pytho
     def names(*lines: str, python: str = "") -> set[str]:
         asked = torch_asked(lines)
         assert asked is not None
-        wish = parse_wish(python, what="python") if python else None
-        found = wheels_asked(asked, "linux-64", wish, base())
+        request = parse_version_spec(python, what="python") if python else None
+        found = wheels_asked(asked, "linux-64", request, base())
         return {f"{item.build.version} {item.build.build}" for item in found}
 
     assert names("torch==2.4.1") == {"2.4.1 cu121"}

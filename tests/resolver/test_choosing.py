@@ -21,7 +21,7 @@ from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.decision import decide
 from cuenv.resolver.ranking import preference
 from cuenv.resolver.rules import RULES, Context, Rule, Verdict
-from given import DRIVERS, HOSTS, base, machine, shipped, wishing
+from given import DRIVERS, HOSTS, base, machine, shipped, version_spec
 from thorough import examples
 
 WISHES = (
@@ -30,9 +30,9 @@ WISHES = (
     Request(cpu=True),
     Request(prefer="native"),
     Request(stack="pytorch"),
-    Request(pytorch=wishing(">=2.3,<2.6"), python=wishing("3.11")),
+    Request(pytorch=version_spec(">=2.3,<2.6"), python=version_spec("3.11")),
     Request(packages=("flash-attn",)),
-    Request(pytorch=wishing("9.9")),
+    Request(pytorch=version_spec("9.9")),
 )
 
 LIBCS = (
@@ -70,8 +70,8 @@ pools = st.lists(machines, min_size=2, max_size=3).map(pool)
 hosts = machines | pools | machines.map(lambda one: replace(one, platform="linux-aarch64"))
 
 
-def decided(facts: HostFacts, wish: Request) -> str:
-    chosen = decide(Context(facts=facts, wish=wish, knowledge=base())).chosen
+def decided(facts: HostFacts, wanted: Request) -> str:
+    chosen = decide(Context(facts=facts, request=wanted, knowledge=base())).chosen
     return str(chosen.candidate) if chosen else "nothing"
 
 
@@ -79,17 +79,17 @@ def said(found: Candidate | None) -> str:
     return str(found) if found else "nothing"
 
 
-@collect("wish", WISHES, ids=str)
-def test_shipped_hosts_get_what_is_decided_for_each(wish: Request) -> None:
+@collect("wanted", WISHES, ids=str)
+def test_shipped_hosts_get_what_is_decided_for_each(wanted: Request) -> None:
     every = [shipped(name) for name in HOSTS]
-    assert [said(item) for item in choices(every, wish, base())] == [decided(facts, wish) for facts in every]
+    assert [said(item) for item in choices(every, wanted, base())] == [decided(facts, wanted) for facts in every]
 
 
 @examples(60)
 @given(st.lists(hosts, min_size=1, max_size=4), st.sampled_from(WISHES))
 @example([machine("12.0", "5.0", driver="580.65.06")], Request(dev=False))
-def test_any_hosts_get_what_is_decided_for_each(every: list[HostFacts], wish: Request) -> None:
-    assert [said(item) for item in choices(every, wish, base())] == [decided(facts, wish) for facts in every]
+def test_any_hosts_get_what_is_decided_for_each(every: list[HostFacts], wanted: Request) -> None:
+    assert [said(item) for item in choices(every, wanted, base())] == [decided(facts, wanted) for facts in every]
 
 
 def test_what_a_rule_rejects_whatever_the_host_is_never_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_every_named_channel_is_listed(decision: Decision) -> None:
 def test_every_asked_role_is_filled_or_lies_inside_the_build(decision: Decision) -> None:
     spec, item = composed(decision), choice(decision)
     filled = {pin.role for pin in spec.pins if pin.role}
-    asked = {"pytorch-cuda", "cudnn", "nccl"} | ({"cudatoolkit-dev"} if decision.case.wish.dev else set())
+    asked = {"pytorch-cuda", "cudnn", "nccl"} | ({"cudatoolkit-dev"} if decision.case.request.dev else set())
     if item.build.stack == "pytorch":
         asked -= {"cudnn", "nccl"}
         assert not spec.pin("cudnn")
@@ -126,7 +126,7 @@ def test_every_asked_role_is_filled_or_lies_inside_the_build(decision: Decision)
 def test_with_a_compiler_come_headers_ninja_and_a_host_compiler_that_nvcc_accepts(decision: Decision) -> None:
     spec, item = composed(decision), choice(decision)
     gxx = spec.pin(f"gxx_{item.build.platform}")
-    if not decision.case.wish.dev:
+    if not decision.case.request.dev:
         names = {pin.name for pin in spec.pins}
         assert not names & {"cuda-nvcc", "cuda-toolkit", "ninja", f"gxx_{item.build.platform}", "libcublas-dev"}
         return
@@ -221,10 +221,10 @@ def test_a_wished_component_comes_from_the_one_channel() -> None:
 
 
 def test_a_wished_component_from_another_channel_is_two_channels() -> None:
-    for wish in ("nvidia::cuda-cupti", "nvidia/label/cuda-12.9.0::libcublas-dev"):
-        spec = environment("rtx4090-535", packages=(wish,))
+    for wanted in ("nvidia::cuda-cupti", "nvidia/label/cuda-12.9.0::libcublas-dev"):
+        spec = environment("rtx4090-535", packages=(wanted,))
         errors = [finding.code for finding in spec_findings(spec, base()) if finding.severity == "error"]
-        assert errors == ["CU101"], wish
+        assert errors == ["CU101"], wanted
 
 
 def test_in_a_cpu_environment_nothing_is_guarded() -> None:
@@ -282,7 +282,7 @@ def test_two_wishes_that_contradict_each_other_are_refused(other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "option"),
+    ("wanted", "option"),
     [
         ("pytorch=2.0", "--pytorch"),
         ("conda-forge::pytorch=*=cpu*", "--pytorch"),
@@ -290,9 +290,9 @@ def test_two_wishes_that_contradict_each_other_are_refused(other: str) -> None:
         ("cuda-version=11.8", "--cuda"),
     ],
 )
-def test_what_the_decision_chooses_is_asked_for_by_its_own_option(wish: str, option: str) -> None:
+def test_what_the_decision_chooses_is_asked_for_by_its_own_option(wanted: str, option: str) -> None:
     with pytest.raises(ValueError, match=option):
-        environment("rtx4090-535", packages=(wish,))
+        environment("rtx4090-535", packages=(wanted,))
 
 
 def test_to_name_it_without_a_version_changes_nothing() -> None:
@@ -309,7 +309,7 @@ def test_what_is_no_package_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "condition"),
+    ("wanted", "condition"),
     [
         ("3.12", "3.12.*"),
         (">=3.10", "3.12.*"),
@@ -319,8 +319,8 @@ def test_what_is_no_package_is_refused() -> None:
         ("> 3.12.2, != 3.12.5", "3.12.*,>3.12.2,!=3.12.5"),
     ],
 )
-def test_a_wish_for_certain_releases_of_python_is_kept(wish: str, condition: str) -> None:
-    pin = environment("rtx4090-535", python=wish).pin("python")
+def test_a_wish_for_certain_releases_of_python_is_kept(wanted: str, condition: str) -> None:
+    pin = environment("rtx4090-535", python=wanted).pin("python")
     assert pin
     assert pin.condition() == condition
 
@@ -415,11 +415,11 @@ def test_every_pin_says_why_and_every_role_is_named(decision: Decision) -> None:
     assert str(decision.minimum_driver) in text
 
 
-@pytest.mark.parametrize("wish", ["3.12.4", "==3.12.4", ">=3.12.4,<3.13"])
-def test_a_file_with_wishes_reads_back(wish: str) -> None:
+@pytest.mark.parametrize("wanted", ["3.12.4", "==3.12.4", ">=3.12.4,<3.13"])
+def test_a_file_with_wishes_reads_back(wanted: str) -> None:
     spec = environment(
         "v100-rtx5090-575",
-        python=wish,
+        python=wanted,
         packages=("libcudnn>=9.8", "torchvision", "transformers>=4.36", "gxx_linux-64=13"),
         pip=("deepspeed>=0.14.3",),
     )

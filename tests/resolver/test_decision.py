@@ -14,7 +14,7 @@ from packaging.version import Version
 from cases import collect
 from cuenv.config.io.profiles import read_profile
 from cuenv.config.io.profiles import shipped_names as profile_names
-from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_wish, serve, version
+from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_version_spec, serve, version
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
@@ -47,7 +47,7 @@ from given import (
     options,
     settled,
     shipped,
-    wishing,
+    version_spec,
 )
 from thorough import examples
 
@@ -70,9 +70,9 @@ def test_a_build_that_nobody_saw_in_a_channel_loses_to_the_next_unless_the_chann
     assert "never seen in a channel" in answer.losses[0].other
     proving = decide(replace(asked, proving=True))
     assert choice(proving).build.version == best.build.version
-    (note,) = [line for line in summary(decide(asked)) if "nobody has seen it in a channel" in line]
+    (note,) = [line for line in summary(decide(asked)) if "the cuenv tables know only its recipe" in line]
     assert f"pytorch {best.build.version} {best.build.build}" in note
-    assert not [line for line in summary(proving) if "nobody has seen it in a channel" in line]
+    assert not [line for line in summary(proving) if "the cuenv tables know only its recipe" in line]
 
 
 def native_everywhere(decision: Decision) -> bool:
@@ -229,7 +229,7 @@ def test_rtx_5090_with_560_is_refused(facts: HostFacts) -> None:
 
 def test_rtx_4090_with_560_torch_2_5_and_an_old_nvcc_on_path() -> None:
     facts = shipped("rtx4090-560-nvcc101")
-    answer = resolve(facts, Request(pytorch=wishing("2.5")), base())
+    answer = resolve(facts, Request(pytorch=version_spec("2.5")), base())
     item = choice(answer.decision)
     assert str(item.build.version) == "2.5.1"
     assert item.cuda
@@ -266,10 +266,10 @@ def test_a_cpu_build_is_never_chosen_unasked() -> None:
 # every host with every profile
 
 
-def decides_or_says_why_not(facts: HostFacts, wish: Request) -> None:
-    decision = decide(Context(facts=facts, wish=wish, knowledge=base()))
+def decides_or_says_why_not(facts: HostFacts, wanted: Request) -> None:
+    decision = decide(Context(facts=facts, request=wanted, knowledge=base()))
     if decision.chosen:
-        found = compose(decision, name=wish.name, version="0")
+        found = compose(decision, name=wanted.name, version="0")
         assert found.pins
         assert headers_missing(found, base()) == ()  # all that its libraries compile with is there
         assert {item.code for item in spec_findings(found, base())} == set()
@@ -287,10 +287,10 @@ def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -
 
 @pytest.mark.parametrize("profile", profile_names())
 def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
-    wish = read_profile(profile)
-    facts = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wish)
-    decides_or_says_why_not(facts, wish)
-    assert decided(facts, dev=wish.dev).chosen
+    wanted = read_profile(profile)
+    facts = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wanted)
+    decides_or_says_why_not(facts, wanted)
+    assert decided(facts, dev=wanted.dev).chosen
 
 
 @collect("name", HOSTS)
@@ -334,9 +334,10 @@ def followed(command: str) -> tuple[HostFacts, Request]:
         environ={},
     )
     asked = [
-        parse_wish(single[key], what=key) if key in single else None for key in ("--pytorch", "--cuda", "--python")
+        parse_version_spec(single[key], what=key) if key in single else None
+        for key in ("--pytorch", "--cuda", "--python")
     ]
-    wish = Request(
+    wanted = Request(
         stack=single.get("--stack"),
         pytorch=asked[0],
         cuda=asked[1],
@@ -346,7 +347,7 @@ def followed(command: str) -> tuple[HostFacts, Request]:
         packages=tuple(text for text in given.get("--with", ()) if not text.startswith("pip:")),
         pip=tuple(text.removeprefix("pip:") for text in given.get("--with", ()) if text.startswith("pip:")),
     )
-    return host_facts(host, base()), wish
+    return host_facts(host, base()), wanted
 
 
 @collect(
@@ -358,9 +359,9 @@ def followed(command: str) -> tuple[HostFacts, Request]:
 def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: dict[str, Any]) -> None:
     decision = settled(name, **wishes)
     for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
-        facts, wish = followed(hint.command)
+        facts, wanted = followed(hint.command)
         assert facts.platform == shipped(name).platform
-        found = decide(Context(facts=facts, wish=wish, knowledge=base()))
+        found = decide(Context(facts=facts, request=wanted, knowledge=base()))
         best, named = choice(found).build, miss.candidate.build
         assert (best.version, best.build, best.stack) == (named.version, named.build, named.stack), hint.command
 
@@ -398,9 +399,9 @@ def test_a_hint_is_what_its_command_then_gives(
     decision = decided(pool(hosts), **wishes)
     told = list(decision.near_misses)
     for hint in hints(decision):
-        facts, wish = followed(hint.command)
+        facts, wanted = followed(hint.command)
         facts = decision.case.facts if "--host" in hint.command else facts  # the recorded machines as they are
-        best = choice(decide(Context(facts=facts, wish=wish, knowledge=base())))
+        best = choice(decide(Context(facts=facts, request=wanted, knowledge=base())))
         if not told:
             assert str(best) in hint.text
             continue
@@ -428,9 +429,9 @@ def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
     for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
         if miss.remedy.driver:
             drivers_hinted += 1
-            facts, wish = followed(hint.command)
+            facts, wanted = followed(hint.command)
             assert facts.capabilities == together.capabilities
-            found = decide(Context(facts=facts, wish=wish, knowledge=base()))
+            found = decide(Context(facts=facts, request=wanted, knowledge=base()))
             assert choice(found).build is miss.candidate.build
     assert drivers_hinted
 
@@ -456,7 +457,7 @@ def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = settled(name)
     for miss in decision.near_misses:
         if miss.remedy.option:
-            case = replace(decision.case, wish=replace(decision.case.wish, dev=False))
+            case = replace(decision.case, request=replace(decision.case.request, dev=False))
             assert choice(decide(case)).build is miss.candidate.build
             continue
         item = next(item for item in decision.assessments if item.candidate is miss.candidate)
@@ -476,8 +477,8 @@ def test_a_wrong_gpu_has_no_remedy_and_so_no_hint() -> None:
 def test_a_wish_that_nothing_meets_says_what_would_fit_without_it() -> None:
     decision = settled("rtx4090-535", pytorch="99")
     assert decision.chosen is None
-    assert decision.without_wish
-    assert decision.without_wish.candidate.build.version == choice(settled("rtx4090-535")).build.version
+    assert decision.without_request
+    assert decision.without_request.candidate.build.version == choice(settled("rtx4090-535")).build.version
     assert any("99" in hint.text and "2.13.0" in hint.text for hint in hints(decision))
 
 
@@ -549,7 +550,7 @@ def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() ->
         row.replaced(first_branch=1001) if str(row.capability) == "9.0" else row for row in base().generations
     )
     together = pool([machine("7.5", label="one"), machine("9.0", label="two"), machine("12.0", label="three")])
-    asked = Context(facts=together, wish=Request(), knowledge=replace(base(), floors=floors, generations=branches))
+    asked = Context(facts=together, request=Request(), knowledge=replace(base(), floors=floors, generations=branches))
     pairs = {host.label: lowest for host, lowest in minimum_drivers(item, asked)}
     assert pairs == {"one": "1000.10", "two": "1001", "three": "1000.10"}
     assert minimum_driver(item, asked) == "1001"
@@ -663,10 +664,11 @@ def test_the_newest_label_of_two_that_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "label"), [("12.4", "12.4.1"), ("12.4.0", "12.4.0"), ("==12.4.0", "12.4.0"), (">=12.1,<12.4.1", "12.4.0")]
+    ("wanted", "label"),
+    [("12.4", "12.4.1"), ("12.4.0", "12.4.0"), ("==12.4.0", "12.4.0"), (">=12.1,<12.4.1", "12.4.0")],
 )
-def test_a_wish_for_one_release_of_cuda_chooses_its_label(wish: str, label: str) -> None:
-    found = choice(decided(machine("8.0", driver="550.144.03"), stack="pytorch", cuda=wish)).label
+def test_a_wish_for_one_release_of_cuda_chooses_its_label(wanted: str, label: str) -> None:
+    found = choice(decided(machine("8.0", driver="550.144.03"), stack="pytorch", cuda=wanted)).label
     assert found
     assert found.label == label
 
@@ -675,7 +677,7 @@ def test_the_python_nearest_the_middle() -> None:
     item = candidate("2.10.0", "cuda129*")
     assert item.build.pythons == ("3.10", "3.11", "3.12", "3.13", "3.14")
     assert pythons(item.build) == ("3.12", "3.11", "3.13", "3.10", "3.14")
-    assert pythons(item.build, wishing(">=3.13")) == ("3.13", "3.14", "3.12", "3.11", "3.10")
+    assert pythons(item.build, version_spec(">=3.13")) == ("3.13", "3.14", "3.12", "3.11", "3.10")
     others = [replace(item, python=text) for text in item.build.pythons]
     assert best_of(RTX, *others).python == "3.12"
     assert best_of(RTX, *others, python=">=3.13").python == "3.13"
@@ -715,7 +717,7 @@ def test_native_moves_one_criterion_to_the_front() -> None:
 
 
 @collect(
-    ("wish", "minor", "some", "whole"),
+    ("wanted", "minor", "some", "whole"),
     [
         ("3.12", "3.12", True, True),
         ("3", "3.12", True, True),
@@ -731,9 +733,9 @@ def test_native_moves_one_criterion_to_the_front() -> None:
         ("~=3.12.4", "3.12", True, False),
     ],
 )
-def test_a_wish_admits_some_or_all_releases_of_a_minor(wish: str, minor: str, some: bool, whole: bool) -> None:
-    assert admits(wishing(wish), minor) is some
-    assert admits_all(wishing(wish), minor) is whole
+def test_a_wish_admits_some_or_all_releases_of_a_minor(wanted: str, minor: str, some: bool, whole: bool) -> None:
+    assert admits(version_spec(wanted), minor) is some
+    assert admits_all(version_spec(wanted), minor) is whole
 
 
 # laws
@@ -767,7 +769,7 @@ def test_a_newer_driver_loses_a_candidate_only_by_the_last_branch(
     for item in decision.assessments:
         if item.candidate in have and not item.fits:
             assert {lead.rule for lead in item.objections} == {"driver-gpu"}
-            rows = [base().generation(gpu) for gpu in gpus]
+            rows = [base().compute_capability(gpu) for gpu in gpus]
             assert any(row and row.last_branch and driver_key(newer)[0] > row.last_branch for row in rows)
 
 

@@ -57,8 +57,8 @@ def lines(decision: Decision) -> Iterator[str]:
     for host, lowest in decision.minimum_drivers:
         yield f"minimum driver: {lowest} on {host.label}"
     yield f"minimum driver: {decision.minimum_driver}"
-    if decision.without_wish:
-        yield f"without the wish: {decision.without_wish.candidate}"
+    if decision.without_request:
+        yield f"without the wish: {decision.without_request.candidate}"
     for place, item in enumerate(decision.fitting[:12]):
         label = f", label {item.candidate.label.label}" if item.candidate.label else ""
         lost = decision.lost_on(item)
@@ -118,9 +118,11 @@ def test_a_remedy_that_names_neither_driver_nor_option_changes_nothing() -> None
     assert _remedied(asked, Remedy(text="another GPU")) is asked
     later = _remedied(asked, Remedy(text="driver 580.65.06 or later", driver="580.65.06"))
     assert later.facts.driver == Driver(version="580.65.06", cuda=version("13.0"))
-    assert _remedied(asked, Remedy(text="x", option="--no-dev")).wish.dev is False
+    assert _remedied(asked, Remedy(text="x", option="--no-dev")).request.dev is False
     assert (
-        _remedied(replace(asked, wish=replace(asked.wish, dev=False)), Remedy(text="x", option="--dev")).wish.dev
+        _remedied(
+            replace(asked, request=replace(asked.request, dev=False)), Remedy(text="x", option="--dev")
+        ).request.dev
         is True
     )
 

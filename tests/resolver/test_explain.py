@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from cases import collect
 from commands import inside as run
-from cuenv.cli.options import wish_from
+from cuenv.cli.options import request_from
 from cuenv.cli.resolve import command
 from cuenv.core.versions import Capability, Jit, Native, version
 from cuenv.host.describe import gpu_text, host_line, host_options
@@ -33,15 +33,15 @@ from cuenv.lockfile.host_check import evidence_of
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import (
     chosen_line,
-    ground_text,
     hints,
+    reason_text,
+    request_options,
     served_lines,
     services,
     skipped_lines,
     source_lines,
     summary,
     verdict_lines,
-    wish_options,
 )
 from given import (
     HOSTS,
@@ -56,7 +56,7 @@ from given import (
     machine,
     settled,
     shipped,
-    wishing,
+    version_spec,
 )
 from thorough import examples
 
@@ -263,7 +263,7 @@ def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
             assert lines[0].split()[0] == verdict.outcome
             assert verdict.because in lines[0]
             for ground in verdict.grounds:
-                text = ground_text(ground, base(), cited)
+                text = reason_text(ground, base(), cited)
                 assert text in "\n".join(lines)
                 if ground.kind == "row":
                     for source in ground.sources:
@@ -307,32 +307,32 @@ def test_every_hint_is_one_command_that_can_be_typed(name: str) -> None:
 
 
 def test_a_wish_becomes_the_option_that_asks_for_it() -> None:
-    wish = Request(
+    wanted = Request(
         stack="pytorch",
-        pytorch=wishing(">=2.3,<2.5"),
-        cuda=wishing("11.8"),
-        python=wishing("==3.10.4"),
+        pytorch=version_spec(">=2.3,<2.5"),
+        cuda=version_spec("11.8"),
+        python=version_spec("==3.10.4"),
         dev=False,
         packages=("transformers>=4.36",),
         pip=("deepspeed",),
         prefer="native",
     )
-    assert list(wish_options(wish)) == [
+    assert list(request_options(wanted)) == [
         *("--stack", "pytorch", "--pytorch", ">=2.3,<2.5", "--cuda", "11.8", "--python", "==3.10.4"),
         *("--prefer", "native", "--with", "transformers>=4.36", "--with", "pip:deepspeed", "--no-dev"),
     ]
-    assert wish_options(Request()) == ()
-    assert wish_options(Request(cpu=True, dev=False)) == ("--cpu",)
+    assert request_options(Request()) == ()
+    assert request_options(Request(cpu=True, dev=False)) == ("--cpu",)
 
 
 @pytest.mark.parametrize(
-    ("driver", "dev", "wish", "option"),
+    ("driver", "dev", "wanted", "option"),
     [("550.54.14", False, {"pip": ("deepspeed==0.18.2",)}, "--dev"), ("470.129.06", True, {}, "--no-dev")],
 )
 def test_a_hint_with_an_option_does_not_name_its_opposite(
-    driver: str, dev: bool, wish: dict[str, tuple[str, ...]], option: str
+    driver: str, dev: bool, wanted: dict[str, tuple[str, ...]], option: str
 ) -> None:
-    decision = decided(machine("8.6", driver=driver), dev=dev, **wish)
+    decision = decided(machine("8.6", driver=driver), dev=dev, **wanted)
     (words,) = [words for _, words in all_hints(decision) if {"--dev", "--no-dev"} & set(words)]
     assert [word for word in words if word in ("--dev", "--no-dev")] == [option]
 
@@ -379,26 +379,26 @@ pip: [einops]
 )
 def test_a_profile_is_spelled_by_its_name(tmp_path: Path, typed: tuple[str, ...], said: str) -> None:
     (tmp_path / "team.yml").write_text(TEAM)
-    wish = wish_in(tmp_path, "--profile", "./team.yml", *typed)
-    options = wish_options(wish)
+    wanted = request_in(tmp_path, "--profile", "./team.yml", *typed)
+    options = request_options(wanted)
     assert shlex.join(options) == said
-    assert replace(wish_in(tmp_path, *options), origin=None) == replace(wish, origin=None)
+    assert replace(request_in(tmp_path, *options), origin=None) == replace(wanted, origin=None)
 
 
 def test_what_no_option_takes_from_a_profile_is_spelled_out(tmp_path: Path) -> None:
     (tmp_path / "team.yml").write_text(TEAM)
-    wish = replace(wish_in(tmp_path, "--profile", "./team.yml"), pytorch=None, cuda=None)
-    said = shlex.join(wish_options(wish))
+    wanted = replace(request_in(tmp_path, "--profile", "./team.yml"), pytorch=None, cuda=None)
+    said = shlex.join(request_options(wanted))
     assert said == "--with 'transformers>=4.36' --with accelerate --with pip:einops --no-dev"
 
 
-def wish_in(folder: Path, *words: str) -> Request:
+def request_in(folder: Path, *words: str) -> Request:
     """What the options of `cuenv resolve` ask for."""
     here = Path.cwd()
     os.chdir(folder)
     try:
         with command.make_context("resolve", list(words)) as context:
-            return wish_from(cast("RequestValues", context.params))
+            return request_from(cast("RequestValues", context.params))
     finally:
         os.chdir(here)
 

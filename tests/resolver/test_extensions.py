@@ -16,13 +16,13 @@ from cuenv.core.versions import version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, parse
 from cuenv.host.select import HostOptions, host_facts
-from cuenv.lockfile.host_check import judge_spec, wishes_of
+from cuenv.lockfile.host_check import judge_spec, request_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import decide
 from cuenv.resolver.explain import hints, summary
 from cuenv.resolver.lookup import package
-from cuenv.resolver.policy import judged_wishes, spec_findings
+from cuenv.resolver.policy import judged_requests, spec_findings
 from cuenv.resolver.requirements import (
     broken,
     covered,
@@ -51,10 +51,10 @@ def judged(item: Candidate, *pip: str, facts: HostFacts = A100, **wishes: Any) -
 
 
 def of_profile(name: str) -> EnvironmentSpec | None:
-    wish = read_profile(name)
-    there = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wish)
-    decision = decide(Context(facts=there, wish=wish, knowledge=base()))
-    return compose(decision, name=wish.name, version="0") if decision.chosen else None
+    wanted = read_profile(name)
+    there = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wanted)
+    decision = decide(Context(facts=there, request=wanted, knowledge=base()))
+    return compose(decision, name=wanted.name, version="0") if decision.chosen else None
 
 
 # what is asked for
@@ -131,7 +131,7 @@ def test_a_wish_meets_the_rows_on_its_releases_and_covered_says_whether_that_is_
 
 
 @collect(
-    ("wish", "item", "outcome"),
+    ("wanted", "item", "outcome"),
     [
         ("bitsandbytes==0.44.1", CUDA126, "reject"),
         ("bitsandbytes==0.45.0", CUDA126, "pass"),
@@ -146,8 +146,8 @@ def test_a_wish_meets_the_rows_on_its_releases_and_covered_says_whether_that_is_
         ("bitsandbytes==0.30", CUDA129, "unknown"),
     ],
 )
-def test_bitsandbytes_wants_a_library_for_torchs_cuda(wish: str, item: Candidate, outcome: str) -> None:
-    found = judged(item, wish)
+def test_bitsandbytes_wants_a_library_for_torchs_cuda(wanted: str, item: Candidate, outcome: str) -> None:
+    found = judged(item, wanted)
     assert found.outcome == outcome, found.because
 
 
@@ -160,7 +160,7 @@ def test_bitsandbytes_says_which_libraries_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "gpu", "outcome"),
+    ("wanted", "gpu", "outcome"),
     [
         ("bitsandbytes==0.50.2", "6.1", "reject"),
         ("bitsandbytes==0.50.2", "7.0", "pass"),
@@ -168,8 +168,8 @@ def test_bitsandbytes_says_which_libraries_it_has() -> None:
         ("bitsandbytes==0.49.2", "6.1", "reject"),
     ],
 )
-def test_the_library_for_12_9_serves_no_pascal(wish: str, gpu: str, outcome: str) -> None:
-    found = judged(CUDA129, wish, facts=machine(gpu, driver="575.57.08"))
+def test_the_library_for_12_9_serves_no_pascal(wanted: str, gpu: str, outcome: str) -> None:
+    found = judged(CUDA129, wanted, facts=machine(gpu, driver="575.57.08"))
     assert found.outcome == outcome, found.because
     if outcome == "reject":
         assert f"the host has compute capability {gpu}" in found.because
@@ -188,7 +188,7 @@ def test_before_0_40_1_the_runtime_of_the_environment_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "item", "outcome"),
+    ("wanted", "item", "outcome"),
     [
         ("deepspeed>=0.14.0", CUDA129, "pass"),
         ("deepspeed==0.16.4", candidate("2.7.1", "cuda126*", "12.8"), "pass"),
@@ -197,8 +197,8 @@ def test_before_0_40_1_the_runtime_of_the_environment_counts() -> None:
         ("deepspeed>=0.14.0", candidate("2.13.0", "cuda130*", "13.0"), "pass"),
     ],
 )
-def test_deepspeed_tolerates_the_minors_of_its_list(wish: str, item: Candidate, outcome: str) -> None:
-    found = judged(item, wish)
+def test_deepspeed_tolerates_the_minors_of_its_list(wanted: str, item: Candidate, outcome: str) -> None:
+    found = judged(item, wanted)
     assert found.outcome == outcome, found.because
 
 
@@ -230,11 +230,11 @@ def test_the_remedy_leads_to_an_environment() -> None:
 
 def test_what_a_compiler_would_open_is_said_before_what_nothing_would() -> None:
     """The wheel of 2.6.3 is for an older torch, but its source compiles."""
-    wish = {"pip": ("flash-attn==2.6.3",), "pytorch": "2.7"}
-    decision = decided(A100, dev=False, **wish)
+    wanted = {"pip": ("flash-attn==2.6.3",), "pytorch": "2.7"}
+    decision = decided(A100, dev=False, **wanted)
     assert decision.chosen is None
     assert any(hint.command.endswith("--dev") for hint in hints(decision))
-    assert decided(A100, **wish).chosen
+    assert decided(A100, **wanted).chosen
 
 
 def test_what_the_tables_leave_open_keeps_its_remedy() -> None:
@@ -313,7 +313,7 @@ def test_a_wheel_that_must_be_compiled_is_said() -> None:
 
 
 @collect(
-    ("wish", "outcome"),
+    ("wanted", "outcome"),
     [
         ("xformers==0.0.28.post3", "pass"),
         ("xformers==0.0.27", "reject"),
@@ -329,8 +329,8 @@ def test_a_wheel_that_must_be_compiled_is_said() -> None:
         ("numpy", "unknown"),
     ],
 )
-def test_pins_on_torch(wish: str, outcome: str) -> None:
-    found = judged(CUDA118, wish)
+def test_pins_on_torch(wanted: str, outcome: str) -> None:
+    found = judged(CUDA118, wanted)
     assert found.outcome == outcome, found.because
 
 
@@ -362,7 +362,7 @@ def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(pa
 
 
 @collect(
-    ("wish", "gpu", "cuda", "platform", "outcome"),
+    ("wanted", "gpu", "cuda", "platform", "outcome"),
     [
         ("bitsandbytes==0.45.5", "5.0", "12.8", "linux-64", "reject"),
         ("bitsandbytes==0.45.5", "7.0", "12.8", "linux-64", "pass"),
@@ -375,13 +375,13 @@ def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(pa
     ],
 )
 def test_the_wheels_of_bitsandbytes_by_cuda_and_platform(
-    wish: str, gpu: str, cuda: str, platform: str, outcome: str
+    wanted: str, gpu: str, cuda: str, platform: str, outcome: str
 ) -> None:
     item = next(
         one for one in everything(platform) if str(one.build.cuda) == "12.9" and one.build.stack == "conda-forge"
     )
     item = replace(item, build=item.build.replaced(cuda=version(cuda)))
-    assert verdict("extensions", item, machine(gpu, driver="575.51.03"), pip=(wish,)).outcome == outcome
+    assert verdict("extensions", item, machine(gpu, driver="575.51.03"), pip=(wanted,)).outcome == outcome
 
 
 def test_builds_of_another_platform_are_none() -> None:
@@ -402,10 +402,10 @@ def test_deepspeed_from_conda_compares_nvcc_with_torch_as_the_one_from_pip() -> 
 
 
 @pytest.mark.parametrize(
-    ("wish", "below"), [("deepspeed==0.14.0", "2.4"), ("deepspeed==0.12.6", "2.4"), ("deepspeed==0.14.1", "3")]
+    ("wanted", "below"), [("deepspeed==0.14.0", "2.4"), ("deepspeed==0.12.6", "2.4"), ("deepspeed==0.14.1", "3")]
 )
-def test_an_old_deepspeed_needs_a_torch_that_still_has_what_it_imports(wish: str, below: str) -> None:
-    item = choice(decided(machine("9.0", driver="525.85.12", libc="2.31"), pip=(wish,)))
+def test_an_old_deepspeed_needs_a_torch_that_still_has_what_it_imports(wanted: str, below: str) -> None:
+    item = choice(decided(machine("9.0", driver="525.85.12", libc="2.31"), pip=(wanted,)))
     assert item.build.version < version(below)
     assert (item.build.version >= version("2.4")) is (below == "3")
 
@@ -417,18 +417,18 @@ def test_nothing_is_judged_beside_a_cpu_build() -> None:
 
 @settings(deadline=None)
 @given(
-    wish=st.sampled_from(["bitsandbytes", "deepspeed", "xformers", "flash-attn"]), item=st.sampled_from(everything())
+    request=st.sampled_from(["bitsandbytes", "deepspeed", "xformers", "flash-attn"]), item=st.sampled_from(everything())
 )
-def test_a_wider_wish_rejects_no_more(wish: str, item: Candidate) -> None:
+def test_a_wider_wish_rejects_no_more(wanted: str, item: Candidate) -> None:
     if item.build.cuda is None:
         return
-    for row in base().extension(wish):
+    for row in base().extension(wanted):
         if (
             {"wheel", "source"} & set(row.comes)
             and row.first
-            and judged(item, f"{wish}=={row.first}").outcome == "pass"
+            and judged(item, f"{wanted}=={row.first}").outcome == "pass"
         ):
-            assert judged(item, wish).outcome in ("pass", "warn")
+            assert judged(item, wanted).outcome in ("pass", "warn")
 
 
 # known regressions
@@ -478,9 +478,9 @@ def test_a_conda_requirement_gets_the_exclusion_and_keeps_its_guard() -> None:
 
 
 def test_hints_keep_what_the_profile_leaves_out() -> None:
-    wish = read_profile("zero3-offload")
+    wanted = read_profile("zero3-offload")
     facts = machine("8.0", driver="535.129.03")
-    commands = [hint.command for hint in hints(decide(Context(facts=facts, wish=wish, knowledge=base())))]
+    commands = [hint.command for hint in hints(decide(Context(facts=facts, request=wanted, knowledge=base())))]
     assert commands
     assert all("!=0.14.1" in command for command in commands)
 
@@ -538,8 +538,8 @@ def test_a_file_without_compiler_is_warned_and_not_refused() -> None:
     assert [item.severity for item in found] == ["warning"]
     assert "nvcc" in found[0].message
     assert judge_spec(theirs, A100, base()) == ()
-    assert judged_wishes(theirs, base(), nvcc=False) == ((), ())
-    assert wishes_of(theirs, base()).pip == ()
+    assert judged_requests(theirs, base(), nvcc=False) == ((), ())
+    assert request_of(theirs, base()).pip == ()
 
 
 def test_a_file_whose_library_has_no_cuda_for_torch_is_refused() -> None:
@@ -568,15 +568,15 @@ def test_a_profile_that_offloads_excludes_the_bad_releases_and_says_why(profile:
 
 def test_minicpm_gets_the_transformers_and_the_torch_that_its_code_is_for() -> None:
     """Its code fails from transformers 4.52 on; its own requirements say 4.40.0 and 4.44.2, torch 2.1.2 and 2.2.0."""
-    wish = read_profile("minicpm-v25")
-    found = next(item for item in demands(wish.packages, wish.pip) if item.name == "transformers")
+    wanted = read_profile("minicpm-v25")
+    found = next(item for item in demands(wanted.packages, wanted.pip) if item.name == "transformers")
     assert [text for text in ("4.36.0", "4.40.0", "4.44.2", "4.52.0", "5.6.2") if found.admits(version(text))] == [
         "4.40.0",
         "4.44.2",
     ]
-    assert wish.pytorch
-    assert wish.pytorch.admits(version("2.1.2"))
-    assert not wish.pytorch.admits(version("2.10.0"))
+    assert wanted.pytorch
+    assert wanted.pytorch.admits(version("2.1.2"))
+    assert not wanted.pytorch.admits(version("2.10.0"))
 
 
 def test_host_memory_stands_in_the_header() -> None:
@@ -586,8 +586,8 @@ def test_host_memory_stands_in_the_header() -> None:
 
 
 def test_moe_lora_gets_a_torch_that_bitsandbytes_has_a_library_for() -> None:
-    wish = read_profile("moe-lora")
-    decision = decided(machine("8.0", driver="580.65.06"), pip=wish.pip, dev=wish.dev)
+    wanted = read_profile("moe-lora")
+    decision = decided(machine("8.0", driver="580.65.06"), pip=wanted.pip, dev=wanted.dev)
     assert choice(decision).build.cuda in {
         cuda for row in base().extension("bitsandbytes") for cuda in row.cuda if cuda.major >= 12
     } | {version("12.9")}

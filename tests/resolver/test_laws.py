@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.host.request import Request
-from cuenv.lockfile.host_check import judge_spec, wishes_of
+from cuenv.lockfile.host_check import judge_spec, request_of
 from cuenv.resolver.policy import spec_findings, wants_cuda
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse
@@ -442,11 +442,11 @@ def test_a_file_without_a_build_is_judged_by_what_it_may_mean() -> None:
     ],
 )
 def test_the_wishes_of_a_file(environment: EnvironmentSpec, expected: dict[str, object]) -> None:
-    wish = wishes_of(environment, base())
+    request = request_of(environment, base())
     for name, value in expected.items():
-        have = getattr(wish, name)
+        have = getattr(request, name)
         assert (str(have) if have is not None and not isinstance(have, bool) else have) == value
-    assert isinstance(wish, Request)
+    assert isinstance(request, Request)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from cuenv.resolver.resolve import Resolution, resolve
 from cuenv.solve.io import solver
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
-from given import base, decided, fitting, options, wishing
+from given import base, decided, fitting, options, version_spec
 
 BOTH = ("--platform", "linux-64", "--platform", "linux-aarch64")
 H200 = ("--gpu", "H200", "--driver", "535.129.03", "--glibc", "2.28")
@@ -62,9 +62,9 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def together(prove: Sources | None = None, tables: Knowledge | None = None, **wishes: str) -> Resolution:
-    wish = Request(**{name: wishing(text) for name, text in wishes.items()})  # type: ignore[arg-type] # wishes alone
+    request = Request(**{name: version_spec(text) for name, text in wishes.items()})  # type: ignore[arg-type] # wishes alone
     host = options("9.0", driver="535.129.03", libc="2.28")
-    return resolve(host, wish, tables or base(), platforms=PLATFORMS, prove=prove)
+    return resolve(host, request, tables or base(), platforms=PLATFORMS, prove=prove)
 
 
 def test_a_profile_that_asks_for_memory_is_told_of_one_platform_and_of_two() -> None:
@@ -72,9 +72,9 @@ def test_a_profile_that_asks_for_memory_is_told_of_one_platform_and_of_two() -> 
     small = replace(
         options("9.0", driver="535.129.03", libc="2.28"), detected=True, resources=Resources(memory_mib=1024)
     )
-    wish = Request(host_memory_gb=64)
+    request = Request(host_memory_gb=64)
     for platforms in ((), PLATFORMS[:1], PLATFORMS):
-        found = resolve(small, wish, base(), platforms=platforms).findings
+        found = resolve(small, request, base(), platforms=platforms).findings
         assert [item.code for item in found].count("CU418") == 1, platforms
 
 

@@ -15,11 +15,11 @@ from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load_guidance
-from cuenv.knowledge.rows import Layer, Requirement
+from cuenv.knowledge.rows import LibrarySupport, Requirement
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
-from cuenv.resolver.rules.driver import floor_of
+from cuenv.resolver.rules.driver import minimum_driver_of
 from cuenv.resolver.rules.layers import range_for
 from cuenv.resolver.verdict import Remedy, worst
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
@@ -455,7 +455,7 @@ def test_nvcc_compiles_for_a_gpu_or_not(item: Candidate, gpu: str, outcome: str)
 @examples(40)
 @given(desktop, st.sampled_from(sorted({item.cuda for item in everything() if item.cuda})))
 def test_nvcc_serves_what_the_toolkits_of_the_generation_say(gpu: Capability, cuda: object) -> None:
-    row = base().generation(gpu)
+    row = base().compute_capability(gpu)
     item = next(item for item in everything() if item.cuda == cuda)
     assert row
     assert item.cuda
@@ -602,7 +602,7 @@ def test_where_only_the_last_releases_serve_a_gpu_there_is_no_cut() -> None:
 
 def test_the_layers_below_a_cut_are_without_gap() -> None:
     rows = base().layers_of("cudnn", version("12.9"))
-    assert all(isinstance(row, Layer) for row in rows)
+    assert all(isinstance(row, LibrarySupport) for row in rows)
     assert [row.below for row in rows[:-1]] == [row.first for row in rows[1:]]
 
 
@@ -850,9 +850,9 @@ def test_of_several_hard_minimums_of_a_minor_the_first_release_counts() -> None:
     first = rows[0]
     later = first.replaced(version=version(f"{first.version.major}.{first.version.minor}.999"), driver="999.1")
     many = replace(base(), toolkits=(later, first))
-    found = floor_of(first.version, many)
+    found = minimum_driver_of(first.version, many)
     assert found == (first.driver, first)
-    assert floor_of(version("9.0"), many) is None
+    assert minimum_driver_of(version("9.0"), many) is None
 
 
 def test_a_cpu_build_asks_for_no_glibc_that_no_row_names() -> None:

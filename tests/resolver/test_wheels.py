@@ -70,7 +70,7 @@ def test_what_is_locked_beside_torch_counts_more_than_what_its_row_pins() -> Non
     )
     assert found is not None
     assert (found.cudnn, found.nccl) == (Version("9.11.0.98"), Version("2.26.2"))
-    case = Context(facts=host("V100", "550.54.15"), wish=Request(), knowledge=base())
+    case = Context(facts=host("V100", "550.54.15"), request=Request(), knowledge=base())
     assert verdict_of("cudnn", found, case).outcome == "reject"
 
 
@@ -92,9 +92,9 @@ def test_without_torch_there_is_no_candidate_and_the_runtime_still_names_cuda() 
 def test_the_rules_judge_a_wheel_as_they_judge_a_conda_build(gpu: str, driver: str, glibc: str, rule: str) -> None:
     found = wheel_candidate(pip(torch="2.7.1"), "linux-64", base())
     assert found is not None
-    case = Context(facts=host(gpu, driver, glibc), wish=Request(), knowledge=base())
+    case = Context(facts=host(gpu, driver, glibc), request=Request(), knowledge=base())
     assert verdict_of(rule, found, case).outcome == "reject"
-    well = Context(facts=host("A100", "550.54.15"), wish=Request(), knowledge=base())
+    well = Context(facts=host("A100", "550.54.15"), request=Request(), knowledge=base())
     assert verdict_of(rule, found, well).outcome == "pass"
 
 

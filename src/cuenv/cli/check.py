@@ -101,8 +101,8 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
         part=part_from(values),
     )
     show_progress = progress(quiet=values["quiet"])
-    wish = _profile(values["profile"])
-    reports = checked(what, host_from(values), knowledge_from(values), wish, limit=limit, say=show_progress)
+    request = _profile(values["profile"])
+    reports = checked(what, host_from(values), knowledge_from(values), request, limit=limit, say=show_progress)
     progress_done(show_progress)
     if values["redact"]:
         from cuenv.host.io.record import private, scrub_report  # noqa: PLC0415 - only when asked for

@@ -17,9 +17,9 @@ from cuenv.cli.options import (
     knowledge_from,
     knowledge_option,
     output_option,
+    request_from,
+    request_options,
     talk_options,
-    wish_from,
-    wish_options,
 )
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -84,7 +84,7 @@ _own_options = several(
 @click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
 @_own_options
 @host_options
-@wish_options
+@request_options
 @talk_options
 def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
     """Write a Dockerfile: one stage installs and checks, a slim stage runs as an ordinary user.
@@ -102,17 +102,17 @@ def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
     """
     from cuenv.export.export import ExportRequest, export_dockerfile  # noqa: PLC0415 - not needed for --help
 
-    wish, folder = wish_from(values), values["output"]
-    wished = any(typed(name) for name in _WISHES)
-    if lock and wished:
+    request, folder = request_from(values), values["output"]
+    requested = any(typed(name) for name in _WISHES)
+    if lock and requested:
         hint = f"cuenv export dockerfile {shlex.quote(str(lock))}"
         raise UsageError(
             "options of the request have no effect on a lock; leave out the lock or the options", hint=hint
         )
     asked = ExportRequest(
-        lock=lock or (None if wished or not _LOCK.exists() else _LOCK),
+        lock=lock or (None if requested or not _LOCK.exists() else _LOCK),
         host=host_from(values),
-        wish=wish,
+        request=request,
         folder=folder,
         base=values["base"],
         cuenv=_named(values),

@@ -18,10 +18,10 @@ from cuenv.cli.options import (
     format_option,
     host_from,
     knowledge_from,
+    request_options,
     several_host_options,
     several_platforms,
     talk_options,
-    wish_options,
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -219,7 +219,7 @@ class _WritesFiles(Grouped):
     help="With --repair: write the corrected file here.",
 )
 @engine_options
-@wish_options
+@request_options
 @channel_options
 @format_option
 @talk_options
@@ -248,7 +248,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
       cuenv lock --check
       cuenv lock --repair -o environment.new.yml
     """
-    from cuenv.cli.resolve import refuse_wishes, resolve_first  # noqa: PLC0415 - as above
+    from cuenv.cli.resolve import refuse_requests, resolve_first  # noqa: PLC0415 - as above
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
     from cuenv.lockfile.lock import LockRequest, lock  # noqa: PLC0415 - as above
 
@@ -256,7 +256,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     engine = engine_from(values)
     values["as_json"] = values["as_json"] or values["form"] == "json"
     quiet = values["quiet"] or values["as_json"]
-    refuse_wishes(values)
+    refuse_requests(values)
     if path is None:
         path = Path(ENVIRONMENT) if values["resolve_first"] else locked_from(Path())
         which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"

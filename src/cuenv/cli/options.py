@@ -16,7 +16,7 @@ from cuenv.cli.configured import configuration, set_value, typed, without_replac
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import FORMS
 from cuenv.core.reading import describe
-from cuenv.core.versions import parse_wish
+from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import PREFER, Request
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
@@ -220,7 +220,7 @@ one_channel_options = several(
 )
 """What the tables are compared with."""
 
-wish_options = several(
+request_options = several(
     click.option(
         "--profile",
         multiple=True,
@@ -314,18 +314,20 @@ def knowledge_from(values: TablesValue) -> Knowledge:
     return load(values["tables"])
 
 
-def wish_from(values: RequestValues) -> Request:
+def request_from(values: RequestValues) -> Request:
     """The profile of a command with its options laid over it."""
     from cuenv.core.record import replace  # noqa: PLC0415 - as above
 
-    values, wish = without_replaced(values), Request()
+    values, request = without_replaced(values), Request()
     if values["profile"]:
         from cuenv.config.io.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
 
-        wish = read_profile(values["profile"], configuration())
-        wish = replace(wish, origin=(values["profile"], wish))
+        request = read_profile(values["profile"], configuration())
+        request = replace(request, origin=(values["profile"], request))
     versions = {"pytorch": values["pytorch"], "cuda": values["cuda"], "python": values["python"]}
-    changes: dict[str, Any] = {name: parse_wish(text, what=f"--{name}") for name, text in versions.items() if text}
+    changes: dict[str, Any] = {
+        name: parse_version_spec(text, what=f"--{name}") for name, text in versions.items() if text
+    }
     plain = {"stack": values["stack"], "prefer": values["prefer"], "dev": values["dev"]}
     changes |= {name: value for name, value in plain.items() if value is not None}
     pip = tuple(item.removeprefix("pip:").strip() for item in values["packages"] if item.startswith("pip:"))
@@ -336,7 +338,7 @@ def wish_from(values: RequestValues) -> Request:
         changes |= {"cpu": True, "dev": False if values["dev"] is None else values["dev"]}
         if values["cuda"]:
             raise UsageError("--cpu and --cuda exclude each other", hint="cuenv resolve --cpu")
-    return replace(wish, **changes, packages=(*wish.packages, *conda), pip=(*wish.pip, *pip))
+    return replace(request, **changes, packages=(*request.packages, *conda), pip=(*request.pip, *pip))
 
 
 def at_hand(values: ChannelValues, platform: str) -> AtHand | None:

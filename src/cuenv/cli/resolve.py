@@ -19,11 +19,11 @@ from cuenv.cli.options import (
     knowledge_from,
     output_option,
     prove_option,
+    request_from,
+    request_options,
     several_host_options,
     several_platforms,
     talk_options,
-    wish_from,
-    wish_options,
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @click.command("resolve", cls=Grouped)
 @several_host_options
-@wish_options
+@request_options
 @prove_option
 @click.option("--name", metavar="NAME", help="The name of the environment (default: the profile's name, else cuenv).")
 @output_option
@@ -71,13 +71,15 @@ def command(**values: Unpack[ResolveValues]) -> int:
     from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
-    knowledge, wish = knowledge_from(values), wish_from(values)
-    facts = host_facts(host_from(values), knowledge, wish)
+    knowledge, request = knowledge_from(values), request_from(values)
+    facts = host_facts(host_from(values), knowledge, request)
     sources = channel_sources(values) if values["prove"] else None
     show = progress(quiet=values["quiet"]) if sources else None
-    name, platforms = values["name"] or wish.name, several_platforms(values)
+    name, platforms = values["name"] or request.name, several_platforms(values)
     near = None if sources or platforms else at_hand(values, facts.platform)
-    answer = resolve(facts, wish, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show)
+    answer = resolve(
+        facts, request, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show
+    )
     progress_done(show)
     say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     if answer.spec is not None and answer.fits:
@@ -175,7 +177,7 @@ WISHES = {
 }
 
 
-def refuse_wishes(values: LockValues) -> None:
+def refuse_requests(values: LockValues) -> None:
     """Refuse what chooses an environment beside a file that says what it is, and what --resolve cannot stand beside.
 
     Raises:
@@ -195,10 +197,10 @@ def refuse_wishes(values: LockValues) -> None:
                 hint="cuenv lock --resolve",
             )
         return
-    wish = next((flag for name, flag in WISHES.items() if typed(name)), None)
-    if wish:
+    request = next((flag for name, flag in WISHES.items() if typed(name)), None)
+    if request:
         raise UsageError(
-            f"{wish} is an option of the request, and cuenv lock solves the request of the file",
+            f"{request} is an option of the request, and cuenv lock solves the request of the file",
             hint="cuenv lock --resolve writes the file first; cuenv resolve writes it alone: cuenv resolve --help",
         )
 
@@ -236,12 +238,12 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge) -> Resolution:
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
-    wish = wish_from(values)
-    facts = host_facts(host_from(values), knowledge, wish)
+    request = request_from(values)
+    facts = host_facts(host_from(values), knowledge, request)
     sources = channel_sources(values)
     show = progress(quiet=values["quiet"])
-    name, platforms = values["name"] or wish.name, several_platforms(values)
-    answer = resolve(facts, wish, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
+    name, platforms = values["name"] or request.name, several_platforms(values)
+    answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
     progress_done(show)
     say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
     return answer

@@ -8,7 +8,7 @@ import click
 
 from cuenv.cli.command import Grouped
 from cuenv.cli.configured import without_replaced
-from cuenv.cli.options import host_from, knowledge_from, talk_options, wish_from, wish_options, would_be_options
+from cuenv.cli.options import host_from, knowledge_from, request_from, request_options, talk_options, would_be_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import ExitCode
 from cuenv.core.record import replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # types alone
 @click.option("--driver-now", metavar="VERSION", help="Today's driver, when --gpu names today's GPUs.")
 @click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that is added; repeatable.")
 @click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that is removed; repeatable.")
-@wish_options
+@request_options
 @talk_options
 def command(**values: Unpack[WhatIfValues]) -> int:
     """Show what another driver would change, or GPUs that are added or removed.
@@ -44,7 +44,7 @@ def command(**values: Unpack[WhatIfValues]) -> int:
 
     host = replace(host_from(values), driver=without_replaced(values)["driver_now"])
     options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])
-    asked = what_if(host, options, wish_from(values), knowledge_from(values))
+    asked = what_if(host, options, request_from(values), knowledge_from(values))
     if values["as_json"]:
         emit_json(what_if_v1.plain(asked.answer))
     elif not values["quiet"] or not asked.after.fits:

@@ -16,9 +16,9 @@ from cuenv.cli.options import (
     host_options,
     knowledge_from,
     prove_option,
+    request_from,
+    request_options,
     talk_options,
-    wish_from,
-    wish_options,
 )
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import ExitCode
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # types alone
 @click.command("why", cls=Grouped)
 @click.argument("subject", metavar="SUBJECT", shell_complete=completes("why"))
 @host_options
-@wish_options
+@request_options
 @prove_option
 @channel_options
 @talk_options
@@ -81,7 +81,7 @@ def _code(subject: str, values: AskingValues) -> int:
 @click.command("why-not", cls=Grouped)
 @click.argument("question", metavar="KEY=VALUE", shell_complete=completes("why-not"))
 @host_options
-@wish_options
+@request_options
 @prove_option
 @channel_options
 @talk_options
@@ -105,10 +105,10 @@ def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
 
 def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
     """Decide for the host and wishes of the options, and print the answer to a question about it."""
-    knowledge, wish = knowledge_from(values), wish_from(values)
+    knowledge, request = knowledge_from(values), request_from(values)
     sources = channel_sources(values) if values["prove"] else None
-    facts = host_facts(host_from(values), knowledge, wish)
-    decision = resolve(facts, wish, knowledge, prove=sources).decision
+    facts = host_facts(host_from(values), knowledge, request)
+    decision = resolve(facts, request, knowledge, prove=sources).decision
     given = answer(decision)
     if values["as_json"]:
         from cuenv.resolver.decision_json import answer_plain  # noqa: PLC0415 - only for JSON

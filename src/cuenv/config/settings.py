@@ -13,7 +13,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable, redact
-from cuenv.core.versions import check_driver, parse_wish
+from cuenv.core.versions import check_driver, parse_version_spec
 from cuenv.host.facts import glibc
 from cuenv.host.request import PREFER
 from cuenv.knowledge.rows import PLATFORMS, STACKS
@@ -82,8 +82,8 @@ def _seconds(text: str) -> None:
         raise ValueError(f"expected seconds from 1 to 99999, got {describe(text)}")
 
 
-def _wish(what: str) -> Callable[[str], object]:
-    return lambda text: parse_wish(text, what=what)
+def _spec(what: str) -> Callable[[str], object]:
+    return lambda text: parse_version_spec(text, what=what)
 
 
 def _mirror(text: str) -> None:
@@ -95,9 +95,9 @@ def _mirror(text: str) -> None:
 KINDS: Mapping[str, Kind] = {
     "profile": Kind(flag="--profile", variable="CUENV_PROFILE", place="path"),
     "stack": Kind(flag="--stack", variable="CUENV_STACK", check=_one_of(*STACKS)),
-    "pytorch": Kind(flag="--pytorch", variable="CUENV_PYTORCH", check=_wish("pytorch")),
-    "cuda": Kind(flag="--cuda", variable="CUENV_CUDA", check=_wish("cuda")),
-    "python": Kind(flag="--python", variable="CUENV_PYTHON", check=_wish("python")),
+    "pytorch": Kind(flag="--pytorch", variable="CUENV_PYTORCH", check=_spec("pytorch")),
+    "cuda": Kind(flag="--cuda", variable="CUENV_CUDA", check=_spec("cuda")),
+    "python": Kind(flag="--python", variable="CUENV_PYTHON", check=_spec("python")),
     "prefer": Kind(flag="--prefer", variable="CUENV_PREFER", check=_one_of(*PREFER)),
     "dev": Kind(flag="--dev", variable="CUENV_DEV", type=bool),
     "hosts": Kind(flag="--host", variable="CUENV_HOST", type=tuple, default=(), place="path"),

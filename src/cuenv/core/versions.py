@@ -226,7 +226,7 @@ def reaches(driver: str, lowest: str) -> bool | None:
     return have >= need
 
 
-class Wish(NamedTuple):
+class VersionSpec(NamedTuple):
     """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""
 
     text: str
@@ -271,7 +271,7 @@ def _refuse_habits(text: str, what: str) -> None:
         )
 
 
-def parse_wish(text: str, *, what: str) -> Wish:
+def parse_version_spec(text: str, *, what: str) -> VersionSpec:
     """Read a wish: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
 
     Args:
@@ -285,7 +285,7 @@ def parse_wish(text: str, *, what: str) -> Wish:
     _refuse_habits(stripped, what)
     prefix = _WISH.fullmatch(stripped)
     if prefix:
-        return Wish(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
+        return VersionSpec(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - see Wish.admits
 
     try:
@@ -295,4 +295,4 @@ def parse_wish(text: str, *, what: str) -> Wish:
             f"{what}: {text[:_LONGEST]!r} is not a version spec",
             hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
         ) from error
-    return Wish(stripped, None)
+    return VersionSpec(stripped, None)

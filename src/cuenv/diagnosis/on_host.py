@@ -19,7 +19,7 @@ from cuenv.knowledge.rows import PLATFORMS, TorchBuild
 from cuenv.prefix.inventory import Prefix
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
-from cuenv.resolver.rules import Context, Ground, Verdict, rule_named, verdict_of
+from cuenv.resolver.rules import Context, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.layers import glibc_verdict
 from cuenv.resolver.verdict import told
 from cuenv.resolver.wheels import wheel_row
@@ -118,7 +118,9 @@ def host_of(case: LogContext) -> HostFacts:
 
 def asked_rule(case: LogContext, name: str, candidate: Candidate) -> Verdict:
     """What a rule of `cuenv resolve` says of a candidate on the host."""
-    return verdict_of(name, candidate, Context(facts=host_of(case), wish=Request(dev=True), knowledge=case.knowledge))
+    return verdict_of(
+        name, candidate, Context(facts=host_of(case), request=Request(dev=True), knowledge=case.knowledge)
+    )
 
 
 def with_code(verdict: Verdict) -> str:
@@ -262,7 +264,7 @@ def glibc(case: LogContext) -> Joined:
     wanted = version_in(case.told.get("glibc", ""))
     if case.facts is None or case.facts.libc is None or wanted is None:
         return Joined()
-    ground = Ground("row", f"the file of this line needs glibc {wanted} or later")
+    ground = Reason("row", f"the file of this line needs glibc {wanted} or later")
     machines = [machine for machine in case.facts.machines if machine.libc]
     verdicts = [told(glibc_verdict(wanted, ground, machine.libc), machine) for machine in machines]
     return Joined(because=tuple(dict.fromkeys(map(with_code, verdicts))))

@@ -84,7 +84,7 @@ def content_of_lock(
     candidate = candidate_of(first, knowledge)
     cuda = candidate.cuda if candidate else None
     remembered = lock.metadata.get("cuenv_minimum_driver")
-    nowhere = Context(facts=HostFacts(label="", platform=first.platform), wish=Request(), knowledge=knowledge)
+    nowhere = Context(facts=HostFacts(label="", platform=first.platform), request=Request(), knowledge=knowledge)
     lowest = minimum_driver(candidate, nowhere) if candidate else None
     python = first.package("python")
     glibcs = [lowest for solution in lock.solutions for _, lowest in solution.glibcs]
@@ -117,7 +117,7 @@ def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[s
     """
     if decision.chosen is None:
         raise ValueError("nothing was chosen")
-    candidate, wish = decision.chosen.candidate, decision.case.wish
+    candidate, request = decision.chosen.candidate, decision.case.request
     row = decision.case.knowledge.cuda(candidate.cuda) if candidate.cuda else None
     known = [item for item in (candidate.build.glibc, row.glibc if row else None) if item]
     return Content(
@@ -129,8 +129,8 @@ def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[s
         python=candidate.python,
         glibc=max(known, default=None),
         nvcc=any(pin.role == "cudatoolkit-dev" for pin in spec.pins),
-        compiling=("a compiler is asked for (--dev)",) if wish.dev and candidate.cuda else (),
-        conda=wish.packages,
+        compiling=("a compiler is asked for (--dev)",) if request.dev and candidate.cuda else (),
+        conda=request.packages,
         pip=spec.pip,
         driver=decision.minimum_driver,
         variables=dict(spec.variables),

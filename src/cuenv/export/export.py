@@ -97,7 +97,7 @@ class ExportRequest:
     """
 
     host: HostOptions
-    wish: Request = field(default_factory=Request)
+    request: Request = field(default_factory=Request)
     name: str = "cuenv"
     lock: Path | None = None
     folder: Path | None = None
@@ -207,8 +207,8 @@ def _of_decision(asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
     from cuenv.solve.environment_yml import render as environment  # noqa: PLC0415 - as above
 
-    facts = host_facts(asked.host, knowledge, asked.wish)
-    answer = resolve(facts, asked.wish, knowledge, name=asked.name)
+    facts = host_facts(asked.host, knowledge, asked.request)
+    answer = resolve(facts, asked.request, knowledge, name=asked.name)
     if answer.spec is None or not answer.fits:
         return Refused("no candidate fits this host and this request", "cuenv resolve says why")
     if any(not item.isprintable() for item in answer.spec.pip):

@@ -8,7 +8,7 @@ from typing import Any
 from cuenv.core.errors import UsageError
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import Wish, check_driver, driver_key, parse_wish
+from cuenv.core.versions import VersionSpec, check_driver, driver_key, parse_version_spec
 from cuenv.host.facts import Driver, Evidence, HostFacts, Libc, kernel_number
 from cuenv.knowledge.rows import STACKS
 
@@ -40,9 +40,9 @@ class Request:
     name: str = "cuenv"
     story: str = ""
     stack: str | None = None
-    pytorch: Wish | None = None
-    cuda: Wish | None = None
-    python: Wish | None = None
+    pytorch: VersionSpec | None = None
+    cuda: VersionSpec | None = None
+    python: VersionSpec | None = None
     gpus: tuple[str, ...] = ()
     lowest_driver: str | None = None
     dev: bool = True
@@ -74,9 +74,9 @@ def parse(data: Any, source: str, path: str = "") -> Request:
         name=reader.text("name"),
         story=reader.text("story"),
         stack=reader.parsed("stack", lambda text: _one_of(text, STACKS)),
-        pytorch=reader.parsed("pytorch", lambda text: _wish(text, "pytorch")),
-        cuda=reader.parsed("cuda", lambda text: _wish(text, "cuda")),
-        python=reader.parsed("python", lambda text: _wish(text, "python")),
+        pytorch=reader.parsed("pytorch", lambda text: _spec(text, "pytorch")),
+        cuda=reader.parsed("cuda", lambda text: _spec(text, "cuda")),
+        python=reader.parsed("python", lambda text: _spec(text, "python")),
         gpus=reader.texts("gpus"),
         lowest_driver=reader.parsed("lowest_driver", check_driver),
         dev=True if dev is None else dev,
@@ -103,9 +103,9 @@ def _one_of(text: str, allowed: tuple[str, ...]) -> str:
     return text
 
 
-def _wish(text: str, what: str) -> Wish:
+def _spec(text: str, what: str) -> VersionSpec:
     try:
-        return parse_wish(text, what=what)
+        return parse_version_spec(text, what=what)
     except UsageError as error:
         raise ValueError(f"{error.message}; {error.hint}") from error
 

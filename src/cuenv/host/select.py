@@ -101,7 +101,7 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
     return apply_overrides(facts, environ)
 
 
-def checked_host(options: HostOptions, knowledge: Knowledge, wish: Request | None) -> HostFacts:
+def checked_host(options: HostOptions, knowledge: Knowledge, request: Request | None) -> HostFacts:
     """The host that something is checked for: of a profile the memory and disk count, and none of its GPUs.
 
     Raises:
@@ -109,7 +109,7 @@ def checked_host(options: HostOptions, knowledge: Knowledge, wish: Request | Non
         InputError: a recorded host cannot be read.
     """
     facts = host_facts(options, knowledge)
-    return with_disk(facts, wish) if wish and not options.given else facts
+    return with_disk(facts, request) if request and not options.given else facts
 
 
 def outside(options: HostOptions, folder: str) -> HostOptions:
@@ -125,9 +125,9 @@ def outside(options: HostOptions, folder: str) -> HostOptions:
     return options if kept == entries else replace(options, environ={**options.environ, "PATH": ":".join(kept)})
 
 
-def with_disk(facts: HostFacts, wish: Request) -> HostFacts:
+def with_disk(facts: HostFacts, request: Request) -> HostFacts:
     """This machine with what is free in the working folder, where a profile asks for it."""
-    if not wish.disk_gb or facts.resources.disk_mib is not None:
+    if not request.disk_gb or facts.resources.disk_mib is not None:
         return facts
     from cuenv.host.io.system import free_disk  # noqa: PLC0415 - few profiles ask for disk
 

@@ -19,22 +19,22 @@ from cuenv.core.versions import Capability, driver_key, within
 from cuenv.knowledge.rows import (
     Branch,
     Component,
+    ComputeCapability,
     Cuda,
-    Ending,
+    CudaVariant,
+    Discontinued,
     Extension,
     Feature,
-    Floor,
-    Generation,
     GpuModel,
     LabelFit,
-    Layer,
+    LibrarySupport,
+    MinimumDriver,
     Regression,
     Source,
     State,
     Toolkit,
     TorchBuild,
     TorchWheel,
-    Twin,
 )
 
 TEGRA_DRIVERS = frozenset({540})
@@ -52,16 +52,16 @@ class Knowledge:
     toolkits: tuple[Toolkit, ...]
     cudas: tuple[Cuda, ...]
     branches: tuple[Branch, ...]
-    floors: tuple[Floor, ...]
-    generations: tuple[Generation, ...]
+    floors: tuple[MinimumDriver, ...]
+    generations: tuple[ComputeCapability, ...]
     gpus: tuple[GpuModel, ...]
     torch: tuple[TorchBuild, ...]
     wheels: tuple[TorchWheel, ...]
-    layers: tuple[Layer, ...]
+    layers: tuple[LibrarySupport, ...]
     components: tuple[Component, ...]
-    twins: tuple[Twin, ...]
+    twins: tuple[CudaVariant, ...]
     labels: tuple[LabelFit, ...]
-    endings: tuple[Ending, ...]
+    endings: tuple[Discontinued, ...]
     extensions: tuple[Extension, ...]
     regressions: tuple[Regression, ...]
     features: tuple[Feature, ...]
@@ -98,7 +98,7 @@ class Knowledge:
         row = self.cuda(cuda)
         return row.targets if row else ()
 
-    def floor(self, cuda: Version) -> Floor | None:
+    def minimum_driver(self, cuda: Version) -> MinimumDriver | None:
         """The lowest driver for a CUDA release, by its major."""
         return next((row for row in self.floors if row.major == cuda.major), None)
 
@@ -153,16 +153,16 @@ class Knowledge:
         drivers = [row.driver for row in self.toolkits if row.driver and driver_key(row.driver)[0] == branch]
         return min(drivers, key=driver_key, default=str(branch))
 
-    def first_drives(self, row: Generation) -> str | None:
+    def first_drives(self, row: ComputeCapability) -> str | None:
         """The first driver of a generation that is known: its own, else the earliest of its first branch."""
         return row.first_driver or (self.first_driver(row.first_branch) if row.first_branch else None)
 
-    def generation(self, capability: Capability | None) -> Generation | None:
+    def compute_capability(self, capability: Capability | None) -> ComputeCapability | None:
         """The row of a capability; 12.1 is not 12.0, so an unknown capability has none, and one that is not known."""
         return self._generations.get(capability) if capability else None
 
     @cached_property
-    def _generations(self) -> Mapping[Capability, Generation]:
+    def _generations(self) -> Mapping[Capability, ComputeCapability]:
         return {row.capability: row for row in self.generations}
 
     def wheels_of(self, release: Version, platform: str) -> tuple[TorchWheel, ...]:
@@ -178,7 +178,7 @@ class Knowledge:
             found[key] = (*found.get(key, ()), row)
         return found
 
-    def layers_of(self, library: str, cuda: Version | None) -> tuple[Layer, ...]:
+    def layers_of(self, library: str, cuda: Version | None) -> tuple[LibrarySupport, ...]:
         """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
         of_library = self._layers.get(library, {})
         highest = cuda.major if cuda else max(of_library, default=0)
@@ -186,18 +186,18 @@ class Knowledge:
         return of_library.get(max(reached) if reached else min(of_library, default=0), ())
 
     @cached_property
-    def _layers(self) -> Mapping[str, Mapping[int, tuple[Layer, ...]]]:
-        found: dict[str, dict[int, tuple[Layer, ...]]] = {}
+    def _layers(self) -> Mapping[str, Mapping[int, tuple[LibrarySupport, ...]]]:
+        found: dict[str, dict[int, tuple[LibrarySupport, ...]]] = {}
         for row in self.layers:
             of_library = found.setdefault(row.library, {})
             of_library[row.cuda or 0] = (*of_library.get(row.cuda or 0, ()), row)
         return found
 
-    def layer(self, library: str, release: Version, cuda: Version | None) -> Layer | None:
+    def library_support(self, library: str, release: Version, cuda: Version | None) -> LibrarySupport | None:
         """The row that covers a release of a library, made for a CUDA release."""
         return next((row for row in self.layers_of(library, cuda) if within(release, row.first, row.below)), None)
 
-    def twin(self, package: str, channel: str) -> Twin | None:
+    def twin(self, package: str, channel: str) -> CudaVariant | None:
         """The row of a package with CPU and CUDA builds in a channel."""
         return next((row for row in self.twins if row.package == package and row.channel == channel), None)
 
@@ -216,7 +216,7 @@ class Knowledge:
         """Whether the one-channel law binds a package."""
         return self.component(package) is not None
 
-    def ending(self, package: str) -> Ending | None:
+    def discontinued(self, package: str) -> Discontinued | None:
         """The row of a package that ended."""
         return next((row for row in self.endings if row.package == package), None)
 

@@ -213,14 +213,14 @@ class Branch(Row, key=("number",)):
     )
 
 
-class Floor(Row, key=("major",)):
+class MinimumDriver(Row, key=("major",)):
     """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
 
     major: int = column(WHOLE, "of CUDA; for 10.x see `hard` in `toolkits`")
     driver: str = column(DRIVER, "the lowest")
 
 
-class Generation(Row, key=("capability",)):
+class ComputeCapability(Row, key=("capability",)):
     """What is known about a compute capability."""
 
     capability: Capability = column(CAPABILITY, "compute capability")
@@ -350,7 +350,7 @@ class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
         return (self.version, self.cuda or _OLDEST, self.platform)
 
 
-class Layer(Row, key=("library", "first", "cuda")):
+class LibrarySupport(Row, key=("library", "first", "cuda")):
     """From which capability on a range of releases of a library supports GPUs."""
 
     library: str = column(one_of("cudnn", "nccl"), "the library")
@@ -378,7 +378,7 @@ class Component(Row, key=("name",)):
     headers: tuple[str, ...] = column(several(TEXT, empty=True), "header files that it brings", default=())
 
 
-class Twin(Row, key=("channel", "package")):
+class CudaVariant(Row, key=("channel", "package")):
     """A package with CPU and CUDA builds under one name."""
 
     package: str = column(TEXT, "its name")
@@ -406,7 +406,7 @@ class LabelFit(Row, key=("cuda", "label")):
         return (self.cuda, version(self.label))
 
 
-class Ending(Row, key=("channel", "package")):
+class Discontinued(Row, key=("channel", "package")):
     """A discontinued package."""
 
     package: str = column(TEXT, "its name")

@@ -341,7 +341,7 @@ def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator
 
 def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
     """The channel pytorch ends at 2.5.1: an unbound torch from it stays there for ever."""
-    torch, row = spec.pin("pytorch"), knowledge.ending("pytorch")
+    torch, row = spec.pin("pytorch"), knowledge.discontinued("pytorch")
     channels = [short_channel(item) for item in spec.channels]
     if torch is None or row is None or torch.version not in ("", "*"):
         return None
@@ -368,7 +368,7 @@ def _post_link(entries: tuple[_Entry, ...], laws: tuple[Finding, ...], knowledge
 
 def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | None:
     """A cudatoolkit-dev that exists unpacks a download that no lock covers."""
-    row = knowledge.ending("cudatoolkit-dev")
+    row = knowledge.discontinued("cudatoolkit-dev")
     if row is None or name != row.package:
         return None
     return Finding(

@@ -51,7 +51,7 @@ def check(
     path: Path,
     options: HostOptions,
     knowledge: Knowledge,
-    wish: Request | None = None,
+    request: Request | None = None,
     facts: HostFacts | None = None,
     *,
     part: LockPart | None = None,
@@ -64,7 +64,7 @@ def check(
         path: the lock.
         options: the host.
         knowledge: the tables.
-        wish: the profile whose memory and disk the machine should have.
+        request: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
         part: which part of a lock is meant that holds several.
 
@@ -74,7 +74,7 @@ def check(
     """
     path = lock_there(path)
     lock = read_lock(path, part or LockPart())
-    facts = facts or checked_host(options, knowledge, wish)
+    facts = facts or checked_host(options, knowledge, request)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
         recorded = recorded_host(lock, facts, knowledge)
@@ -105,7 +105,7 @@ def check(
         found += (_named(item, solution.platform) for item in one) if other else one
     mine = lock.solution(facts.platform)
     layers = coverage(mine, judged, knowledge) if mine else ()
-    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, wish)
+    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
     looked = (_looked(chosen, lock), host_line(facts))
     lenient = allowed(found, lock.allowed)
     return LockCheck(report=report(str(path), lenient, looked), facts=facts, layers=layers, part=lock.part)

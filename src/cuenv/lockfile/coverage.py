@@ -80,7 +80,7 @@ def _judged(
     one = _only(facts, device)
     if len(one.gpus) < len(facts.gpus):
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
-    case = Context(facts=one, wish=Request(dev=True), knowledge=knowledge)
+    case = Context(facts=one, request=Request(dev=True), knowledge=knowledge)
     verdict = verdict_of(rule, candidate, case)
     if verdict.outcome == "reject":
         return device, "no", verdict
@@ -127,7 +127,7 @@ def _repair(layer: LayerCoverage, solution: Solution, knowledge: Knowledge) -> P
             return None
         return Pin(name=package.name, version=f"<{cap}", channel=package.channel_name, role=layer.rule, why=why)
     if layer.rule == "nvcc":
-        generation = knowledge.generation(layer.cut[0])
+        generation = knowledge.compute_capability(layer.cut[0])
         first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)
         candidate = candidate_of(solution, knowledge)
         too_old = first and candidate and candidate.cuda and candidate.cuda < first

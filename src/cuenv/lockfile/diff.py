@@ -208,7 +208,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 
 def _minimum(solution: Solution, host: HostFacts, knowledge: Knowledge) -> str | None:
     candidate = candidate_of(solution, knowledge)
-    return minimum_driver(candidate, Context(facts=host, wish=Request(), knowledge=knowledge)) if candidate else None
+    return minimum_driver(candidate, Context(facts=host, request=Request(), knowledge=knowledge)) if candidate else None
 
 
 def _services(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[Service]:

@@ -14,7 +14,7 @@ from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import Wish, minor, parse_wish, version
+from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -22,8 +22,8 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import judged_wishes, wants_cuda, wish_of
-from cuenv.resolver.rules import Context, Ground, Judge, Verdict, rule_named
+from cuenv.resolver.policy import judged_requests, spec_of, wants_cuda
+from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.layers import glibc_verdict, range_for
 from cuenv.resolver.verdict import told
 from cuenv.resolver.wheels import (
@@ -133,7 +133,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         yield from mixed_findings(solution.pip, candidate.build)
     has_nvcc = any(package.name in NVCC for package in solution.packages)
     beside = locked_libraries(solution.pip, knowledge) if by_pip else ()
-    case = Context(facts=facts, wish=Request(dev=has_nvcc, pip=beside), knowledge=knowledge)
+    case = Context(facts=facts, request=Request(dev=has_nvcc, pip=beside), knowledge=knowledge)
     there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
     for verdict in Judge(case).verdicts(candidate):
         if there.get(verdict.rule, True):
@@ -187,7 +187,7 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
         lacking = sorted(name for name, lowest in needs if libc is None or lowest > libc.version)
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
         says = f"{', '.join(lacking[:_SHOWN])}{more} {'need' if len(lacking) > 1 else 'needs'} glibc {floor} or later"
-        verdict = told(glibc_verdict(floor, Ground("row", says), libc), machine)
+        verdict = told(glibc_verdict(floor, Reason("row", says), libc), machine)
         if verdict.outcome == "reject":
             yield Finding(
                 code=rule_named("glibc").code,
@@ -236,13 +236,13 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
         return (
             f"install {verdict.remedy.text}"
             if verdict.remedy.driver
-            else _resolve(case.facts, *_libraries(case.wish), verdict.remedy.option)
+            else _resolve(case.facts, *_libraries(case.request), verdict.remedy.option)
         )
     if verdict.rule == "gpu":
         return "cuenv inspect --json > node.json on the machine that it is for, then: cuenv check --host node.json"
     if verdict.rule == "cudnn":
-        return _narrowed(candidate, case) or choose_anew(case.facts, case.wish)
-    return choose_anew(case.facts, case.wish) if verdict.rule in _CHOSEN else None
+        return _narrowed(candidate, case) or choose_anew(case.facts, case.request)
+    return choose_anew(case.facts, case.request) if verdict.rule in _CHOSEN else None
 
 
 def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
@@ -252,14 +252,14 @@ def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> str |
     return ", or ".join(filter(None, (driver, f"with pip: {advice}" if advice else ""))) or None
 
 
-def choose_anew(facts: HostFacts, wish: Request | None = None) -> str:
+def choose_anew(facts: HostFacts, request: Request | None = None) -> str:
     """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
-    return _resolve(facts, *(_libraries(wish) if wish else ()), "--prove", "-o", "environment.new.yml")
+    return _resolve(facts, *(_libraries(request) if request else ()), "--prove", "-o", "environment.new.yml")
 
 
-def _libraries(wish: Request) -> list[str]:
+def _libraries(request: Request) -> list[str]:
     """The wishes for libraries, as options: another environment is to have them too."""
-    return [word for text in (*wish.packages, *(f"pip:{item}" for item in wish.pip)) for word in ("--with", text)]
+    return [word for text in (*request.packages, *(f"pip:{item}" for item in request.pip)) for word in ("--with", text)]
 
 
 def _resolve(facts: HostFacts, *options: str | None) -> str:
@@ -302,7 +302,7 @@ def unknown_build(candidate: Candidate) -> Finding:
 _NUMBERS_OF = regex(r"\d+\.\d+")
 
 
-def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
+def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     cuda = spec.pin("cuda-version") or spec.pin("pytorch-cuda") or spec.pin("cudatoolkit")
@@ -312,13 +312,13 @@ def wishes_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     # A compiler of another channel is judged by the one-channel law, and does not ask this stack to fill the role.
     nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
     own = build_cuda(torch.build) if torch else None
-    toolkit = wish_of(cuda)
-    packages, pip = judged_wishes(spec, knowledge, nvcc=nvcc)
+    toolkit = spec_of(cuda)
+    packages, pip = judged_requests(spec, knowledge, nvcc=nvcc)
     return Request(
         stack=stack,
-        pytorch=wish_of(torch),
-        cuda=toolkit or (parse_wish(f">={own},<{own.major + 1}", what="version") if own else None),
-        python=wish_of(python),
+        pytorch=spec_of(torch),
+        cuda=toolkit or (parse_version_spec(f">={own},<{own.major + 1}", what="version") if own else None),
+        python=spec_of(python),
         dev=nvcc,
         packages=packages,
         pip=pip,
@@ -353,15 +353,15 @@ def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
 
 def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
-    wish = wishes_of(spec, knowledge)
-    if wish.cpu or not _covered(spec):
+    request = request_of(spec, knowledge)
+    if request.cpu or not _covered(spec):
         return ()
-    case = Context(facts=facts, wish=wish, knowledge=knowledge)
-    pool = candidates(knowledge, facts.platform, wish.python)
+    case = Context(facts=facts, request=request, knowledge=knowledge)
+    pool = candidates(knowledge, facts.platform, request.python)
     asked = Judge(case, (rule_named("wish"),))
     meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
     if not meant:
-        return (_never_built(wish, facts, knowledge),)
+        return (_never_built(request, facts, knowledge),)
     decision = decide(case, meant)
     return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
 
@@ -386,41 +386,41 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding
         ]
 
 
-def _never_built(wish: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
+def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
     """No build is as the file wants it: an error where the tables know the release, else only how far they reach."""
-    asked = {"pytorch": wish.pytorch, "CUDA": wish.cuda, "python": wish.python, "stack": wish.stack}
+    asked = {"pytorch": request.pytorch, "CUDA": request.cuda, "python": request.python, "stack": request.stack}
     text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
     every = [row for row in knowledge.torch if row.platform == facts.platform and row.cuda]
-    rows = [row for row in every if wish.stack in (None, row.stack)]
+    rows = [row for row in every if request.stack in (None, row.stack)]
     first = min((row.version for row in rows), default=_NO_RELEASE)
     releases = [row.version for row in every if row.version >= first]
     unknown = ""
-    if wish.pytorch and rows and not any(map(wish.pytorch.admits, releases)):
+    if request.pytorch and rows and not any(map(request.pytorch.admits, releases)):
         unknown = f"; the tables cover pytorch {first} to {max(row.version for row in rows)}"
     toolkits = [row.version for row in knowledge.cudas if row.conda]
-    own = [row.cuda for row in rows if row.cuda] if wish.stack == "pytorch" else toolkits
+    own = [row.cuda for row in rows if row.cuda] if request.stack == "pytorch" else toolkits
     pythons = [version(text) for row in knowledge.torch for text in row.pythons]
-    for name, asks, have, seen in (("CUDA", wish.cuda, own, toolkits), ("python", wish.python, pythons, pythons)):
+    for name, asks, have, seen in (("CUDA", request.cuda, own, toolkits), ("python", request.python, pythons, pythons)):
         if unknown or not asks or not have or _admits_any(asks, map(str, have)):
             continue
         if not _admits_any(asks, map(str, seen)) and _admits_any(asks, _after(max(seen))):
             unknown = f"; the tables end at {name} {max(seen)}"
-        elif rows and _older(wish.pytorch, first) and _admits_any(asks, _before(min(have))):
+        elif rows and _older(request.pytorch, first) and _admits_any(asks, _before(min(have))):
             unknown = f"; the tables begin at pytorch {first} and {name} {min(have)}"
     return Finding(
         code="CU111" if unknown else "CU110",
         severity="warning" if unknown else "error",
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}{unknown}",
-        fix=None if unknown else choose_anew(facts, wish),
+        fix=None if unknown else choose_anew(facts, request),
     )
 
 
 _NO_RELEASE = version("0")
 
 
-def _admits_any(wish: Wish, minors: Iterable[str]) -> bool:
-    return any(admits(wish, minor) for minor in minors)
+def _admits_any(request: VersionSpec, minors: Iterable[str]) -> bool:
+    return any(admits(request, minor) for minor in minors)
 
 
 def _after(last: Version) -> list[str]:
@@ -435,9 +435,11 @@ def _before(first: Version) -> list[str]:
     return own + [f"{major}.{minor}" for major in range(first.major) for minor in range(10)]
 
 
-def _older(wish: Wish | None, first: Version) -> bool:
+def _older(request: VersionSpec | None, first: Version) -> bool:
     """Whether a wish for torch admits a release before the first that the tables know."""
-    return wish is None or any(wish.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4))
+    return request is None or any(
+        request.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4)
+    )
 
 
 def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowledge) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import Wish, minor, parse_wish, version
+from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, admits
@@ -54,9 +54,9 @@ class Intent:
         channels: listed channels that hold no part of CUDA.
     """
 
-    pytorch: Wish | None
+    pytorch: VersionSpec | None
     release: Version | None
-    python: Wish | None
+    python: VersionSpec | None
     cuda: Version | None
     dev: bool
     packages: tuple[Pin, ...]
@@ -75,9 +75,9 @@ def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
     python = spec.pin("python")
     pip = [_requirement(text, knowledge) for text in spec.pip]
     return Intent(
-        pytorch=_wish(torch),
+        pytorch=_spec(torch),
         release=_number(torch),
-        python=_wish(python),
+        python=_spec(python),
         cuda=next((minor(found) for name in _LEADS if (found := _number(spec.pin(name)))), None),
         dev=any(_role(pin, knowledge) == "cudatoolkit-dev" for pin in spec.pins),
         packages=tuple(_package(pin, knowledge) for pin in spec.pins if _role(pin, knowledge) is None),
@@ -112,9 +112,9 @@ def _package(pin: Pin, knowledge: Knowledge) -> Pin:
     return replace(pin, channel=home, version=pin.condition() if twin else pin.version, build="" if twin else pin.build)
 
 
-def _wish(pin: Pin | None) -> Wish | None:
+def _spec(pin: Pin | None) -> VersionSpec | None:
     try:
-        return parse_wish(pin.version, what=pin.name) if pin and pin.version else None
+        return parse_version_spec(pin.version, what=pin.name) if pin and pin.version else None
     except UsageError:
         return None
 
@@ -177,8 +177,8 @@ def _away(release: Version, asked: Version | None) -> tuple[int, ...]:
     return (abs(minors), abs(patches), minors < 0, patches < 0, -release.micro if minors else 0)
 
 
-def _python_away(python: str, wish: Wish | None) -> int:
-    asked = _NUMBERS.search(wish.text) if wish else None
+def _python_away(python: str, request: VersionSpec | None) -> int:
+    asked = _NUMBERS.search(request.text) if request else None
     return abs(version(python).minor - version(asked[0]).minor) if asked else 0
 
 
@@ -237,26 +237,26 @@ def _change(pin: Pin, made: EnvironmentSpec, lost: Mapping[str, str], knowledge:
 
 
 def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:
-    wish, number = _wish(pin), _number(same)
+    request, number = _spec(pin), _number(same)
     if pin.build and same.build != pin.build:
         why = "the nearest build that fits the host and that the channels can satisfy"
         return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)
-    if wish is None or (number is not None and (wish.admits(number) or _prefixes(wish, number))):
+    if request is None or (number is not None and (request.admits(number) or _prefixes(request, number))):
         why = "the build string excludes the CPU build" if role == "pytorch" else ""
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
     why = f"the {'release' if role == 'pytorch' else 'Python'} nearest to it that the channels can satisfy"
     return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)
 
 
-def _prefixes(wish: Wish, number: Version) -> bool:
-    return wish.prefix is not None and wish.prefix[: len(number.release)] == number.release
+def _prefixes(request: VersionSpec, number: Version) -> bool:
+    return request.prefix is not None and request.prefix[: len(number.release)] == number.release
 
 
 def _filled(pin: Pin, made: EnvironmentSpec, role: str, knowledge: Knowledge) -> EntryChange:
     """A role that other packages fill now."""
     parts = [item for item in made.pins if item.role == role and item.name != "pytorch"]
     fillers = [item.yaml_text() for item in parts]
-    ending = knowledge.ending(pin.name)
+    ending = knowledge.discontinued(pin.name)
     capped = next((item.why[0] for item in parts if item.version and role in ("cudnn", "nccl")), "")
     why = capped or (ending.says if ending else _INSTEAD[role])
     if any(item == pin.yaml_text() for item in fillers):

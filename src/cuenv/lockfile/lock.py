@@ -34,7 +34,7 @@ from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
-from cuenv.resolver.solution_policy import cpu_twins, lock_findings
+from cuenv.resolver.solution_policy import cpu_variants, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
@@ -166,7 +166,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         offered = cuda_offered(solution, spec, request.sources, knowledge)
         after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for, ours=spec.ours)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
-            after += cpu_twins(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
+            after += cpu_variants(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
     late = report(request.path.name, allowed(after, request.allow))

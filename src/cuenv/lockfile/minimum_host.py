@@ -86,7 +86,7 @@ def served(solution: Solution, candidate: Candidate, knowledge: Knowledge) -> It
         if capability in cut:
             continue
         how: How = "jit" if isinstance(serve(code, capability), Jit) else "native"
-        row = knowledge.generation(capability)
+        row = knowledge.compute_capability(capability)
         lowest = None  # a GPU newer than the toolkit, of which no row says when drivers began to drive it
         if row and (row.first_branch or (row.first_cuda and row.first_cuda <= candidate.cuda)):
             lowest = minimum_driver(candidate, _case(replace(facts, gpus=(_gpu(capability),)), knowledge))
@@ -98,7 +98,7 @@ def _gpu(capability: Capability) -> Gpu:
 
 
 def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
-    return Context(facts=facts, wish=Request(), knowledge=knowledge)
+    return Context(facts=facts, request=Request(), knowledge=knowledge)
 
 
 def recorded(metadata: Mapping[str, str], platform: str) -> tuple[Served, ...]:

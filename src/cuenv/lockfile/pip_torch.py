@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuenv.core.findings import Finding
-from cuenv.core.versions import Wish
+from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -13,7 +13,7 @@ from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.host_check import as_findings, judge_spec, toolkit_asked, unknown_build
 from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
 from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
-from cuenv.resolver.policy import wish_of
+from cuenv.resolver.policy import spec_of
 from cuenv.resolver.rules import RULES, Context, Judge, verdict_of
 from cuenv.solve.environment_spec import EnvironmentSpec
 
@@ -33,7 +33,7 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -
     if cuda is None:
         return
     candidate = bare_candidate(cuda, facts.platform)
-    case = Context(facts=facts, wish=Request(dev=False), knowledge=knowledge)
+    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
     verdict = verdict_of("driver-floor", candidate, case)
     if verdict.outcome == "reject":
         yield from as_findings(verdict, candidate, case)
@@ -44,12 +44,12 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) 
     asked = None if any(map(spec.pin, _CONDAS)) else torch_asked(spec.pip)
     if asked is None or asked.of_cpu:
         return
-    python = wish_of(spec.pin("python"))
+    python = spec_of(spec.pin("python"))
     meant = wheels_asked(asked, facts.platform, python, knowledge)
     if not meant:
         yield from _no_wheel(asked, python, facts, knowledge)
         return
-    case = Context(facts=facts, wish=Request(dev=False), knowledge=knowledge)
+    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
     judge = Judge(case, (one for one in RULES if one.locked))
     judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
     nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
@@ -57,7 +57,9 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) 
         yield from as_findings(verdict, nearest, case)
 
 
-def _no_wheel(asked: AskedTorch, python: Wish | None, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _no_wheel(
+    asked: AskedTorch, python: VersionSpec | None, facts: HostFacts, knowledge: Knowledge
+) -> Iterator[Finding]:
     """Why no wheel is as the pip part asks for it: the Python, or a release that the tables do not have."""
     rows = [row for row in knowledge.wheels if row.platform == facts.platform and row.cuda and asked.has(row)]
     if rows:

@@ -14,7 +14,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, LayerCoverage, Report, report
 from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import parse_wish
+from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -28,13 +28,13 @@ from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.candidates import pythons
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.explain import wish_options
+from cuenv.resolver.explain import request_options
 from cuenv.resolver.policy import asks_for_cpu, spec_findings, wants_cuda
 from cuenv.resolver.prove import cuda_offered, prove, unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
-from cuenv.resolver.solution_policy import cpu_twins, lock_findings
+from cuenv.resolver.solution_policy import cpu_variants, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
@@ -152,7 +152,7 @@ def _judged(
     names = {pin.name for pin in spec.pins}
     yield from lock_findings(solution.packages, facts.platform, knowledge, offered, names, ours=spec.ours)
     if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
-        yield from cpu_twins(solution.packages, knowledge)
+        yield from cpu_variants(solution.packages, knowledge)
     yield from host_findings(solution, facts, knowledge)
 
 
@@ -181,7 +181,7 @@ def _anew(
     if spec.pin("pytorch") is None and not wants_cuda(spec, knowledge):
         return found
     intent = intent_of(spec, knowledge)
-    decision = decide(Context(facts=facts, wish=intent.profile(), knowledge=knowledge, proving=True))
+    decision = decide(Context(facts=facts, request=intent.profile(), knowledge=knowledge, proving=True))
     skipped: list[tuple[str, str]] = []
     for item, lost in _nearest(decision, intent, request.sources, skipped)[:_ATTEMPTS]:
         then = _case(decision, item, intent, lost)
@@ -202,8 +202,10 @@ def _anew(
 def _case(decision: Decision, item: Assessment, intent: Intent, lost: dict[str, str]) -> Decision:
     """The decision for one candidate, with the packages that can be kept."""
     packages = tuple(pin.yaml_text() for pin in intent.packages if pin.name not in lost)
-    wish = replace(intent.profile(), packages=packages, python=parse_wish(item.candidate.python, what="python"))
-    return replace(decision, case=replace(decision.case, wish=wish), fitting=(item,))
+    request = replace(
+        intent.profile(), packages=packages, python=parse_version_spec(item.candidate.python, what="python")
+    )
+    return replace(decision, case=replace(decision.case, request=request), fitting=(item,))
 
 
 def _nearest(
@@ -308,8 +310,8 @@ def instead(
     packages = tuple(pin.yaml_text() for pin in intent.packages)
     base = Request(dev=intent.dev and not cpu, cpu=cpu, packages=packages, pip=intent.pip)
     wishes = dict.fromkeys((replace(base, python=intent.python), base))
-    for wish in wishes:
-        decision = decide(Context(facts=decidable(facts), wish=wish, knowledge=knowledge, proving=True))
+    for request in wishes:
+        decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
         try:
             found, solution = prove(
                 decision, lambda item: composed(item, spec.name or "cuenv"), sources, progress, limit=_TRIES
@@ -317,5 +319,5 @@ def instead(
         except (ChannelError, OutsideError, UsageError):
             return None
         if solution is not None:
-            return Instead(decision=found, options=wish_options(wish))
+            return Instead(decision=found, options=request_options(request))
     return None

@@ -16,7 +16,7 @@ from packaging.version import Version
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import BuildKey, Ending, LabelFit, Requirement, TorchBuild
+from cuenv.knowledge.rows import BuildKey, Discontinued, LabelFit, Requirement, TorchBuild
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.observed import Record, SeenBuild
 
@@ -162,7 +162,7 @@ def _glibc(says: Version | None, asked: tuple[Version, ...]) -> Iterator[Fault]:
         )
 
 
-def ending_findings(rows: Iterable[Ending], records: Iterable[Record]) -> Iterator[Finding]:
+def discontinued_findings(rows: Iterable[Discontinued], records: Iterable[Record]) -> Iterator[Finding]:
     """Packages that ended, says a row, and that have a later release."""
     there = tuple(records)
     for row in rows:

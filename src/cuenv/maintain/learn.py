@@ -14,7 +14,7 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import DeviceCode, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Cuda, Extension, Requirement, Source, TorchBuild, Twin
+from cuenv.knowledge.rows import Cuda, CudaVariant, Extension, Requirement, Source, TorchBuild
 from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
 from cuenv.maintain.audit import faults, loosest
 from cuenv.solve.match_spec import split_name
@@ -28,7 +28,7 @@ _TORCH = ("pytorch", "libtorch")
 _NOT_ON_TORCH = {*_TORCH, "pytorch-gpu", "pytorch-cpu"}
 
 
-def twins_of(records: Iterable[Record], channel: str, knowledge: Knowledge, source: Source) -> list[Twin]:
+def variants_of(records: Iterable[Record], channel: str, knowledge: Knowledge, source: Source) -> list[CudaVariant]:
     """The packages with CPU and CUDA builds that no row knows.
 
     Such a package has both of one release, or names the one ``cpu`` and the other by CUDA. That its CPU build defeats
@@ -45,7 +45,7 @@ def twins_of(records: Iterable[Record], channel: str, knowledge: Knowledge, sour
             glob = _told_apart(packages[name])
         if glob:
             found.append(
-                Twin(
+                CudaVariant(
                     package=name,
                     channel=channel,
                     guard=glob,
@@ -253,7 +253,7 @@ def learn(
         locator=f"repodata of {platform}: packages with CUDA builds",
     )
     further = tuple(records)
-    twins = twins_of(further, stack, knowledge, other)
+    twins = variants_of(further, stack, knowledge, other)
     extensions = extensions_of(further, stack, platform, knowledge, other)
     if not (torch or cudas or twins or extensions):
         return knowledge

@@ -12,7 +12,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import printable, short_channel, strip_credentials
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import save as save_tables
-from cuenv.knowledge.rows import PLATFORMS, STACKS, Ending, LabelFit
+from cuenv.knowledge.rows import PLATFORMS, STACKS, Discontinued, LabelFit
 from cuenv.knowledge.schema import DAY
 from cuenv.knowledge.tables import TABLES, dump, rows_of
 from cuenv.maintain import audit as judge
@@ -67,7 +67,7 @@ def audit(question: Question, knowledge: Knowledge) -> Report:
     """
     records, seen, strange = _look(question, knowledge)
     found = list(judge.torch_findings(seen, question.stack, question.platform, knowledge))
-    found += judge.ending_findings(_endings(question.stack, knowledge), records)
+    found += judge.discontinued_findings(_endings(question.stack, knowledge), records)
     if question.stack == "conda-forge":
         found += judge.nvcc_findings(records, knowledge)
     else:
@@ -168,7 +168,7 @@ def _look(
     return records, seen, strange
 
 
-def _endings(stack: str, knowledge: Knowledge) -> tuple[Ending, ...]:
+def _endings(stack: str, knowledge: Knowledge) -> tuple[Discontinued, ...]:
     return tuple(row for row in knowledge.endings if row.channel == stack)
 
 

@@ -51,7 +51,7 @@ def check_prefix(
     *,
     lock: Path | None = None,
     named: bool = True,
-    wish: Request | None = None,
+    request: Request | None = None,
     facts: HostFacts | None = None,
     running: bool = False,
 ) -> PrefixChecked:
@@ -63,7 +63,7 @@ def check_prefix(
         knowledge: the tables.
         lock: the lock that it was made from.
         named: whether the user said so; else it is only at hand, and the environment may be another's.
-        wish: the profile whose memory and disk the machine should have.
+        request: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
         running: its activation scripts and its compilers may be run.
 
@@ -76,7 +76,7 @@ def check_prefix(
 
     prefix = find_prefix(path)
     made_from = read_lock(lock) if lock else None
-    facts = facts or checked_host(outside(options, prefix.path), knowledge, wish)
+    facts = facts or checked_host(outside(options, prefix.path), knowledge, request)
     other = None if named or made_from is None else _of_another(prefix, made_from, facts)
     if other:
         made_from = None
@@ -90,7 +90,7 @@ def check_prefix(
         knowledge=knowledge,
         environ=options.environ,
         lock=made_from,
-        profile=wish,
+        profile=request,
         running=running,
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
@@ -220,7 +220,7 @@ def checked(
     what: CheckRequest,
     options: HostOptions,
     knowledge: Knowledge,
-    wish: Request | None = None,
+    request: Request | None = None,
     *,
     limit: float | None = None,
     say: Progress | None = None,
@@ -231,7 +231,7 @@ def checked(
         what: the lock and the environment.
         options: the host.
         knowledge: the tables.
-        wish: the profile whose memory and disk the machine should have.
+        request: the profile whose memory and disk the machine should have.
         limit: run the environment as well, with so many seconds for each probe.
         say: told what runs at the moment.
 
@@ -245,10 +245,10 @@ def checked(
         )
     facts = None
     if what.lock and what.prefix:  # asked once for both
-        facts = checked_host(outside(options, str(what.prefix)), knowledge, wish)
+        facts = checked_host(outside(options, str(what.prefix)), knowledge, request)
     found = []
     if what.lock:
-        one = check(what.lock, options, knowledge, wish, facts, part=what.part)
+        one = check(what.lock, options, knowledge, request, facts, part=what.part)
         file = str(lock_file(what.lock))
         found.append(
             CheckResult(report=one.report, host=host_line(one.facts), file=file, layers=one.layers, part=one.part)
@@ -260,7 +260,7 @@ def checked(
             knowledge,
             lock=what.against,
             named=what.named,
-            wish=wish,
+            request=request,
             facts=facts,
             running=limit is not None,
         )

@@ -41,7 +41,7 @@ from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context, Judge
-from cuenv.resolver.solution_policy import cpu_builds, cpu_twins, cuda_components, one_source
+from cuenv.resolver.solution_policy import cpu_builds, cpu_variants, cuda_components, one_source
 from cuenv.resolver.wheels import INDEX, wheel_for
 from cuenv.solve.model import Solution
 
@@ -86,7 +86,7 @@ def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterato
 
 
 def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
-    case = Context(facts=host, wish=Request(dev=False), knowledge=subject.knowledge)
+    case = Context(facts=host, request=Request(dev=False), knowledge=subject.knowledge)
     for verdict in Judge(case).verdicts(candidate):
         if verdict.rule in _DRIVER_RULES:
             yield from as_findings(verdict, candidate, case)
@@ -135,7 +135,7 @@ def check_packages(subject: Subject) -> Check:
     sites = outside_sites(prefix, subject.environ)
     torch = subject.cuda_files.torch
     findings = [*_foreign(subject), *gone_findings(gone_files(prefix), prefix), *numpy_findings(prefix, torch)]
-    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_twins(subject)]
+    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_variants(subject)]
     solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
     if solution:
         findings += _against(subject, solution)
@@ -204,13 +204,15 @@ def _cuda_torch(release: str, subject: Subject) -> str:
     return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.name}")
 
 
-def _twins(subject: Subject) -> Iterator[Finding]:
+def _variants(subject: Subject) -> Iterator[Finding]:
     """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
     from cuenv.prefix.io.conda_meta import find_torch_here  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)
-    twins = [twin for law in (cpu_twins, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
+    twins = (
+        [twin for law in (cpu_variants, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
+    )
     conda = [replace(item, fix=_cuda_build(item, subject)) for item in twins]
     yield from conda
     torch = find_torch_here(prefix)

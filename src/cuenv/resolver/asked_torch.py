@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import replace
-from cuenv.core.versions import Wish, version
+from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, pythons
@@ -81,7 +81,9 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     return None
 
 
-def wheels_asked(asked: AskedTorch, platform: str, python: Wish | None, knowledge: Knowledge) -> tuple[Candidate, ...]:
+def wheels_asked(
+    asked: AskedTorch, platform: str, python: VersionSpec | None, knowledge: Knowledge
+) -> tuple[Candidate, ...]:
     """The wheels for CUDA that a pip part admits, each with the Python that suits it best."""
     return tuple(
         Candidate(build=row, cuda=row.cuda, python=pythons(row, python)[0])
@@ -90,13 +92,13 @@ def wheels_asked(asked: AskedTorch, platform: str, python: Wish | None, knowledg
     )
 
 
-def _wheels(platform: str, python: Wish | None, knowledge: Knowledge) -> Iterator[TorchWheel]:
+def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> Iterator[TorchWheel]:
     for row in knowledge.wheels:
         if row.platform == platform and row.cuda and (not python or any(admits(python, each) for each in row.pythons)):
             yield row
 
 
-def index_findings(requirements: Sequence[str], python: Wish | None, knowledge: Knowledge) -> Iterator[Finding]:
+def index_findings(requirements: Sequence[str], python: VersionSpec | None, knowledge: Knowledge) -> Iterator[Finding]:
     """Where the indexes of a pip part do not have the wheel of torch that it asks for, or pip takes another one."""
     asked = torch_asked(requirements)
     if asked is None or asked.of_cpu:

@@ -22,13 +22,13 @@ from cuenv.resolver.rules import RULES, Rule
 
 
 def choices(
-    hosts: Iterable[HostFacts], wish: Request, knowledge: Knowledge, among: Iterable[Candidate] | None = None
+    hosts: Iterable[HostFacts], request: Request, knowledge: Knowledge, among: Iterable[Candidate] | None = None
 ) -> tuple[Candidate | None, ...]:
     """What each host would get, in the order of the hosts; ``None`` where nothing fits.
 
     Args:
         hosts: machines, or pools of them.
-        wish: what is wanted on all of them.
+        request: what is wanted on all of them.
         knowledge: the tables.
         among: the candidates to choose from; all of the platform of each host when absent.
     """
@@ -38,8 +38,8 @@ def choices(
     for facts in hosts:
         pool = pools.get(facts.platform)
         if pool is None:
-            of = candidates(knowledge, facts.platform, wish.python) if given is None else given
-            pool = pools[facts.platform] = _Pool(of, wish, knowledge)
+            of = candidates(knowledge, facts.platform, request.python) if given is None else given
+            pool = pools[facts.platform] = _Pool(of, request, knowledge)
         found.append(pool.choice(facts))
     return tuple(found)
 
@@ -61,15 +61,15 @@ class _Grouped(NamedTuple):
 class _Pool:
     """Candidates as the bits of a number, for one request."""
 
-    def __init__(self, of: tuple[Candidate, ...], wish: Request, knowledge: Knowledge) -> None:
+    def __init__(self, of: tuple[Candidate, ...], request: Request, knowledge: Knowledge) -> None:
         self._of = of
         self._knowledge = knowledge
-        self._asker = Asker(wish, knowledge)
+        self._asker = Asker(request, knowledge)
         self._parted: dict[frozenset[str], list[tuple[Candidate, int]]] = {}
         self._rules = [self._asked(rule) for rule in RULES]
         self._criteria = [
             (item, item.key and self._grouped(item.key), dict[Hashable, list[int]]())
-            for item in preference(wish.prefer)
+            for item in preference(request.prefer)
         ]
         self._known: dict[Hashable, Candidate | None] = {}
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from cuenv.core.record import dataclass
-from cuenv.core.versions import DeviceCode, Wish, version
+from cuenv.core.versions import DeviceCode, VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, LabelFit, TorchBuild
 
@@ -72,7 +72,7 @@ def environment_key(candidate: Candidate) -> tuple[object, ...]:
     return (build.stack, build.version, build.build, candidate.cuda, candidate.python, label.label if label else None)
 
 
-def candidates(knowledge: Knowledge, platform: str, python: Wish | None = None) -> tuple[Candidate, ...]:
+def candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None = None) -> tuple[Candidate, ...]:
     """Enumerate all candidates of a platform, each with the Python that suits it best.
 
     A conda-forge build for CUDA X.Y accepts every ``cuda-version`` from X.Y to the end of its major; a build of
@@ -100,23 +100,23 @@ def candidates(knowledge: Knowledge, platform: str, python: Wish | None = None) 
     return tuple(found)
 
 
-def pythons(build: TorchBuild, wish: Wish | None = None) -> tuple[str, ...]:
+def pythons(build: TorchBuild, spec: VersionSpec | None = None) -> tuple[str, ...]:
     """The Pythons of a build: those that the wish admits first, nearest to 3.12 (the middle of the channels)."""
-    return tuple(sorted(build.pythons, key=lambda text: (wish is not None and not admits(wish, text), distance(text))))
+    return tuple(sorted(build.pythons, key=lambda text: (spec is not None and not admits(spec, text), distance(text))))
 
 
 @lru_cache(maxsize=512)
-def admits(wish: Wish, minor: str) -> bool:
+def admits(spec: VersionSpec, minor: str) -> bool:
     """Whether a wish admits a release of a Python or CUDA minor: 3.12.4 and ``>=3.12.4,<3.13`` admit 3.12."""
-    if wish.prefix is not None:
+    if spec.prefix is not None:
         have = version(minor).release
-        return wish.prefix[:2] == have[: len(wish.prefix[:2])]
-    return any(wish.admits(version(text)) for text in (minor, *(f"{minor}.{patch}" for patch in range(_PATCHES))))
+        return spec.prefix[:2] == have[: len(spec.prefix[:2])]
+    return any(spec.admits(version(text)) for text in (minor, *(f"{minor}.{patch}" for patch in range(_PATCHES))))
 
 
-def admits_all(wish: Wish, minor: str) -> bool:
+def admits_all(spec: VersionSpec, minor: str) -> bool:
     """Whether a wish admits every release of a minor: ``>=3.12`` admits all of 3.12, ``>=3.12.4`` does not."""
-    return all(wish.admits(version(f"{minor}.{patch}")) for patch in range(_PATCHES))
+    return all(spec.admits(version(f"{minor}.{patch}")) for patch in range(_PATCHES))
 
 
 def distance(python: str) -> tuple[int, int]:

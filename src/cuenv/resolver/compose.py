@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuenv.core.record import replace
-from cuenv.core.versions import Wish, target_for
+from cuenv.core.versions import VersionSpec, target_for
 from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, Requirement
@@ -42,7 +42,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         raise ValueError("no candidate fits")
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
-    pins = [*own, _python(candidate, case.wish.python), *_compiler(candidate, case)]
+    pins = [*own, _python(candidate, case.request.python), *_compiler(candidate, case)]
     pip, reasons = _pip(case)
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
@@ -51,20 +51,20 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=_with_wishes(pins, _wishes(candidate, case)),
+        pins=_with_requested(pins, _requested_pins(candidate, case)),
         pip=pip,
         variables=_variables(candidate, case),
         header=_header(decision, version, reasons),
     )
 
 
-def _wishes(candidate: Candidate, case: Context) -> list[Pin]:
-    if not case.wish.packages:
+def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
+    if not case.request.packages:
         return []
     from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs wish for nothing
 
     asked: dict[str, Pin] = {}
-    for pin in map(parse_spec, case.wish.packages):
+    for pin in map(parse_spec, case.request.packages):
         if pin.name in DECIDED and (pin.version or pin.build):
             raise ValueError(
                 f"{pin.yaml_text()}: cuenv chooses the version of {pin.name}; write {DECIDED[pin.name]} VERSION"
@@ -72,55 +72,55 @@ def _wishes(candidate: Candidate, case: Context) -> list[Pin]:
         asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
-    known, when = case.knowledge, broken_when(case.wish.offload)
-    _, base = case.wish.origin or ("", None)
+    known, when = case.knowledge, broken_when(case.request.offload)
+    _, base = case.request.origin or ("", None)
     of_profile = {parse_spec(text).name for text in base.packages} if base else set()
 
     def whose(pin: Pin) -> str:
         return f"asked for in the profile {base.name}" if base and pin.name in of_profile else "asked for with --with"
 
-    return [pin_without_broken(_wished(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
+    return [pin_without_broken(_requested(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
 
 def _pip(case: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if not case.wish.pip:
+    if not case.request.pip:
         return (), ()
     from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - as above
 
-    return pip_part(case.wish, case.knowledge)
+    return pip_part(case.request, case.knowledge)
 
 
-def _with_wishes(pins: list[Pin], wished: list[Pin]) -> tuple[Pin, ...]:
+def _with_requested(pins: list[Pin], requested: list[Pin]) -> tuple[Pin, ...]:
     """The pins and the wishes; on a package that is pinned anyway both must hold."""
-    left = {wish.name: wish for wish in wished}
+    left = {request.name: request for request in requested}
     merged = [_overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
     return (*merged, *left.values())
 
 
-def _overruled(pin: Pin, wish: Pin) -> Pin:
-    if wish.version and pin.name.startswith("gxx_") and pin.version:
+def _overruled(pin: Pin, request: Pin) -> Pin:
+    if request.version and pin.name.startswith("gxx_") and pin.version:
         # It is pinned to the newest major that nvcc accepts; an older one is as good.
         pin = replace(pin, version=f"<{int(pin.version.removesuffix('.*')) + 1}")
     # Another channel is kept as asked: the one-channel law then says what is wrong with it.
-    return replace(_both(pin, wish), why=(*pin.why, "as asked with --with"))
+    return replace(_both(pin, request), why=(*pin.why, "as asked with --with"))
 
 
-def _agreed(pin: Pin, wish: Pin) -> Pin:
+def _agreed(pin: Pin, request: Pin) -> Pin:
     """Two wishes on one package as one."""
-    for what, one, other in (("build", pin.build, wish.build), ("channel", pin.channel, wish.channel)):
+    for what, one, other in (("build", pin.build, request.build), ("channel", pin.channel, request.channel)):
         if one and other and one != other:
-            raise ValueError(f"{pin.yaml_text()} and {wish.yaml_text()} require different {what}s")
-    return _both(pin, wish)
+            raise ValueError(f"{pin.yaml_text()} and {request.yaml_text()} require different {what}s")
+    return _both(pin, request)
 
 
-def _both(pin: Pin, wish: Pin) -> Pin:
-    build = wish.build or pin.build
-    if pin.version and wish.version:
-        version = together((pin.condition(), wish.condition()))
+def _both(pin: Pin, request: Pin) -> Pin:
+    build = request.build or pin.build
+    if pin.version and request.version:
+        version = together((pin.condition(), request.condition()))
     else:
-        one = wish if wish.version else pin
+        one = request if request.version else pin
         version = one.version if one.build == build else one.condition()  # a bare release is exact beside a build
-    return replace(pin, version=version, build=build, channel=wish.channel or pin.channel)
+    return replace(pin, version=version, build=build, channel=request.channel or pin.channel)
 
 
 def cuda_channel(candidate: Candidate) -> str | None:
@@ -176,7 +176,7 @@ def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
     ]
     if cuda and cuda.major < 12:
         pins.append(Pin(name="cudatoolkit", channel=channel, role="pytorch-cuda", why=("the runtime libraries",)))
-    if case.wish.dev:
+    if case.request.dev:
         pins.append(Pin(name="cuda-nvcc", channel=channel, role="cudatoolkit-dev", why=("the compiler",)))
         pins += [_header_pin(name, channel, case.knowledge) for name in _HEADERS]
     pins.append(_layer_pin("cudnn", candidate.build.cudnn, candidate, case))
@@ -223,23 +223,23 @@ def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
         ),
     ]
     channel = cuda_channel(candidate)
-    if case.wish.dev and label and channel:
+    if case.request.dev and label and channel:
         why = ("compiler, headers and libraries of one CUDA release",)
         toolkit = Pin(name="cuda-toolkit", version=label.label, channel=channel, role="cudatoolkit-dev", why=why)
         pins.append(toolkit)
     return pins
 
 
-def _python(candidate: Candidate, wish: Wish | None) -> Pin:
+def _python(candidate: Candidate, request: VersionSpec | None) -> Pin:
     release = candidate.python
-    if wish and not admits_all(wish, release):
-        exact = wish.prefix is not None or (wish.text.startswith("==") and "," not in wish.text)
-        release = wish.text if exact else f"{release}.*,{wish.text.replace(' ', '')}"
+    if request and not admits_all(request, release):
+        exact = request.prefix is not None or (request.text.startswith("==") and "," not in request.text)
+        release = request.text if exact else f"{release}.*,{request.text.replace(' ', '')}"
     return Pin(name="python", version=release, why=("this PyTorch build exists for this Python",))
 
 
 def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
-    if not case.wish.dev or candidate.cuda is None:
+    if not case.request.dev or candidate.cuda is None:
         return []
     row = case.knowledge.cuda(candidate.cuda)
     limit = _gcc_limit(row, candidate) if row else None
@@ -258,7 +258,7 @@ def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
     return min((bound for bound in bounds if bound), default=None)
 
 
-def _wished(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
+def _requested(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
     """A package that was asked for: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
     cuda = candidate.build.cuda
     why = (asked,)
@@ -299,10 +299,10 @@ def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple
     lines += served_lines(decision)
     if decision.minimum_driver:
         lines.append(f"Minimum driver: {minimum_text(decision)}.")
-    if case.wish.host_memory_gb:
-        lines.append(f"Host memory: the profile asks for {case.wish.host_memory_gb} GB.")
-    if case.wish.disk_gb:
-        lines.append(f"Free disk: the profile asks for {case.wish.disk_gb} GB.")
+    if case.request.host_memory_gb:
+        lines.append(f"Host memory: the profile asks for {case.request.host_memory_gb} GB.")
+    if case.request.disk_gb:
+        lines.append(f"Free disk: the profile asks for {case.request.disk_gb} GB.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

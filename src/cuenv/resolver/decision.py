@@ -126,13 +126,13 @@ class Decision:
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
-        wish = self.case.wish.python
+        request = self.case.request.python
         for python in pythons(item.candidate.build):
-            if wish is None or admits(wish, python):
+            if request is None or admits(request, python):
                 yield replace(item, candidate=replace(item.candidate, python=python))
 
     @cached_property
-    def without_wish(self) -> Assessment | None:
+    def without_request(self) -> Assessment | None:
         """The best candidate whose only objection is a wish, when nothing fits."""
         if self.chosen:
             return None
@@ -185,7 +185,7 @@ def _together(objections: Iterable[Verdict]) -> Remedy | None:
 def _remedied(case: Context, remedy: Remedy) -> Context:
     """The case as the command of a hint asks it: with the option, or one machine with the driver and all GPUs."""
     if remedy.option:
-        case = replace(case, wish=replace(case.wish, dev=remedy.option == "--dev"))
+        case = replace(case, request=replace(case.request, dev=remedy.option == "--dev"))
     if remedy.driver is None:
         return replace(case, facts=replace(case.facts, detected=False)) if remedy.option else case
     version = case.knowledge.first_driver(int(remedy.driver)) if remedy.upto else remedy.driver
@@ -202,7 +202,7 @@ def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
         among: the candidates to judge; all of the host's platform when absent.
     """
     judge = Judge(case)
-    pool = candidates(case.knowledge, case.facts.platform, case.wish.python) if among is None else tuple(among)
+    pool = candidates(case.knowledge, case.facts.platform, case.request.python) if among is None else tuple(among)
     assessments = tuple(_assess(item, judge) for item in pool)
     fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
     return Decision(case=case, assessments=assessments, fitting=tuple(fitting))

@@ -12,7 +12,7 @@ from cuenv.core.versions import driver_key, reaches
 from cuenv.host.facts import Driver, Evidence, HostFacts
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Generation
+from cuenv.knowledge.rows import ComputeCapability
 
 if TYPE_CHECKING:  # see `cuenv.host.facts`
     from cuenv.host.facts import CudaLibrary
@@ -105,13 +105,13 @@ def forward_fault(
 def _not_driven(machine: HostFacts, driver: str, knowledge: Knowledge) -> str:
     """A GPU that a driver is too old or too new for; empty where it drives all."""
     for gpu in machine.gpus:
-        row = knowledge.generation(gpu.capability)
+        row = knowledge.compute_capability(gpu.capability)
         if row and driver_fit(driver, driver_key(driver)[0], row) in ("old", "new"):
             return gpu.name or str(gpu.capability)
     return ""
 
 
-def driver_fit(driver: str | None, branch: int, row: Generation) -> Literal["fits", "old", "new"] | None:
+def driver_fit(driver: str | None, branch: int, row: ComputeCapability) -> Literal["fits", "old", "new"] | None:
     """Whether a driver is too old or too new for a GPU; ``None`` where it names only a branch that holds both sides."""
     if row.last_branch and branch > row.last_branch:
         return "new"

@@ -289,7 +289,7 @@ class Judge:
 
     def __init__(self, case: Context, among: Iterable[Rule] | None = None) -> None:
         self.case = case
-        self._asker = Asker(case.wish, case.knowledge, proving=case.proving)
+        self._asker = Asker(case.request, case.knowledge, proving=case.proving)
         self._memory = [
             _Memory(
                 one,

@@ -14,7 +14,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.decision import Decision, NearMiss, decide
-from cuenv.resolver.rules import Context, Ground, Verdict, inferred
+from cuenv.resolver.rules import Context, Reason, Verdict, inferred
 
 _SHOWN = 6
 
@@ -169,7 +169,7 @@ def lock_command(decision: Decision, path: str) -> str:
 def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
     case, found = decision.case, []
-    wish = _spelled(case)
+    request = _spelled(case)
     prove = ("--prove",) if decision.proven else ()
     lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
@@ -181,23 +181,26 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             continue
         host = miss.then.facts
         asked = (
-            (*wish_options(replace(wish, dev=True)), miss.remedy.option) if miss.remedy.option else wish_options(wish)
+            (*request_options(replace(request, dev=True)), miss.remedy.option)
+            if miss.remedy.option
+            else request_options(request)
         )
         command = shlex.join(["cuenv", "resolve", *host_options(host), *asked, *prove])
         found.append(Hint(f"{_bounded(miss)} would allow {opens}", command))
-    if decision.without_wish:
-        rest = replace(wish, stack=None, pytorch=None, cuda=None, python=None)
-        free = decide(replace(case, wish=rest)).chosen
-        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *wish_options(rest)])
+    if decision.without_request:
+        rest = replace(request, stack=None, pytorch=None, cuda=None, python=None)
+        free = decide(replace(case, request=rest)).chosen
+        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *request_options(rest)])
         if free:
-            found.append(Hint(f"{_wish_text(decision)}; without these versions {free.candidate} fits", command))
-    if not case.facts.gpus and not case.wish.cpu:
+            found.append(Hint(f"{_request_text(decision)}; without these versions {free.candidate} fits", command))
+    if not case.facts.gpus and not case.request.cpu:
         found += [
             Hint(
-                "name the GPU of the host", _command("--gpu", "RTX 4090", "--driver", "535.129.03", *wish_options(wish))
+                "name the GPU of the host",
+                _command("--gpu", "RTX 4090", "--driver", "535.129.03", *request_options(request)),
             ),
-            Hint("or use a recorded host", _command("--host", "DIR", *wish_options(wish))),
-            Hint("or ask for a CPU build", _command(*wish_options(replace(wish, cpu=True, cuda=None)))),
+            Hint("or use a recorded host", _command("--host", "DIR", *request_options(request))),
+            Hint("or ask for a CPU build", _command(*request_options(replace(request, cpu=True, cuda=None)))),
         ]
     return tuple(found)
 
@@ -208,7 +211,7 @@ def _command(*words: str) -> str:
 
 def _bounded(miss: NearMiss) -> str:
     """The remedy in words, with the last driver branch of the oldest GPU: a later driver opens nothing."""
-    rows = (miss.then.knowledge.generation(item) for item in miss.then.facts.capabilities)
+    rows = (miss.then.knowledge.compute_capability(item) for item in miss.then.facts.capabilities)
     last = min((row.last_branch for row in rows if row and row.last_branch), default=None)
     bound = last is not None and miss.remedy.driver and not miss.remedy.upto
     return f"{miss.remedy.text}, up to branch {last}," if bound else miss.remedy.text
@@ -216,38 +219,38 @@ def _bounded(miss: NearMiss) -> str:
 
 def _spelled(case: Context) -> Request:
     """The wishes with what a profile excludes written out: no option says that training offloads."""
-    if not case.wish.pip or case.wish.offload == "none" or case.wish.origin:
-        return case.wish
+    if not case.request.pip or case.request.offload == "none" or case.request.origin:
+        return case.request
     from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - most runs wish for nothing
 
-    return replace(case.wish, pip=pip_part(case.wish, case.knowledge)[0])
+    return replace(case.request, pip=pip_part(case.request, case.knowledge)[0])
 
 
-def wish_options(wish: Request) -> tuple[str, ...]:
+def request_options(request: Request) -> tuple[str, ...]:
     """The options of ``cuenv resolve`` that ask for the same: a profile by its name, and what differs from it."""
-    name, base = wish.origin or ("", Request())
+    name, base = request.origin or ("", Request())
     valued = [
-        (f"--{each}", getattr(wish, each), getattr(base, each)) for each in ("stack", "pytorch", "cuda", "python")
+        (f"--{each}", getattr(request, each), getattr(base, each)) for each in ("stack", "pytorch", "cuda", "python")
     ]
-    kept = (wish.packages[: len(base.packages)], wish.pip[: len(base.pip)]) == (base.packages, base.pip)
-    if name and (not kept or any(old is not None and new is None for _, new, old in valued) or base.cpu > wish.cpu):
-        return wish_options(replace(wish, origin=None))  # no option takes away what a profile asks for
+    kept = (request.packages[: len(base.packages)], request.pip[: len(base.pip)]) == (base.packages, base.pip)
+    if name and (not kept or any(old is not None and new is None for _, new, old in valued) or base.cpu > request.cpu):
+        return request_options(replace(request, origin=None))  # no option takes away what a profile asks for
     options = ["--profile", name] if name else []
     options += [part for option, new, old in valued if new is not None and new != old for part in (option, str(new))]
-    options += ["--prefer", wish.prefer] if wish.prefer != base.prefer else []
-    added = (*wish.packages[len(base.packages) :], *(f"pip:{text}" for text in wish.pip[len(base.pip) :]))
+    options += ["--prefer", request.prefer] if request.prefer != base.prefer else []
+    added = (*request.packages[len(base.packages) :], *(f"pip:{text}" for text in request.pip[len(base.pip) :]))
     options += [part for text in added for part in ("--with", text)]
-    if wish.cpu:
+    if request.cpu:
         return (*options, "--cpu")
-    return (*options, *([] if wish.dev == base.dev else ["--dev" if wish.dev else "--no-dev"]))
+    return (*options, *([] if request.dev == base.dev else ["--dev" if request.dev else "--no-dev"]))
 
 
-def _wish_text(decision: Decision) -> str:
+def _request_text(decision: Decision) -> str:
     """What the wish asks for beside what there is."""
-    wish = decision.case.wish
+    request = decision.case.request
     newest = max(row.version for row in decision.case.knowledge.torch)
-    if wish.pytorch and not any(wish.pytorch.admits(row.version) for row in decision.case.knowledge.torch):
-        return f"PyTorch {wish.pytorch} is unknown; the newest known release is {newest}"
+    if request.pytorch and not any(request.pytorch.admits(row.version) for row in decision.case.knowledge.torch):
+        return f"PyTorch {request.pytorch} is unknown; the newest known release is {newest}"
     return "no candidate with the requested versions fits this host"
 
 
@@ -260,7 +263,7 @@ def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] 
         cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
     """
     lines = [f"{verdict.outcome:7} {verdict.rule}: {verdict.because}"]
-    lines += [f"        - {ground_text(ground, knowledge, cited)}" for ground in verdict.grounds]
+    lines += [f"        - {reason_text(ground, knowledge, cited)}" for ground in verdict.grounds]
     if verdict.remedy and verdict.outcome in ("reject", "unknown"):
         lines.append(f"        remedy: {verdict.remedy.text}")
     return lines
@@ -272,7 +275,7 @@ def source_lines(cited: dict[str, int], knowledge: Knowledge) -> list[str]:
     return [f"source  {f'[{number}]':5} {row.shown}, read {row.read_on}" for number, row in rows]
 
 
-def ground_text(ground: Ground, knowledge: Knowledge, cited: dict[str, int] | None = None) -> str:
+def reason_text(ground: Reason, knowledge: Knowledge, cited: dict[str, int] | None = None) -> str:
     """A ground in words, with the numbers of its sources and how sure it is; see `verdict_lines`."""
     low = "low confidence" if ground.low else ""
     if ground.kind == "wish":

@@ -169,12 +169,12 @@ _BY_ADMIN = "# by an administrator"
 
 
 def state_findings(
-    machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge, wish: Request | None
+    machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge, request: Request | None
 ) -> Iterator[Finding]:
     """What the modes of the GPUs and the means of the machine are in the way of."""
     yield from _ecc(machine, knowledge)
     yield from _mig(machine, knowledge)
-    yield from _asked(machine, wish)
+    yield from _asked(machine, request)
     yield from _shared(machine, chosen, knowledge)
 
 
@@ -252,14 +252,14 @@ def _split(machine: HostFacts, split: list[Gpu], knowledge: Knowledge) -> Iterat
     )
 
 
-def _asked(machine: HostFacts, wish: Request | None) -> Iterator[Finding]:
+def _asked(machine: HostFacts, request: Request | None) -> Iterator[Finding]:
     """Memory and disk that the profile asks for."""
-    if wish is None:
+    if request is None:
         return
     have = machine.resources
     for what, fact, mib, asked, key in (
-        ("memory", "resources.memory_mib", have.memory_mib, wish.host_memory_gb, "host_memory_gb"),
-        ("free disk", "resources.disk_mib", have.disk_mib, wish.disk_gb, "disk_gb"),
+        ("memory", "resources.memory_mib", have.memory_mib, request.host_memory_gb, "host_memory_gb"),
+        ("free disk", "resources.disk_mib", have.disk_mib, request.disk_gb, "disk_gb"),
     ):
         if mib is None or mib * _MIB >= asked * _GB:
             continue
@@ -268,8 +268,8 @@ def _asked(machine: HostFacts, wish: Request | None) -> Iterator[Finding]:
             code="CU418",
             severity="warning",
             subject=what,
-            message=f"{has}, but the profile {wish.name} asks for {asked} GB",
-            evidence=(*seen(machine, fact), f"profile {wish.name}: {key}: {asked}"),
+            message=f"{has}, but the profile {request.name} asks for {asked} GB",
+            evidence=(*seen(machine, fact), f"profile {request.name}: {key}: {asked}"),
             fix=_give(machine, fact, asked),
         )
 
@@ -310,7 +310,7 @@ def _named(gpus: list[Gpu]) -> str:
 
 
 def machine_findings(
-    facts: HostFacts, chosen: Candidate | None, knowledge: Knowledge, wish: Request | None = None
+    facts: HostFacts, chosen: Candidate | None, knowledge: Knowledge, request: Request | None = None
 ) -> tuple[Finding, ...]:
     """What is odd about each real machine itself, whatever is locked.
 
@@ -318,13 +318,13 @@ def machine_findings(
         facts: the host; each real machine of a pool is looked at by itself.
         chosen: what is to run there.
         knowledge: the tables.
-        wish: what a profile asks of the machine.
+        request: what a profile asks of the machine.
     """
     found: list[Finding] = []
     for machine in facts.machines:
         if machine.detected:
             found += [*_modules(machine, knowledge), *driver_findings(machine, knowledge)]
-            found += [*state_findings(machine, chosen, knowledge, wish), *_nvcc_on_path(machine, chosen)]
+            found += [*state_findings(machine, chosen, knowledge, request), *_nvcc_on_path(machine, chosen)]
     return tuple(found)
 
 
@@ -334,7 +334,7 @@ def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         return
     needs: dict[str, list[str]] = {}
     for capability in machine.capabilities:
-        row = knowledge.generation(capability)
+        row = knowledge.compute_capability(capability)
         if row and row.module in ("open", "proprietary"):
             needs.setdefault(row.module, []).append(f"{capability} ({row.architecture})")
     if len(needs) > 1:

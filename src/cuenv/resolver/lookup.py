@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass
-from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_wish, version
+from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_version_spec, version
 from cuenv.host.facts import Driver, sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
 from cuenv.knowledge.gpu_names import find_gpu, near_gpus
-from cuenv.knowledge.rows import Extension, Generation, GpuModel, Row, TorchBuild, TorchWheel, span_text
+from cuenv.knowledge.rows import ComputeCapability, Extension, GpuModel, Row, TorchBuild, TorchWheel, span_text
 from cuenv.knowledge.tables import TABLES, rows_of
-from cuenv.resolver.rules.driver import driver_floor, driver_gpu, floor_of
+from cuenv.resolver.rules.driver import driver_floor, driver_gpu, minimum_driver_of
 from cuenv.resolver.wheels import INDEX
 
 
@@ -106,7 +106,7 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
         memory = f", {'/'.join(map(str, row.memory_gb))} GB" if row.memory_gb else ""
         says = f"{row.name}: compute capability {capability}, {row.architecture}{chip}, {row.kind}{memory}"
         entries.append(_entry("gpus", row, says))
-    generation = knowledge.generation(capability)
+    generation = knowledge.compute_capability(capability)
     if generation is None:
         known = ", ".join(str(item.capability) for item in knowledge.generations)
         raise UsageError(f"unknown compute capability {capability}; known are {known}", hint="cuenv kb gpu 8.9")
@@ -186,7 +186,7 @@ def cuda(text: str, knowledge: Knowledge) -> Page:
         known = ", ".join(str(item.version) for item in knowledge.cudas)
         raise UsageError(f"CUDA toolkit {wanted} does not exist{also}; known are {known}", hint="cuenv kb cuda 12.1")
     entries = []
-    floor = floor_of(wanted, knowledge)
+    floor = minimum_driver_of(wanted, knowledge)
     if floor:
         entries.append(_entry("floors", floor[1], f"runs on driver {floor[0]} and later"))
     for toolkit in knowledge.toolkits:
@@ -216,8 +216,8 @@ def pytorch(text: str, knowledge: Knowledge) -> Page:
     Raises:
         UsageError: no such release is known.
     """
-    wish = parse_wish(text, what="kb pytorch")
-    builds = [row for row in (*knowledge.torch, *knowledge.wheels) if wish.admits(row.version)]
+    request = parse_version_spec(text, what="kb pytorch")
+    builds = [row for row in (*knowledge.torch, *knowledge.wheels) if request.admits(row.version)]
     if not builds:
         every = sorted({row.version for row in (*knowledge.torch, *knowledge.wheels)})
         known = ", ".join(map(str, every))
@@ -270,7 +270,7 @@ TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {
 }
 
 
-def _generation(row: Generation) -> TableEntry:
+def _generation(row: ComputeCapability) -> TableEntry:
     drivers = f"drivers {row.first_driver}" if row.first_driver else f"driver branches {row.first_branch or '?'}"
     drivers += f" to {row.last_branch or 'now'}"
     toolkits = f"nvcc {row.first_cuda or '?'} to {row.last_cuda or 'now'}"

@@ -12,7 +12,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import Wish, parse_wish, version
+from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
@@ -70,7 +70,7 @@ def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         )
 
 
-def judged_wishes(
+def judged_requests(
     spec: EnvironmentSpec, knowledge: Knowledge, *, nvcc: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The libraries of a file that the rule on extensions can judge: conda specs, and requirements of pip.
@@ -152,13 +152,13 @@ def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     if any("torch" in text for text in spec.pip):
         from cuenv.resolver.asked_torch import index_findings  # noqa: PLC0415 - most files ask pip for no torch
 
-        yield from index_findings(spec.pip, wish_of(spec.pin("python")), knowledge)
+        yield from index_findings(spec.pip, spec_of(spec.pin("python")), knowledge)
 
 
-def wish_of(pin: Pin | None) -> Wish | None:
+def spec_of(pin: Pin | None) -> VersionSpec | None:
     """What a pin asks of the version, as a wish; ``None`` where it asks for none, or for what no wish can say."""
     try:
-        return parse_wish(pin.version, what="version") if pin and pin.version not in ("", "*") else None
+        return parse_version_spec(pin.version, what="version") if pin and pin.version not in ("", "*") else None
     except UsageError:
         return None
 
@@ -174,7 +174,7 @@ _GPU_PINS = ("pytorch-cuda", "pytorch-gpu")
 def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Pins on releases that a package never had."""
     for pin in spec.pins:
-        row = knowledge.ending(pin.name)
+        row = knowledge.discontinued(pin.name)
         if row is None or not pin.version or (pin.channel and pin.channel != row.channel):
             continue
         if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
@@ -319,14 +319,14 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     channels = [short_channel(channel) for channel in spec.channels]
     for pin in spec.pins:
         if pin.name in _CPU_PACKAGES:
-            yield _cpu_twin(pin, f"{pin.name} forces the CPU build in an environment that names CUDA")
+            yield _cpu_variant(pin, f"{pin.name} forces the CPU build in an environment that names CUDA")
             continue
         homes = [pin.channel] if pin.channel else channels
         twin = next((row for row in (knowledge.twin(pin.name, home) for home in homes) if row), None)
         if twin is None or not twin.essential:
             continue
         if "cpu" in pin.build:
-            yield _cpu_twin(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
+            yield _cpu_variant(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
         elif not pin.build:
             guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).exact_text()
             yield Finding(
@@ -339,6 +339,6 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             )
 
 
-def _cpu_twin(pin: Pin, message: str) -> Finding:
+def _cpu_variant(pin: Pin, message: str) -> Finding:
     fix = f"take {pin.yaml_text()} out of the dependencies"
     return Finding(code="CU103", severity="error", subject=pin.name, message=message, fix=fix)

@@ -169,8 +169,8 @@ class Ranking:
     """The order of the preference for one case: smaller keys are better; equal questions are asked once."""
 
     def __init__(self, case: Context) -> None:
-        self.criteria = preference(case.wish.prefer)
-        self._asker = Asker(case.wish, case.knowledge, proving=case.proving)
+        self.criteria = preference(case.request.prefer)
+        self._asker = Asker(case.request, case.knowledge, proving=case.proving)
         self._memory: list[_Remembered] = [
             (one, key_of(one.questions), {}, seen(one.key, Unit(case.facts)) if one.key else {})
             for one in self.criteria

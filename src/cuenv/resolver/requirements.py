@@ -165,9 +165,9 @@ def broken_when(offload: str) -> tuple[str, ...]:
     return () if offload == "none" else ("offload",)
 
 
-def pip_part(wish: Request, knowledge: Knowledge) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def pip_part(request: Request, knowledge: Knowledge) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The requirements of pip without the releases that are broken for this team, and why each is left out."""
-    pairs = [without_broken(text, broken_when(wish.offload), knowledge) for text in wish.pip]
+    pairs = [without_broken(text, broken_when(request.offload), knowledge) for text in request.pip]
     return tuple(text for text, _ in pairs), tuple(reason for _, reasons in pairs for reason in reasons)
 
 

@@ -56,7 +56,7 @@ class Resolution:
 
 def resolve(
     facts: HostFacts,
-    wish: Request,
+    request: Request,
     knowledge: Knowledge,
     *,
     name: str = "cuenv",
@@ -69,7 +69,7 @@ def resolve(
 
     Args:
         facts: the host.
-        wish: what is asked for.
+        request: what is asked for.
         knowledge: the tables.
         name: of the environment.
         platforms: the platforms that the environment is for, where that is not the one of the host; of several, the
@@ -83,7 +83,7 @@ def resolve(
     """
     facts = decidable(facts)
     if len(platforms) > 1:
-        case = Context(facts=facts, wish=wish, knowledge=knowledge, proving=prove is not None)
+        case = Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None)
         decision, spec, solution, more = decide_together(
             case, platforms, lambda item: composed(item, name), prove, progress
         )
@@ -91,10 +91,10 @@ def resolve(
     if platforms:
         facts = replace(facts, platform=platforms[0])
     if prove is None and at_hand is not None:
-        found = _proven_here(facts, wish, knowledge, name, at_hand)
+        found = _proven_here(facts, request, knowledge, name, at_hand)
         if found is not None:
             return found
-    decision = decide(Context(facts=facts, wish=wish, knowledge=knowledge, proving=prove is not None))
+    decision = decide(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
     solution = None
     if prove is not None and decision.chosen is not None:
         from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
@@ -109,19 +109,19 @@ def _resolution(
 ) -> Resolution:
     """A decision with its environment, and what is odd about the host or against the laws."""
     case, chosen = decision.case, decision.chosen
-    findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.wish), *more]
+    findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.request), *more]
     if spec is not None:
-        findings += spec_findings(spec, case.knowledge, libraries=bool(case.wish.packages or spec.pip))
+        findings += spec_findings(spec, case.knowledge, libraries=bool(case.request.packages or spec.pip))
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
 
 
 def _proven_here(
-    facts: HostFacts, wish: Request, knowledge: Knowledge, name: str, at_hand: AtHand
+    facts: HostFacts, request: Request, knowledge: Knowledge, name: str, at_hand: AtHand
 ) -> Resolution | None:
     """The choice as the records at hand close it; ``None`` where they do not tell, and nobody asked to be told why."""
     from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
 
-    decision = decide(Context(facts=facts, wish=wish, knowledge=knowledge, proving=True))
+    decision = decide(Context(facts=facts, request=request, knowledge=knowledge, proving=True))
     if decision.chosen is None:
         return None
     try:

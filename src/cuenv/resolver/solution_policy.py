@@ -47,7 +47,7 @@ def lock_findings(
         *_subdirs(all_packages, platform),
     ]
     if cuda:
-        found += cpu_twins(all_packages, knowledge)
+        found += cpu_variants(all_packages, knowledge)
         found += cpu_builds(all_packages, knowledge, offered, asked)
     return tuple(found)
 
@@ -122,7 +122,7 @@ def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) 
         )
 
 
-def cpu_twins(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
+def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
     """The CPU builds among packages that have CUDA builds as well, where those matter."""
     for package in packages:
         twin = knowledge.twin(package.name, package.channel_name)

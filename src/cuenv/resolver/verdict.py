@@ -18,7 +18,7 @@ from cuenv.resolver.effective_driver import effective
 Outcome = Literal["pass", "warn", "reject", "unknown"]
 
 
-class Ground(NamedTuple):
+class Reason(NamedTuple):
     """What a verdict rests on: a fact of the host, a row of a table, or a wish.
 
     Attributes:
@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
     rule: str
     outcome: Outcome
     because: str
-    grounds: tuple[Ground, ...] = ()
+    grounds: tuple[Reason, ...] = ()
     remedy: Remedy | None = None
     open: int = 1
 
@@ -73,7 +73,7 @@ class Context:
     """
 
     facts: HostFacts
-    wish: Request
+    request: Request
     knowledge: Knowledge
     proving: bool = False
 
@@ -100,14 +100,14 @@ def of_capability(*capabilities: Capability) -> str:
     return f"compute capability {both(f'{capability}{NAMES}' for capability in capabilities)}"
 
 
-def row_ground(row: Row, says: str) -> Ground:
+def row_reason(row: Row, says: str) -> Reason:
     """A ground that is a row of a table."""
-    return Ground("row", says, row.sources, row.low)
+    return Reason("row", says, row.sources, row.low)
 
 
-def fact_ground(fact: str, says: str) -> Ground:
+def fact_reason(fact: str, says: str) -> Reason:
     """A ground that is a fact of the host; `told` adds where it was seen."""
-    return Ground("host", says, (fact,))
+    return Reason("host", says, (fact,))
 
 
 def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
@@ -122,7 +122,7 @@ def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     if BLIND in verdict.because:
         blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
         words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
-    grounds = tuple([each for ground in verdict.grounds for each in _told_ground(ground, facts, words)])
+    grounds = tuple([each for ground in verdict.grounds for each in _told_reason(ground, facts, words)])
     return verdict._replace(because=_filled(verdict.because, facts, words), grounds=grounds)
 
 
@@ -141,14 +141,14 @@ def _named(text: str, facts: HostFacts) -> str:
     return _NAMED.sub(name, text) if NAMES in text else text
 
 
-def _told_ground(ground: Ground, facts: HostFacts, words: dict[int, str]) -> Iterable[Ground]:
+def _told_reason(ground: Reason, facts: HostFacts, words: dict[int, str]) -> Iterable[Reason]:
     if ground.kind != "host":
         return (ground,)
     if ground.says == GAPS:
         gaps = (gap for gap in facts.gaps if gap.fact in ground.sources)
-        return [Ground("host", gap.reason, (gap.source,)) for gap in gaps]
+        return [Reason("host", gap.reason, (gap.source,)) for gap in gaps]
     evidence = facts.evidence_for(ground.sources[0])
-    return (Ground("host", _filled(ground.says, facts, words), (evidence.source if evidence else facts.label,)),)
+    return (Reason("host", _filled(ground.says, facts, words), (evidence.source if evidence else facts.label,)),)
 
 
 def _gpu_name(gpu: Gpu) -> str:

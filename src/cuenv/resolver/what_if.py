@@ -210,7 +210,7 @@ class Asked:
     after: Resolution
 
 
-def what_if(host: HostOptions, options: ChangeOptions, wish: Request, knowledge: Knowledge) -> Asked:
+def what_if(host: HostOptions, options: ChangeOptions, request: Request, knowledge: Knowledge) -> Asked:
     """Resolve for a host and for the same host changed.
 
     Raises:
@@ -224,12 +224,12 @@ def what_if(host: HostOptions, options: ChangeOptions, wish: Request, knowledge:
         add=_gpus(options.add, knowledge),
         remove=_gpus(options.remove, knowledge),
     )
-    facts = host_facts(host, knowledge, wish)
+    facts = host_facts(host, knowledge, request)
     try:
         then = changed(facts, change, knowledge)
     except ValueError as error:
         raise UsageError(f"--remove-gpu: {error}", hint="cuenv inspect") from error
-    before, after = resolve(facts, wish, knowledge), resolve(then, wish, knowledge)
+    before, after = resolve(facts, request, knowledge), resolve(then, request, knowledge)
     answer = difference(before.decision, after.decision)
     if before.spec and after.spec:
         answer = replace(answer, bounds=bounds(before.spec, after.spec))

@@ -131,7 +131,7 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, p
     if release is None or len(levels) < len(facts.machines) or None in levels:
         return None
     level = min(item for item in levels if item)
-    judge = Judge(Context(facts=facts, wish=Request(), knowledge=knowledge), map(rule_named, _RUNS))
+    judge = Judge(Context(facts=facts, request=Request(), knowledge=knowledge), map(rule_named, _RUNS))
     rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes and python in ("", *row.pythons)]
     asked, every = version(release.public), sorted({row.version for row in rows})
     for wanted in (*(item for item in every if item >= asked), *(item for item in reversed(every) if item < asked)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass
-from cuenv.core.versions import Wish, parse_wish, version
+from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.resolver.candidates import Candidate, admits, candidates
 from cuenv.resolver.decision import Decision, decide, grouped
 from cuenv.resolver.explain import chosen_line
@@ -91,14 +91,14 @@ def why_not(decision: Decision, question: str) -> Answer:
             hint="cuenv why-not cuda=13.0",
         )
     asked = f"why not {question}"
-    wish = None if key == "stack" else parse_wish(value.lstrip("="), what=key)
+    request = None if key == "stack" else parse_version_spec(value.lstrip("="), what=key)
     pool = decision.assessments
-    if key == "python" and wish:
+    if key == "python" and request:
         # The choice has one Python; the question is about the same builds with another.
         case = decision.case
-        others = candidates(case.knowledge, case.facts.platform, wish)
+        others = candidates(case.knowledge, case.facts.platform, request)
         pool = decide(case, [*others, *([decision.chosen.candidate] if decision.chosen else [])]).assessments
-    meant = [item for item in pool if _matches(item.candidate, key, value, wish)]
+    meant = [item for item in pool if _matches(item.candidate, key, value, request)]
     if not meant:
         return Answer(question=asked, says=_unheard_of(decision, key, value))
     if decision.chosen and any(_same(item.candidate, decision.chosen.candidate) for item in meant):
@@ -125,13 +125,13 @@ def _loss(decision: Decision, item: Assessment) -> Loss | None:
     return Loss(criterion=criterion.name, chosen=ours, other=theirs, example=str(item.candidate))
 
 
-def _matches(candidate: Candidate, key: str, value: str, wish: Wish | None) -> bool:
-    if wish is None:
+def _matches(candidate: Candidate, key: str, value: str, request: VersionSpec | None) -> bool:
+    if request is None:
         return candidate.build.stack == value
     if key == "pytorch":
-        return wish.admits(candidate.build.version)
+        return request.admits(candidate.build.version)
     have = candidate.python if key == "python" else candidate.cuda and str(candidate.cuda)
-    return have is not None and admits(wish, have)
+    return have is not None and admits(request, have)
 
 
 def _unheard_of(decision: Decision, key: str, value: str) -> str:

@@ -204,7 +204,7 @@ def compiled(source: str) -> str:
     return f"uv pip compile --generate-hashes {shlex.quote(source)} --output-file requirements.lock.txt"
 
 
-def _is_wishes(text: str, source: str) -> bool:
+def _is_requests(text: str, source: str) -> bool:
     """Whether it is a list of requirements for pip."""
     lines = [line.strip() for line in text[:20_000].splitlines()[:_HEAD_LINES]]
     found = [line for line in lines if line and not line.startswith("#")]
@@ -229,7 +229,7 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
         for pattern, what, command in _OTHERS:
             if re.search(pattern, text[:100_000], re.MULTILINE):
                 raise InputError(f"{source} is {what}, which cuenv does not read as a lock", hint=command)
-        if _is_wishes(text, source):
+        if _is_requests(text, source):
             raise InputError(
                 f"{source} is a list of requirements that are not pinned, so nothing says which releases it means",
                 hint=compiled(source),

@@ -19,7 +19,7 @@ from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io.conda_meta import files_of
-from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, HostCompiler, Nvcc, Workshop, library_of
+from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, CudaToolchain, HostCompiler, Nvcc, library_of
 
 _GCC = regex(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
 _CLANG = regex(
@@ -249,7 +249,7 @@ def _text(path: str) -> str:
 
 def look(
     prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str], *, running: bool
-) -> Workshop:
+) -> CudaToolchain:
     """Everything that a build would find.
 
     Args:
@@ -276,7 +276,7 @@ def look(
     libraries += _SYSTEM_LIBRARIES if outside else ()
     wanted = {name for name in map(library_of, names) if name}
     further = [f"{folder}/lib" for folder in (*splayed, *wheels)]
-    return Workshop(
+    return CudaToolchain(
         nvcc=nvcc_at(home, via, running=running) if home else None,
         inside=nvccs_in(prefix),
         home=home,

@@ -22,7 +22,7 @@ from cuenv.prefix.toolchain.policy import (
     wants,
     without_its,
 )
-from cuenv.prefix.toolchain.toolchain import Compiled, Nvcc, Workshop
+from cuenv.prefix.toolchain.toolchain import Compiled, CudaToolchain, Nvcc
 
 
 def check_jit(subject: Subject) -> Check:
@@ -66,7 +66,7 @@ def check_jit(subject: Subject) -> Check:
     return judged("jit", _jit_says(found, capabilities, there, tried), (*findings, *trial_findings(tried)))
 
 
-def toolchain(found: Workshop, environ: dict[str, str]) -> Toolchain | None:
+def toolchain(found: CudaToolchain, environ: dict[str, str]) -> Toolchain | None:
     """What a build would run; ``None`` when there is no nvcc that runs."""
     if found.nvcc is None or found.nvcc.release is None:
         return None
@@ -100,7 +100,7 @@ def _wanted(subject: Subject) -> Wants:
     )
 
 
-def _compilable(subject: Subject, found: Workshop) -> tuple[Capability, ...]:
+def _compilable(subject: Subject, found: CudaToolchain) -> tuple[Capability, ...]:
     """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
     able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
     targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
@@ -129,7 +129,7 @@ def _later(subject: Subject) -> tuple[Finding, ...]:
     return tuple(item for item in found if item.subject == "nvcc")
 
 
-def _read(found: Workshop, there: list[str], *, tried: bool = True) -> str:
+def _read(found: CudaToolchain, there: list[str], *, tried: bool = True) -> str:
     """What is there by its files alone."""
     nvcc = found.nvcc
     named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
@@ -139,7 +139,7 @@ def _read(found: Workshop, there: list[str], *, tried: bool = True) -> str:
 
 
 def _jit_says(
-    found: Workshop, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]
+    found: CudaToolchain, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]
 ) -> str:
     release = found.nvcc.release if found.nvcc else None
     called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)

@@ -14,7 +14,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension
 from cuenv.prefix.fixes import conda_exactly, conda_install, pip_again, pip_command
 from cuenv.prefix.inventory import Prefix, Wheel
-from cuenv.prefix.toolchain.toolchain import Compiled, HostCompiler, Nvcc, Workshop, library_of
+from cuenv.prefix.toolchain.toolchain import Compiled, CudaToolchain, HostCompiler, Nvcc, library_of
 from cuenv.solve.environment_spec import NVCC
 from cuenv.solve.model import Solution
 
@@ -65,7 +65,7 @@ _BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})
 
 
 def jit_findings(
-    wanted: Wants, found: Workshop, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
+    wanted: Wants, found: CudaToolchain, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
     """What would stop a build, most basic first."""
     told = (
@@ -140,7 +140,7 @@ def gcc_bounds(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None,
     return (row.gcc_max if row else None), "the cuenv tables"
 
 
-def _nvcc(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+def _nvcc(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     nvcc = found.nvcc
     if nvcc is None and found.inside:
         yield Finding(
@@ -186,7 +186,7 @@ def _run(prefix: Prefix) -> str:
     return shlex.join(["cuenv", "check", "--prefix", prefix.path, "--run"])
 
 
-def _home(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+def _home(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     """CUDA_HOME, CUDA_PATH and PATH against the nvcc that the environment holds."""
     nvcc = found.nvcc
     if nvcc and nvcc.release and found.inside and nvcc.path not in found.inside:
@@ -218,7 +218,7 @@ def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Itera
     for capability in facts.capabilities:
         if not able or target_for(capability, able):
             continue
-        generation = knowledge.generation(capability)
+        generation = knowledge.compute_capability(capability)
         first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)
         bounds = " ".join(part for part in (first and f"from CUDA {first} on", last and f"up to CUDA {last}") if part)
         yield Finding(
@@ -232,7 +232,7 @@ def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Itera
         )
 
 
-def _headers(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+def _headers(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     for header in wanted.headers:
         if not found.headers.get(header.name):
             yield _missing(header, found, prefix)
@@ -253,7 +253,7 @@ def _headers(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding
         )
 
 
-def _missing(header: WantedHeader, found: Workshop, prefix: Prefix) -> Finding:
+def _missing(header: WantedHeader, found: CudaToolchain, prefix: Prefix) -> Finding:
     cuda = found.nvcc.release.major if found.nvcc and found.nvcc.release else None
     brings = f"; {header.holder} brings it" if header.holder else ""
     return Finding(
@@ -265,7 +265,7 @@ def _missing(header: WantedHeader, found: Workshop, prefix: Prefix) -> Finding:
     )
 
 
-def _links(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+def _links(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     """Links without version, which ``-lcudart`` needs; that of the runtime is in every build."""
     asked = {library: item for item in wanted.headers if (library := library_of(item.name))}
     for library, header in sorted(asked.items()):
@@ -287,7 +287,7 @@ def _links(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
         )
 
 
-def _tools(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+def _tools(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     if "ninja" in wanted.tools and found.ninja is None:
         yield Finding(
             code="CU255",
@@ -298,7 +298,7 @@ def _tools(wanted: Wants, found: Workshop, prefix: Prefix) -> Iterator[Finding]:
         )
 
 
-def _compilers(found: Workshop, prefix: Prefix, knowledge: Knowledge) -> Iterator[Finding]:
+def _compilers(found: CudaToolchain, prefix: Prefix, knowledge: Knowledge) -> Iterator[Finding]:
     told: set[str] = set()
     for compiler in found.compilers:
         finding = _compiler(compiler, found.nvcc, prefix, knowledge)
@@ -349,7 +349,7 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
     return Finding(code="CU256", severity="error", subject=compiler.path or compiler.asked, message=message, fix=fix)
 
 
-def _folder(found: Workshop) -> Iterator[Finding]:
+def _folder(found: CudaToolchain) -> Iterator[Finding]:
     if found.folder and found.folder.reason:
         yield Finding(
             code="CU259",
@@ -360,7 +360,7 @@ def _folder(found: Workshop) -> Iterator[Finding]:
         )
 
 
-def _activation(found: Workshop, prefix: Prefix) -> Iterator[Finding]:
+def _activation(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     if found.activation:
         yield Finding(
             code="CU261",

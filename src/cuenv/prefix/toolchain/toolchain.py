@@ -98,7 +98,7 @@ class BuildFolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
+class CudaToolchain:
     """Everything that a build would find, in the environment as activation leaves it.
 
     Attributes:

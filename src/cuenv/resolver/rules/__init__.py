@@ -17,14 +17,14 @@ from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import Judge, Rule, rule, rules
 from cuenv.resolver.rules import device, driver, layers, wishes  # noqa: F401 - each holds rules
-from cuenv.resolver.verdict import Context, Ground, Outcome, Remedy, Verdict
+from cuenv.resolver.verdict import Context, Outcome, Reason, Remedy, Verdict
 
 __all__ = [
     "RULES",
     "Context",
-    "Ground",
     "Judge",
     "Outcome",
+    "Reason",
     "Remedy",
     "Rule",
     "Verdict",

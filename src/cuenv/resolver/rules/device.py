@@ -10,13 +10,13 @@ from cuenv.core.versions import Capability, DeviceCode, Jit, Native, is_tegra, s
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.engine import rule
-from cuenv.resolver.verdict import HOST, Ground, Remedy, Verdict, both, fact_ground, of_capability, row_ground
+from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, both, fact_reason, of_capability, row_reason
 
 
-def _build_ground(build: TorchBuild) -> Ground:
+def _build_reason(build: TorchBuild) -> Reason:
     if not build.code:
-        return row_ground(build, f"the cuenv tables do not list the GPU code of {build.shown}")
-    return row_ground(build, f"{build.shown} has code for compute capability {_code_text(build.code)}")
+        return row_reason(build, f"the cuenv tables do not list the GPU code of {build.shown}")
+    return row_reason(build, f"{build.shown} has code for compute capability {_code_text(build.code)}")
 
 
 def _code_text(code: DeviceCode) -> str:
@@ -31,7 +31,7 @@ def _no_code(build: TorchBuild) -> Verdict | None:
         return Verdict(rule="device-code", outcome="pass", because="a CPU build contains no GPU code")
     if build.code is None:
         because = f"the cuenv tables do not list the GPU code of pytorch {build.version} {build.build}"
-        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=(_build_ground(build),))
+        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=(_build_reason(build),))
     return None
 
 
@@ -42,12 +42,12 @@ def _no_code(build: TorchBuild) -> Verdict | None:
     title="PyTorch contains code for the GPUs",
     per="capability",
     unless=_no_code,
-    cites=_build_ground,
+    cites=_build_reason,
     without="the host has no GPU of known compute capability",
 )
 def device_code(code: DeviceCode, capability: Capability, level: Version | None, kb: Knowledge) -> Verdict:
     """The build has code for every GPU: machine code, or PTX that the machine's driver can compile."""
-    grounds: tuple[Ground, ...] = (fact_ground("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
+    grounds: tuple[Reason, ...] = (fact_reason("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
     service = serve(code, capability)
     if isinstance(service, Native):
         by = "" if service.target.capability == capability else f" (its code for {service.target} runs there)"
@@ -66,7 +66,7 @@ def device_code(code: DeviceCode, capability: Capability, level: Version | None,
     if level is None:
         because = f"{how}; the PTX needs a driver that supports CUDA {service.needs}, but the driver is not known"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
-    grounds = (*grounds, fact_ground("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
+    grounds = (*grounds, fact_reason("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
     if level < service.needs:
         needed = f"the PTX needs a driver that supports CUDA {service.needs}"
         because = f"{how}; {needed}, but the driver of {HOST} supports CUDA {level}"
@@ -94,7 +94,7 @@ def nvcc(cuda: Version, capabilities: tuple[Capability, ...], kb: Knowledge) -> 
     if row is None or not row.targets:
         because = f"the cuenv tables do not list the compute capabilities that nvcc {cuda} compiles for"
         return Verdict(rule="nvcc", outcome="unknown", because=because)
-    ground = row_ground(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
+    ground = row_reason(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
     lacking = [capability for capability in capabilities if target_for(capability, row.targets) is None]
     if lacking:
         because = f"nvcc {row.version} cannot compile for {of_capability(*lacking)}"

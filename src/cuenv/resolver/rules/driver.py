@@ -11,7 +11,7 @@ from packaging.version import Version
 from cuenv.core.versions import Capability, driver_key, reaches
 from cuenv.host.facts import Driver
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Floor, Generation, Row
+from cuenv.knowledge.rows import ComputeCapability, MinimumDriver, Row
 from cuenv.resolver.effective_driver import driver_fit
 from cuenv.resolver.engine import Presence, rule
 from cuenv.resolver.verdict import (
@@ -20,12 +20,12 @@ from cuenv.resolver.verdict import (
     GAPS,
     GPU,
     HOST,
-    Ground,
+    Reason,
     Remedy,
     Verdict,
-    fact_ground,
+    fact_reason,
     of_capability,
-    row_ground,
+    row_reason,
 )
 
 
@@ -40,14 +40,14 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
         because = "the GPUs are not known, because only the driver's CUDA version is given"
         return Verdict(rule="gpu", outcome="unknown", because=because)
     if presence == "no":
-        reasons = (Ground("host", GAPS, ("driver", "gpus")),)
+        reasons = (Reason("host", GAPS, ("driver", "gpus")),)
         return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {HOST}", grounds=reasons)
     if presence == "bare":
         return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {BARE}")
     if presence == "blind":
         return Verdict(rule="gpu", outcome="unknown", because=f"the compute capability of {BLIND} is not known")
     because = f"the host has GPUs of {of_capability(*capabilities)}"
-    return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_ground("gpus", because),))
+    return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_reason("gpus", because),))
 
 
 @rule(
@@ -61,11 +61,11 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
 )
 def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowledge) -> Verdict:
     """The driver branch of each machine supports its GPUs: RTX 50 needs 570, Pascal and Volta end with 580."""
-    row = kb.generation(capability)
+    row = kb.compute_capability(capability)
     if row is None:
         because = f"the cuenv tables do not list the drivers that support {GPU}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
-    ground = _generation_ground(row)
+    ground = _capability_reason(row)
     branch = _branch(driver, kb)
     lowest = kb.first_drives(row)
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest) if lowest else None
@@ -73,7 +73,7 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         needs = f"; {GPU} needs {_first_text(row)} or later" if row.first_branch else ""
         because = f"the driver is not known{needs}"
         return Verdict("driver-gpu", "unknown", because, (ground,), remedy)
-    grounds = (_driver_ground(driver), ground)
+    grounds = (_driver_reason(driver), ground)
     have = _driver_text(driver)
     fit = driver_fit(driver.version, branch, row)
     if lowest and fit in ("old", None):
@@ -102,18 +102,18 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} supports {GPU}", grounds=grounds)
 
 
-def _first_text(row: Generation) -> str:
+def _first_text(row: ComputeCapability) -> str:
     return f"driver {row.first_driver}" if row.first_driver else f"branch {row.first_branch}"
 
 
-def _inferred(row: Generation) -> str:
+def _inferred(row: ComputeCapability) -> str:
     return " (inferred, of low confidence)" if row.low else ""
 
 
-def _no_floor(cuda: Version | None, kb: Knowledge) -> Verdict | None:
+def _no_minimum(cuda: Version | None, kb: Knowledge) -> Verdict | None:
     if cuda is None:
         return Verdict(rule="driver-floor", outcome="pass", because="a CPU build needs no driver")
-    if floor_of(cuda, kb) is None:
+    if minimum_driver_of(cuda, kb) is None:
         because = f"the cuenv tables do not list the minimum driver of CUDA {cuda}"
         return Verdict(rule="driver-floor", outcome="unknown", because=because)
     return None
@@ -126,15 +126,15 @@ def _no_floor(cuda: Version | None, kb: Knowledge) -> Verdict | None:
     title="the driver supports the CUDA major version",
     about=("cuda", "driver"),
     per="machine",
-    unless=_no_floor,
+    unless=_no_minimum,
 )
 def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict:
     """The driver of each machine is at least the minimum driver of the CUDA major version (before 11: of the minor)."""
-    found = floor_of(cuda, kb)
+    found = minimum_driver_of(cuda, kb)
     assert found  # noqa: S101 - `_no_floor` has answered
     lowest, row = found
-    what = f"CUDA {cuda.major}.x" if isinstance(row, Floor) else f"CUDA {cuda}"
-    ground = row_ground(row, f"{what} needs driver {lowest} or later")
+    what = f"CUDA {cuda.major}.x" if isinstance(row, MinimumDriver) else f"CUDA {cuda}"
+    ground = row_reason(row, f"{what} needs driver {lowest} or later")
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
     enough: bool | None
     if driver and driver.version:
@@ -145,7 +145,7 @@ def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict
         because = f"the driver is not known, and {what} needs driver {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
     have = _driver_text(driver)
-    grounds = (_driver_ground(driver), ground)
+    grounds = (_driver_reason(driver), ground)
     if enough is None:
         because = f"{have} is only a branch number, and {what} needs driver {lowest} or later"
         return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
@@ -168,7 +168,7 @@ def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     if cuda is None or level is None:
         because = "a CPU build has no CUDA toolkit" if cuda is None else "the driver's CUDA version is not known"
         return Verdict(rule="driver-level", outcome="pass", because=because)
-    grounds = (fact_ground("driver.cuda", f"the driver supports CUDA {level}"),)
+    grounds = (fact_reason("driver.cuda", f"the driver supports CUDA {level}"),)
     if cuda.major > level.major:
         because = "minor-version compatibility ends with the CUDA major version, so the minimum driver decides"
         return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
@@ -185,13 +185,13 @@ def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     return Verdict(rule="driver-level", outcome="warn", because=because, grounds=grounds)
 
 
-def floor_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
+def minimum_driver_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:
     """The lowest driver that runs a CUDA release, and the row that says so.
 
     It is the floor of the major, or the driver that belongs to the release itself where that is an older one (11.0).
     Before CUDA 11 it is the driver of the release.
     """
-    floor = knowledge.floor(cuda)
+    floor = knowledge.minimum_driver(cuda)
     own = knowledge.toolkits_of(cuda)
     if floor:
         last = own[-1] if own else None
@@ -216,14 +216,14 @@ def _driver_text(driver: Driver) -> str:
     return f"driver {driver.version}" if driver.version else f"a driver that supports CUDA {driver.cuda}"
 
 
-def _driver_ground(driver: Driver) -> Ground:
+def _driver_reason(driver: Driver) -> Reason:
     fact = "driver.version" if driver.version else "driver.cuda"
-    return fact_ground(fact, f"{HOST} has {_driver_text(driver)}")
+    return fact_reason(fact, f"{HOST} has {_driver_text(driver)}")
 
 
-def _generation_ground(row: Generation) -> Ground:
+def _capability_reason(row: ComputeCapability) -> Reason:
     which = [f"from {_first_text(row)} on"] if row.first_branch else []
     which += [f"up to branch {row.last_branch}"] if row.last_branch else []
     what = f"compute capability {row.capability} ({row.architecture})"
     says = f"drivers {' and '.join(which)} support {what}" if which else f"the tables list no driver limit of {what}"
-    return row_ground(row, says)
+    return row_reason(row, says)

@@ -11,7 +11,7 @@ from cuenv.core.versions import Capability, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, TorchBuild, span_text
 from cuenv.resolver.requirements import Demand, broken, broken_when, covered, meets
-from cuenv.resolver.verdict import Ground, Remedy, Verdict, both, of_capability, row_ground, worst
+from cuenv.resolver.verdict import Reason, Remedy, Verdict, both, of_capability, row_reason, worst
 
 _NAME = "extensions"
 _PASS = Verdict(rule=_NAME, outcome="pass", because="no library that uses PyTorch was requested")
@@ -77,12 +77,12 @@ def _not_judged(strange: list[Demand]) -> Verdict:
     """Libraries that no row knows: they may need another torch, and nobody here can say."""
     names = ", ".join(dict.fromkeys(item.name for item in strange))
     because = f"the cuenv tables do not list which PyTorch and CUDA {names} need{'' if len(strange) > 1 else 's'}"
-    grounds = tuple(Ground("wish", item.text) for item in strange)
+    grounds = tuple(Reason("wish", item.text) for item in strange)
     return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds)
 
 
 def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
-    asked = Ground("wish", demand.text)
+    asked = Reason("wish", demand.text)
     dropped = _dropped(demand, asked, case)
     if dropped:
         return dropped
@@ -93,7 +93,7 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     left = tuple(row for row in meant if meets(demand, row, out))
     if meant and not left:
         because = f"{demand.text} fails with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
-        grounds = (asked, *(row_ground(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
+        grounds = (asked, *(row_reason(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
         return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
     if not left:
         because = f"the cuenv tables do not list which PyTorch and CUDA {demand.text} needs"
@@ -107,13 +107,13 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
 
 
 def _suits(
-    demand: Demand, suits: list[Extension], meant: tuple[Extension, ...], torch: _Torch, asked: Ground
+    demand: Demand, suits: list[Extension], meant: tuple[Extension, ...], torch: _Torch, asked: Reason
 ) -> Verdict:
     """Some release suits: a warning where it has ready wheels, and none of them is for this torch."""
     ready = [row for row in suits if "source" not in row.comes]
     row = (ready or suits)[0]
     says = f"{demand.name} ({row.span()}) works with pytorch {torch.release} and CUDA {torch.toolkit}"
-    grounds = (asked, row_ground(row, says))
+    grounds = (asked, row_reason(row, says))
     if ready or not any("wheel" in item.comes for item in meant):
         return Verdict(rule=_NAME, outcome="pass", because=says, grounds=grounds)
     because = (
@@ -123,7 +123,7 @@ def _suits(
     return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
 
 
-def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: Ground) -> Verdict | None:
+def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: Reason) -> Verdict | None:
     """A library that compiles for each GPU with the ptxas inside it, where none of those that suit knows a GPU."""
     able = [set[Capability]().union(*map(case.knowledge.compiles_for, row.ptxas)) for row in suits if row.ptxas]
     lacking = [item for item in case.capabilities if len(able) == len(suits) and not any(item in each for each in able)]
@@ -136,11 +136,11 @@ def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: G
         f"{demand.text} compiles with the ptxas of CUDA {holds} that it holds, which does not know {gpus}, "
         "so torch.compile fails there"
     )
-    ground = row_ground(row, f"{row.package} {row.span()} holds ptxas of CUDA {holds}")
+    ground = row_reason(row, f"{row.package} {row.span()} holds ptxas of CUDA {holds}")
     return Verdict(rule=_NAME, outcome="warn", because=because, grounds=(asked, ground))
 
 
-def _dropped(demand: Demand, asked: Ground, case: _Asked) -> Verdict | None:
+def _dropped(demand: Demand, asked: Reason, case: _Asked) -> Verdict | None:
     """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
     rows = case.knowledge.extension(demand.name)
     if not any(row.serves_from and item < row.serves_from for row in rows for item in case.capabilities):
@@ -157,17 +157,17 @@ def _dropped(demand: Demand, asked: Ground, case: _Asked) -> Verdict | None:
     grounds = (
         asked,
         *(
-            row_ground(row, f"{row.package} {row.span()} needs compute capability {row.serves_from} or later")
+            row_reason(row, f"{row.package} {row.span()} needs compute capability {row.serves_from} or later")
             for row in meant
         ),
     )
     return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
 
 
-def _rejected(demand: Demand, faults: list[_Fault], asked: Ground, *, whole: bool) -> Verdict:
+def _rejected(demand: Demand, faults: list[_Fault], asked: Reason, *, whole: bool) -> Verdict:
     """No release that a row speaks of suits: the newest says why."""
     last = max(faults, key=_Fault.leads)
-    grounds = (asked, *(row_ground(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
+    grounds = (asked, *(row_reason(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
     if whole:
         because = f"{demand.text} does not work here: {demand.name} ({last.row.span()}) {last.says}"
         return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds, remedy=last.remedy)

@@ -13,9 +13,9 @@ from packaging.version import Version
 from cuenv.core.versions import Capability
 from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import WHEELS, Layer, Requirement, Row, TorchBuild
+from cuenv.knowledge.rows import WHEELS, LibrarySupport, Requirement, Row, TorchBuild
 from cuenv.resolver.engine import reading, rule
-from cuenv.resolver.verdict import HOST, Ground, Verdict, fact_ground, of_capability, row_ground
+from cuenv.resolver.verdict import HOST, Reason, Verdict, fact_reason, of_capability, row_reason
 
 _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
@@ -31,7 +31,7 @@ class Range(NamedTuple):
 
     answer: Literal["any", "below", "none", "unknown"]
     below: Version | None = None
-    rows: tuple[Layer, ...] = ()
+    rows: tuple[LibrarySupport, ...] = ()
 
 
 def range_for(
@@ -58,7 +58,7 @@ def range_for(
     return Range("below", max(cuts), tuple(rows))
 
 
-def _silent(row: Layer, cuda: Version) -> bool:
+def _silent(row: LibrarySupport, cuda: Version) -> bool:
     """Whether the row says nothing about GPUs older than those it vouches for."""
     return row.low or (row.cuda is not None and cuda.major < row.cuda)
 
@@ -121,7 +121,7 @@ def _layer(
     if release is not None:
         return _known(library, release, devices, built_cuda, kb)
     found = range_for(library, requirement, oldest, built_cuda, kb)
-    grounds = tuple(row_ground(row, _says(row)) for row in found.rows)
+    grounds = tuple(row_reason(row, _says(row)) for row in found.rows)
     if found.answer == "any" and _doubtful(found.rows, oldest, kb.layers_of(library, built_cuda)):
         because = (
             f"the {name} that this build allows probably supports {of_capability(oldest)} (evidence of low confidence)"
@@ -140,7 +140,7 @@ def _layer(
     return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
 
 
-def _doubtful(serving: tuple[Layer, ...], device: Capability, rows: tuple[Layer, ...]) -> bool:
+def _doubtful(serving: tuple[LibrarySupport, ...], device: Capability, rows: tuple[LibrarySupport, ...]) -> bool:
     """Whether a row of low confidence vouches for a GPU that later releases are known to have dropped."""
     later = [row.serves_from for row in rows if not row.low]
     return any(row.low for row in serving) and device < max(later, default=device)
@@ -148,7 +148,7 @@ def _doubtful(serving: tuple[Layer, ...], device: Capability, rows: tuple[Layer,
 
 def _younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
     """Whether a GPU came after a CUDA release: its libraries hold no machine code for it, at best PTX."""
-    row = knowledge.generation(device)
+    row = knowledge.compute_capability(device)
     return (
         row is not None
         and row.first_cuda is not None
@@ -166,12 +166,12 @@ def _known(
     library: str, release: Version, devices: tuple[Capability, ...], cuda: Version, knowledge: Knowledge
 ) -> Verdict:
     name = _NAMES[library]
-    row = knowledge.layer(library, release, cuda)
+    row = knowledge.library_support(library, release, cuda)
     if row is None:
         because = f"the cuenv tables do not list the GPUs that {name} {release} supports"
         return Verdict(rule=library, outcome="unknown", because=because)
     lacking = [device for device in devices if device < row.serves_from]
-    grounds = (row_ground(row, _says(row)),)
+    grounds = (row_reason(row, _says(row)),)
     if not lacking:
         because = f"{name} {release} supports compute capability {row.serves_from} and later"
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
@@ -206,7 +206,7 @@ def library_glibc(build: TorchBuild, kb: Knowledge) -> GlibcNeed | None:
     needs: list[GlibcNeed] = []
     for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)) if build.stack == "conda-forge" else ():
         first = requirement.first if requirement else None
-        layer = kb.layer(library, first, build.cuda) if first else None
+        layer = kb.library_support(library, first, build.cuda) if first else None
         if layer and layer.glibc:
             needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} of this PyTorch build"))
     return max(needs, key=lambda item: item.lowest, default=None)
@@ -236,15 +236,15 @@ def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdic
 def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
     """The C library of each machine is new enough for the build, its toolkit and its CUDA libraries."""
     lowest, row, what = glibc_need
-    return glibc_verdict(lowest, row_ground(row, f"{what} needs glibc {lowest} or later"), libc)
+    return glibc_verdict(lowest, row_reason(row, f"{what} needs glibc {lowest} or later"), libc)
 
 
-def glibc_verdict(lowest: Version, ground: Ground, libc: Libc | None) -> Verdict:
+def glibc_verdict(lowest: Version, ground: Reason, libc: Libc | None) -> Verdict:
     """What the rule on the C library says where something, by its ground, needs a release of glibc."""
     if libc is None:
         because = f"the C library is not known, and the packages need glibc {lowest} or later"
         return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
-    grounds = (fact_ground("libc", f"{HOST} has {libc.family} {libc.version}"), ground)
+    grounds = (fact_reason("libc", f"{HOST} has {libc.family} {libc.version}"), ground)
     if libc.family != "glibc":
         because = f"conda packages for Linux need glibc {lowest} or later, but {HOST} has {libc.family}"
         return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
@@ -256,7 +256,7 @@ def glibc_verdict(lowest: Version, ground: Ground, libc: Libc | None) -> Verdict
 
 
 @lru_cache(maxsize=512)
-def _says(row: Layer) -> str:
+def _says(row: LibrarySupport) -> str:
     bounds = [f">={row.first}" if row.first else "", f"<{row.below}" if row.below else ""]
     which = f" {','.join(bound for bound in bounds if bound)}".rstrip()
     return f"{_NAMES[row.library]}{which} supports compute capability {row.serves_from} and later"

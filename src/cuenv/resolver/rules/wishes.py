@@ -10,13 +10,13 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import LabelFit, TorchBuild
 from cuenv.resolver.candidates import admits
 from cuenv.resolver.engine import rule
-from cuenv.resolver.verdict import HOST, Ground, Remedy, Verdict, fact_ground, row_ground
+from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, fact_reason, row_reason
 
 
 @rule("platform", code="CU110", order=10, title="the build is for the platform of the host", locked=False)
 def platform(built_for: str, platform: str) -> Verdict:
     """The build exists for the platform of the host."""
-    grounds = (fact_ground("platform", f"the platform of {HOST} is {platform}"),)
+    grounds = (fact_reason("platform", f"the platform of {HOST} is {platform}"),)
     if platform == built_for:
         return Verdict(rule="platform", outcome="pass", because=f"this build is for {built_for}", grounds=grounds)
     because = f"this build is for {built_for}, but the platform of the host is {platform}"
@@ -27,7 +27,7 @@ def platform(built_for: str, platform: str) -> Verdict:
 def cpu_only_when_asked_for(built_cuda: Version | None, cpu: bool) -> Verdict:
     """A CPU build is chosen when it is asked for, and only then."""
     is_cpu = built_cuda is None
-    grounds = (Ground("wish", "--cpu was given" if cpu else "--cpu was not given"),)
+    grounds = (Reason("wish", "--cpu was given" if cpu else "--cpu was not given"),)
     if is_cpu == cpu:
         because = "--cpu requests this CPU build" if is_cpu else "this is a CUDA build"
         return Verdict(rule="cpu", outcome="pass", because=because, grounds=grounds)
@@ -73,7 +73,7 @@ def wish(build: TorchBuild, cuda: Version | None, label: LabelFit | None, python
 def _refused(asked: str, but: str) -> Verdict:
     because = f"the build does not match {asked}"
     return Verdict(
-        rule="wish", outcome="reject", because=because, grounds=(Ground("wish", f"{asked} was given, but {but}"),)
+        rule="wish", outcome="reject", because=because, grounds=(Reason("wish", f"{asked} was given, but {but}"),)
     )
 
 
@@ -99,7 +99,7 @@ def roles(stack: str, cuda: Version | None, label: LabelFit | None, dev: bool, k
 def _pytorch(cuda: Version, label: LabelFit | None) -> Verdict:
     if label:
         because = f"the packages of nvidia/label/cuda-{label.label} fit pytorch-cuda {cuda}"
-        ground = row_ground(label, f"the packages of label {label.label} are within the bounds of pytorch-cuda {cuda}")
+        ground = row_reason(label, f"the packages of label {label.label} are within the bounds of pytorch-cuda {cuda}")
         return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
     because = f"the cuenv tables list no label of the nvidia channel that fits pytorch-cuda {cuda}"
     return Verdict(rule="roles", outcome="unknown", because=because)
@@ -108,13 +108,13 @@ def _pytorch(cuda: Version, label: LabelFit | None) -> Verdict:
 def _conda_forge(cuda: Version, kb: Knowledge) -> Verdict:
     row = kb.cuda(cuda)
     if row and row.conda_nvcc:
-        ground = row_ground(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
+        ground = row_reason(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
         because = f"conda-forge has the runtime, nvcc and headers of CUDA {row.version}, cuDNN and NCCL"
         return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
     able = [row.version for row in kb.cudas if row.conda_nvcc]
     lowest = min(able, default=None)
-    ends = (kb.ending("cudatoolkit-dev"), kb.ending("nvcc_linux-64"))
-    grounds: tuple[Ground, ...] = tuple(row_ground(end, f"{end.package}: {end.says}") for end in ends if end)
+    ends = (kb.discontinued("cudatoolkit-dev"), kb.discontinued("nvcc_linux-64"))
+    grounds: tuple[Reason, ...] = tuple(row_reason(end, f"{end.package}: {end.says}") for end in ends if end)
     because = f"conda-forge has no nvcc of CUDA {cuda} that a lock file can pin"
     if lowest and cuda < lowest:
         because = f"conda-forge has no nvcc older than CUDA {lowest} that a lock file can pin"
