@@ -53,7 +53,7 @@ def main(profile: str, words: list[str]) -> None:
     timed(solve, "open_ahead", "solve")
     timed(solve, "solve", "solve")
     timed(locking, "lock_pip", "pip")
-    timed(locking, "write_products", "write")
+    timed(locking, "write_formats", "write")
     begin = time.monotonic()
     if cli(["lock", *words], standalone_mode=False):
         raise SystemExit("cuenv lock refused")

@@ -87,14 +87,14 @@ def pairs(scratch: Path, records: Path | None) -> list[Pair]:
             name=f"cuenv resolve --host {inputs.HOST}",
             command=(cuenv, "resolve", "--host", inputs.HOST),
             floor=FLOOR,
-            target=2.5,
+            target=1.6,
             folder=scratch,
         ),
         Pair(
             name=f"cuenv check, {size} {kind} packages",
             command=(cuenv, "check", lock.name, "--host", inputs.HOST),
             floor=FLOOR,
-            target=2.5,
+            target=2.0,
             folder=checked,
         ),
     ]
@@ -142,7 +142,7 @@ def _lock_pair(folder: Path, cuenv: str, records: Path) -> Pair:
         name="cuenv lock, real records",
         command=(cuenv, "lock", "--host", inputs.HOST, *inputs.mirrors(records)),
         floor=(sys.executable, str(BARE), question.name),
-        target=1.5,
+        target=1.4,
         folder=folder,
         before=fresh,
     )
