@@ -207,9 +207,17 @@ def test_a_cpu_build_that_no_row_knows_is_found_by_its_build_string(build: str) 
     assert finding.fix == "look for a CUDA build: cuenv kb learn --channel conda-forge --package newlib"
 
 
+def test_cpu_builds_of_one_channel_are_one_finding() -> None:
+    cpu = [package(f"lib{name}", "23.0", "h0_8_cpu") for name in ("acero", "compute", "dataset", "flight")]
+    finding, second = law(*FORGE, *cpu, package("other", "1.0", "h0_cpu", "bioconda"))
+    assert (second.code, second.subject) == ("CU103", "other")
+    assert "4 packages are CPU builds by their build strings (libacero 23.0 h0_8_cpu, " in finding.message
+    assert ", ...)" in finding.message
+
+
 def test_a_package_for_the_cpu_by_its_name_is_found_where_another_has_cuda_builds() -> None:
     finding = only(law(*FORGE, package("faiss-cpu", "1.9", "h0_0"), package("pocl-cpu", "7.0", "h0_0")), "CU103")
-    assert (finding.severity, finding.subject, finding.fix) == ("warning", "faiss-cpu", "write faiss in its place")
+    assert (finding.severity, finding.subject, finding.fix) == ("warning", "faiss-cpu", "write faiss instead")
 
 
 @pytest.mark.parametrize(("asked", "severity"), [({"newlib"}, "error"), ((), "warning")])

@@ -134,6 +134,8 @@ _TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 _DIRECT = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
 _FILES = (".whl", ".zip", ".tar.gz", ".tgz")
 _SHOWN = 3
+_LENIENT = ("uv", "pixi")
+"""Programs that install a locked file without a hash; PyTorch's own indexes give none for some wheels."""
 
 
 def requirement_findings(requirements: Iterable[str]) -> Iterator[Finding]:
@@ -204,25 +206,28 @@ def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
             "conda-lock would install nothing of them and say nothing",
             fix="add to dependencies: pip",
         )
-    yield from _hashes(solution.pip)
+    yield from _hashes(solution.pip, program)
     yield from _seconds(solution)
 
 
-def _hashes(packages: Collection[PipLocked]) -> Iterator[Finding]:
+def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
     """The files that pip cannot verify, in one finding; a folder of the project and a commit have no hash."""
     files = [item for item in packages if not item.direct or item.url.endswith(_FILES)]
     bare = [f"{item.name} {item.version}" for item in files if not item.sha256]
-    if bare:
-        shown = ", ".join(bare[:_SHOWN]) + (", ..." if len(bare) > _SHOWN else "")
-        several = f"{len(bare)} of {len(files)} packages have no sha256 hash ({shown})"
-        yield Finding(
-            code="CU513",
-            severity="error",
-            subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
-            message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
-            "pip --require-hashes refuses " + ("them" if len(bare) > 1 else "it"),
-            fix="lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
-        )
+    if not bare:
+        return
+    shown = ", ".join(bare[:_SHOWN]) + (", ..." if len(bare) > _SHOWN else "")
+    several = f"{len(bare)} of {len(files)} packages have no sha256 hash ({shown})"
+    them = "them" if len(bare) > 1 else "it"
+    lenient = program in _LENIENT
+    yield Finding(
+        code="CU513",
+        severity="warning" if lenient else "error",
+        subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
+        message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
+        + (f"{program} installs {them} without verifying" if lenient else f"pip --require-hashes refuses {them}"),
+        fix="lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
+    )
 
 
 def _seconds(solution: Solution) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from cuenv.core.record import dataclass, field
@@ -174,3 +174,18 @@ def pythons(requires: str) -> list[str]:
         raise ValueError(f"expected a range such as '>=3.10', got {ascii(requires)[:80]}") from error
     minors = [f"3.{minor}" for minor in range(_LAST_MINOR, _FIRST_MINOR - 1, -1)]
     return [text for text in minors if any(wanted.contains(f"{text}.{patch}") for patch in (0, 9, _LAST_PATCH))]
+
+
+def best_python(minors: Iterable[str], judged: Callable[[str], tuple[bool, int]]) -> str:
+    """The Python that a lock is read for where nothing names one: the newest that has torch and lacks fewest wheels.
+
+    Args:
+        minors: newest first.
+        judged: whether torch is missing there, and how many packages have no wheel for it.
+    """
+    found: dict[tuple[bool, int], str] = {}
+    for minor in minors:
+        found.setdefault(judged(minor), minor)
+        if (False, 0) in found:
+            break
+    return found[min(found)]

@@ -14,6 +14,7 @@ from cuenv.solve.model import Lock, LockedPackage, build_cuda, content_digest, n
 
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
+_SHOWN = 3
 _COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
 """Parts of the toolkit that compile: headers and nvcc of two releases do not fit together."""
 
@@ -162,26 +163,45 @@ def cpu_builds(
                 message=f"{package.name} {package.version} is a CPU-only package, but {base} has CUDA builds",
                 fix=f"write {base} instead",
             )
+    plain: list[LockedPackage] = []
     for package in without_row(packages, knowledge):
         build = (offered or {}).get(package.name)
-        if build is None and not names_cpu(package.build):
+        if build is None:
+            plain += [package] if names_cpu(package.build) else []
             continue
-        what = f"{package.name} {package.version} {package.build}"
-        if build:
-            message = f"{what} is built without CUDA, and {package.channel_name} has the CUDA build {build} of it"
-            fix = f"write {package.channel_name}::{package.name}={package.version}={_any_cuda(build)}"
-        else:
-            there = "" if offered is None else f", and {package.channel_name} has no CUDA build of that release"
-            message = f"{what} is a CPU build by its build string{there}"
-            fix = f"look for a CUDA build: cuenv kb learn --channel {package.channel_name} --package {package.name}"
-        grave = build is not None and package.name in asked
         yield Finding(
             code="CU103",
-            severity="error" if grave else "warning",
+            severity="error" if package.name in asked else "warning",
             subject=package.name,
-            message=message,
-            fix=fix,
+            message=f"{package.name} {package.version} {package.build} is built without CUDA, and "
+            f"{package.channel_name} has the CUDA build {build} of it",
+            fix=f"write {package.channel_name}::{package.name}={package.version}={_any_cuda(build)}",
         )
+    for channel in dict.fromkeys(package.channel_name for package in plain):
+        yield _by_build_string([item for item in plain if item.channel_name == channel], sure=offered is not None)
+
+
+def _by_build_string(plain: list[LockedPackage], *, sure: bool) -> Finding:
+    """Packages of one channel that are CPU builds by their build strings.
+
+    Args:
+        plain: the packages.
+        sure: the channel was asked, and has no CUDA build of these releases.
+    """
+    first = plain[0]
+    names = [f"{item.name} {item.version} {item.build}" for item in plain]
+    one = len(plain) == 1
+    what = names[0] if one else f"{len(plain)} packages"
+    listed = "" if one else f" ({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''})"
+    there = f", and {first.channel_name} has no CUDA build of {'that release' if one else 'them'}" if sure else ""
+    is_one = "is a CPU build by its build string" if one else "are CPU builds by their build strings"
+    return Finding(
+        code="CU103",
+        severity="warning",
+        subject=first.name,
+        message=f"{what} {is_one}{listed}{there}",
+        fix=f"look for a CUDA build: cuenv kb learn --channel {first.channel_name} --package {first.name}",
+    )
 
 
 def without_row(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[LockedPackage]:

@@ -91,7 +91,8 @@ class PipLocked:
 
     Attributes:
         name: normalised as PyPI does it: ``huggingface-hub``.
-        url: of the one file that is installed; without credentials.
+        url: of the one file that is installed; without credentials. A list of pins names an index, which ends with
+            ``/``, or nothing.
         sha256: of that file; ``None`` when the lock that was read has none.
         size: bytes of the file; ``None`` when the index does not say.
         direct: whether the requirement itself named the URL.
@@ -110,8 +111,8 @@ class PipLocked:
 
     @property
     def from_source(self) -> bool:
-        """Whether it is a source distribution, whose setup runs where it is installed."""
-        return not self.url.lower().endswith(".whl")
+        """Whether it is a source distribution, whose setup runs where it is installed; not where no file is named."""
+        return bool(self.url) and not self.url.lower().endswith((".whl", "/"))
 
     @property
     def glibc(self) -> Version | None:

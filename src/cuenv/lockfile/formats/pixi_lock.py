@@ -9,7 +9,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
-from cuenv.core.urls import index_url, short_channel, strip_credentials
+from cuenv.core.urls import channel_url, index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import LockPart, LockReader
@@ -21,6 +21,7 @@ _VERSIONS = (4, 5, 6, 7)
 _DEFAULT = "default"
 """The environment that pixi takes when none is named."""
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MIRRORED = frozenset({"conda-forge", "nvidia", "pytorch"})
 _TORCH = frozenset({"pytorch", "torch"})
 _SHOWN = 8
 
@@ -185,7 +186,7 @@ class _PixiLock:
             version=parts.version,
             build=parts.build,
             subdir=parts.subdir,
-            channel=parts.channel,
+            channel=_canonical(parts.channel),
             url=clean,
             md5=entry.parsed("md5", md5_hash),
             sha256=entry.parsed("sha256", sha256_hash),
@@ -207,6 +208,12 @@ class _PixiLock:
             direct="://" not in place or place.startswith("git+"),
             depends=tuple(text for text in entry.texts("requires_dist") if requirement_name(text)),
         )
+
+
+def _canonical(channel: str) -> str:
+    """A channel at another host that has the name of a known one is read as a mirror of it."""
+    name = channel.rpartition("/")[2]
+    return channel_url(name) if name in _MIRRORED else channel
 
 
 def _values(value: object) -> list[object]:

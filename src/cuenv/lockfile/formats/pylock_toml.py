@@ -11,8 +11,8 @@ from cuenv.core.reading import describe
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
-from cuenv.lockfile.formats.uv_lock import best_python, no_wheel, toml_document
-from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
+from cuenv.lockfile.formats.uv_lock import no_wheel, toml_document
+from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 

@@ -17,7 +17,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled
-from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
+from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 
@@ -214,7 +214,7 @@ def _version_of(url: str) -> str:
 
 def _chosen(found: list[_Line], indexes: list[str], aside: list[str], part: LockPart, named: str) -> Lock:
     part = part if part.python else part._replace(python=named, python_from="its head")
-    python = part.python or pythons("")[0]
+    python = part.python or _python(found)
     index = f"{indexes[0].rstrip('/')}/" if len(set(indexes)) == 1 else ""
     solutions = []
     for platform in PLATFORMS:
@@ -242,6 +242,18 @@ def _chosen(found: list[_Line], indexes: list[str], aside: list[str], part: Lock
     asked = any("python" in line.marker for line in found)
     said = f"Python {python}" + (f" of {part.python_from}" if part.python and not part.typed_python else "")
     return Lock(channels=(), sources=(), solutions=tuple(solutions), part=said if part.python or asked else "")
+
+
+def _python(found: list[_Line]) -> str:
+    """The newest Python for which the file has torch, if it has it at all, and most of its packages."""
+    names = {line.name for line in found}
+
+    def judged(minor: str) -> tuple[bool, int]:
+        target = WheelTarget(PLATFORMS[0], minor)
+        kept = {line.name for line in found if target.meets(line.marker)}
+        return "torch" in names - kept, int(2 * len(kept) < len(names))
+
+    return best_python(pythons(""), judged)
 
 
 def _set_aside(lines_: list[str]) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.conda_lock import sha256_hash
-from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, file_name, pythons
+from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 
@@ -46,21 +46,6 @@ def toml_document(text: str, source: str, again: str) -> dict[str, Any]:
         return load_toml(text)
     except ValueError as error:
         raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=again) from error
-
-
-def best_python(minors: Iterable[str], judged: Callable[[str], tuple[bool, int]]) -> str:
-    """The Python that a lock is read for where nothing names one: the newest that has torch and lacks fewest wheels.
-
-    Args:
-        minors: newest first.
-        judged: whether torch is missing there, and how many packages have no wheel for it.
-    """
-    found: dict[tuple[bool, int], str] = {}
-    for minor in minors:
-        found.setdefault(judged(minor), minor)
-        if (False, 0) in found:
-            break
-    return found[min(found)]
 
 
 class _Edge(NamedTuple):
