@@ -81,7 +81,8 @@ def command(**values: Unpack[ResolveValues]) -> int:
         facts, request, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show
     )
     progress_done(show)
-    say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
+    if not (values["as_json"] or (values["quiet"] and answer.fits)):
+        say(talk(answer, platforms, values))  # its hints cost a quarter of the run
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
@@ -245,5 +246,6 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge) -> Resolution:
     name, platforms = values["name"] or request.name, several_platforms(values)
     answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
     progress_done(show)
-    say(talk(answer, platforms, values), quiet=values["as_json"] or (values["quiet"] and answer.fits))
+    if not (values["as_json"] or (values["quiet"] and answer.fits)):
+        say(talk(answer, platforms, values))  # its hints cost a quarter of the run
     return answer
