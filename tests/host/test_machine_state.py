@@ -239,6 +239,8 @@ def test_under_wsl_the_cuda_level_tells_the_branch(gpu: str, driver: str, level:
     assert effective(judged, base()) == judged
     both = effective(pool([facts, replace(facts, label="two")]), base())
     assert [item.driver for item in both.members] == [judged.driver] * 2
+    mixed = effective(pool([facts, replace(facts, label="linux", environment=Surroundings())]), base())
+    assert [item.driver for item in mixed.members] == [judged.driver, facts.driver]
 
 
 def test_under_wsl_no_kernel_modules_exclude_each_other() -> None:
