@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, report
+from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
@@ -70,6 +71,16 @@ def test_a_wheel_that_no_row_knows_is_said_to_be_unknown() -> None:
     (unknown,) = found(options("8.0", driver="560.35.05"), wheel("torch", "2.99.0"))
     assert (unknown.code, unknown.severity) == ("CU111", "warning")
     assert "do not list the wheel of torch 2.99.0" in unknown.message
+    told = report("lock", [unknown])
+    assert (told.verdict(strict=False), told.verdict(strict=True)) == ("unknown", "not fine")
+    assert report_lines(told)[-1] == "unknown, 1 warning"
+
+
+def test_a_layer_of_which_nobody_knows_whether_it_supports_a_gpu_is_not_called_fine() -> None:
+    old = found(options("7.0", driver="470.129.06"), wheel("torch", "1.12.1"))  # no row is about cuDNN for CUDA 10.2
+    assert report("lock", old).verdict(strict=False) == "unknown"
+    good = found(options("8.0", driver="560.35.05"), wheel("torch", "2.7.1"))
+    assert report("lock", good).verdict(strict=False) == "fine"
 
 
 @pytest.mark.parametrize(("torch", "platform"), [("2.5.1+cpu", "linux-64"), ("2.9.1", "linux-aarch64")])

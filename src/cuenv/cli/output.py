@@ -23,7 +23,7 @@ _COLOURS: Mapping[str, str] = {
     word: colour
     for colour, words in {
         "red": ("error", "fail", "not fine"),
-        "yellow": ("warning", "warn"),
+        "yellow": ("warning", "warn", "unknown"),
         "cyan": ("info", "skip", "hint"),
         "green": ("ok", "fine", "choice"),
     }.items()

@@ -35,6 +35,7 @@ class Finding:
         fix: one command or edit that mends it.
         at: line and column in the file that it is about, both from 1; ``None`` for all of it.
         fixable: ``cuenv lint --fix`` mends it.
+        unknown: nobody can say whether a layer serves the host: what has such a finding is not called fine.
     """
 
     code: str
@@ -45,6 +46,7 @@ class Finding:
     fix: str | None = None
     at: tuple[int, int] | None = None
     fixable: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,12 @@ class Report:
     def errors(self) -> tuple[Finding, ...]:
         """The findings that make the answer a no."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    def verdict(self, *, strict: bool) -> Literal["fine", "unknown", "not fine"]:
+        """In a word: not fine with an error, and when strict with a warning; unknown where nobody can say."""
+        if self.errors or (strict and any(finding.severity == "warning" for finding in self.findings)):
+            return "not fine"
+        return "unknown" if any(finding.unknown for finding in self.findings) else "fine"
 
     @property
     def exit(self) -> ExitCode:

@@ -40,8 +40,7 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
     over = {code: count - (most or 0) for (code, _), count in told.items() if most and count > most}
     lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
     counts = Counter(finding.severity for finding in report.findings)
-    refused = strict and counts["warning"]
-    verdict = counted(counts["error"], "error") if counts["error"] else "not fine" if refused else "fine"
+    verdict = counted(counts["error"], "error") if counts["error"] else report.verdict(strict=strict)
     also = f", {counted(counts['warning'], 'warning')}" if counts["warning"] else ""
     return [*lines, f"{verdict}{also}"]
 
@@ -188,7 +187,7 @@ def markdown(results: Iterable[CheckResult], *, strict: bool = False, verbose: b
 
 
 def _section(told: CheckResult, *, strict: bool, verbose: bool) -> Iterator[str]:
-    verdict = "not fine" if told.negative(strict=strict) else "fine"
+    verdict = told.report.verdict(strict=strict)
     yield f"### {cell(told.report.title)}: {verdict}"
     yield ""
     yield cell(", ".join(told.report.looked_at))

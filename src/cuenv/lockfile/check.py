@@ -98,7 +98,9 @@ def check(
         one += host_findings(solution, host, knowledge)
         if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
             one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
-        one += _by_record(lock, solution, host, knowledge)
+        by_record = _by_record(lock, solution, host, knowledge)
+        # where the lock itself says what it serves, the silence of the tables is no doubt
+        one = [replace(item, unknown=item.unknown and not by_record) for item in one] + [*by_record]
         if lock.program:
             one = [mended_there(item, lock) for item in one]
         other = len(lock.solutions) > 1 and solution.platform != facts.platform

@@ -43,6 +43,8 @@ _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 _SHOWN = 3
 _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
+_LAYERS = ("device-code", "cudnn", "nccl")
+"""Rules on what a layer holds for a GPU: what nobody knows of one is not fine."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
 
@@ -223,6 +225,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         message=verdict.because,
         evidence=tuple(evidence_of(verdict, case.knowledge)),
         fix=_fix(verdict, candidate, case),
+        unknown=verdict.outcome == "unknown" and verdict.rule in _LAYERS,
     )
 
 
@@ -296,6 +299,7 @@ def unknown_build(candidate: Candidate) -> Finding:
         severity="warning" if by_pip else "info",
         subject="torch" if by_pip else "pytorch",
         message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
+        unknown=True,
     )
 
 
