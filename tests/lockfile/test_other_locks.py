@@ -12,7 +12,7 @@ from commands import inside as run
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
 from cuenv.solve.model import Lock
-from foreign_locks import LONG, MD5, PYLOCK, REQUIREMENTS, SHA, UV, conda_url, pixi
+from foreign_locks import FILES, LONG, MD5, PYLOCK, REQUIREMENTS, SHA, UV, conda_url, pixi
 
 
 def of(lock: Lock, platform: str = "linux-64") -> dict[str, str]:
@@ -246,3 +246,12 @@ def test_pins_without_hashes_are_one_finding(tmp_path: Path) -> None:
     assert told.returncode == 1
     assert told.stdout.count("CU513") == 1
     assert "30 of 30 packages have no sha256 hash (package0 0.0, " in told.stdout
+    assert "fix: uv pip compile --generate-hashes freeze.txt --output-file" in told.stdout
+
+
+def test_a_wheel_that_is_built_already_needs_no_nvcc(tmp_path: Path) -> None:
+    wheel = f"{FILES}/flash_attn-2.8.3%2Bcu12torch2.7-cp312-cp312-linux_x86_64.whl"
+    pins = f"torch==2.7.1 --hash=sha256:{SHA}\nflash-attn @ {wheel} --hash=sha256:{SHA}\n"
+    (tmp_path / "pins.txt").write_text(pins)
+    told = run("check", "pins.txt", *HOST, folder=tmp_path)
+    assert (told.returncode, "flash-attn" in told.stdout) == (0, False), told.stdout

@@ -135,8 +135,9 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         yield from mixed_findings(solution.pip, candidate.build)
     has_nvcc = any(package.name in NVCC for package in solution.packages)
     beside = locked_libraries(solution.pip, knowledge) if by_pip else ()
-    case = Context(facts=facts, request=Request(dev=has_nvcc, pip=beside), knowledge=knowledge)
-    there = {"device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
+    # A wheel is built already: it needs no nvcc, whatever its source would need.
+    case = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
+    there = {"nvcc": has_nvcc, "device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
     for verdict in Judge(case).verdicts(candidate):
         if there.get(verdict.rule, True):
             yield from as_findings(verdict, candidate, case)

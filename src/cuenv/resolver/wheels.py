@@ -168,12 +168,15 @@ def _runs(row: TorchWheel, judge: Judge) -> bool:
 
 
 def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tuple[str, ...]:
-    """The wheels that sit on torch and of whose release the tables speak, as requirements of exactly that release."""
+    """The wheels that sit on torch and of whose release the tables speak, as requirements of exactly that release.
+
+    A wheel that its requirement names by a URL is somebody's own build, of which they say nothing.
+    """
     found = []
     for item in packages:
         release = _version(item.version)
         rows = [row for row in knowledge.extension(item.name) if "wheel" in row.comes]
-        if release and not item.from_source and any(row.covers(release) for row in rows):
+        if release and not (item.from_source or item.direct) and any(row.covers(release) for row in rows):
             found.append(f"{item.name}=={release.public}")
     return tuple(found)
 

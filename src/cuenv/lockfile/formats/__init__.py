@@ -241,4 +241,5 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
         if option not in reader.parts:
             there = f"; it takes {', '.join(reader.parts)}" if reader.parts else ""
             raise UsageError(f"{option} chooses nothing in {source}, a {reader.file}{there}")
-    return replace(reader.read(text, source, wanted), program=reader.program, again=reader.again)
+    lock = reader.read(text, source, wanted)
+    return replace(lock, program=reader.program, again=lock.again or reader.again)

@@ -156,7 +156,8 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     faults.check(hint=_AGAIN)
     named = _PYTHON.search(text[:4000])
     try:
-        return _chosen(found, indexes, aside, part, named[1] if named else "")
+        lock = _chosen(found, indexes, aside, part, named[1] if named else "")
+        return replace(lock, again=compiled(source))
     except ValueError as error:
         raise InputError(f"{source}: {error}", hint=_AGAIN) from error
 
