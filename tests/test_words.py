@@ -22,6 +22,19 @@ FORBIDDEN = {
     r"\bbelow the floor\b": "older than the minimum driver",
     r"\blayer that cuts\b": "names the limiting component",
     r"(?<!there )\bis no (?:environment|regular file|lock)\b": "is not a ...",
+    r"(?<!there )(?<!There )\bis no (?:valid|folder|channel|package|path|list|file|wheel|bundle|version|name)\b": "is not a",
+    r"\bspeaks? \{": "supports",
+    r"\bcannot close\b|\bthat closes\b": "can satisfy; is satisfiable",
+    r"(?i)\bno row (?:says|knows|vouches)\b": "the cuenv tables do not list or say",
+    r"(?<!-)\b(?:serves?|served) (?:\{|\d|GPUs)|\bnot served\b": "supports",
+    r"\bdrives? (?:\{|NVIDIA|GPU|the GPU)": "supports",
+    r"\bdriver's level\b|\bCUDA level\b": "the driver's CUDA version",
+    r"\bsits? on torch\b": "uses PyTorch",
+    r"(?i)\bnobody (?:has|knows|saw)\b": "it is not known",
+    r"\bpassed over\b": "skipped or ignored",
+    r"\basked of pip\b": "pip requirements",
+    r"\b(?:version )?wish\b(?!:)": "request or version spec",
+    r"\b(?:cannot compile|compiles) for \d": "compute capability X.Y",
     r"\(s\)(?!\w)": "a plural by number",
     r": the same$": "the whole meaning",
 }
@@ -71,6 +84,24 @@ def test_no_string_uses_a_private_word() -> None:
         if re.search(pattern, text)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_docstring_of_the_public_interface_uses_a_private_word() -> None:
+    tree = ast.parse((SOURCE / "api.py").read_text(encoding="utf-8"))
+    public = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    texts = {node.name: ast.get_docstring(node) or "" for node in public}
+    assert len(texts) > 10
+    assert not [
+        f"{name}: {pattern}" for name, text in texts.items() for pattern in FORBIDDEN if re.search(pattern, text)
+    ]
+
+
+def test_no_class_has_a_private_name() -> None:
+    private = {"Wish", "Floor", "Generation", "Twin", "Layer", "Ground", "Ending", "Workshop", "Case", "Sighting"}
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py"))
+    classes = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    assert len(classes) > 100
+    assert not classes & private
 
 
 def test_the_strings_are_found() -> None:

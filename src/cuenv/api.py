@@ -241,7 +241,7 @@ def wishes(
         prefer: ``newest`` or ``native``.
 
     Raises:
-        UsageError: a wish that is not a version spec.
+        UsageError: a request that is not a version spec.
         TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
     """
     from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
@@ -283,7 +283,7 @@ def resolve(
     Args:
         host: from `inspect_host`, `read_host`, `make_host` or `pool`.
         asked: from `wishes`; none by default.
-        prove: from `channels`: take the best choice that closes on them. No solver and no network otherwise.
+        prove: from `channels`: take the best choice that they can satisfy. No solver and no network otherwise.
         tables: from `load_knowledge`; the bundled ones by default.
 
     Returns:

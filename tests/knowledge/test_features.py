@@ -97,7 +97,7 @@ def test_a_row_in_words(name: str, says: str) -> None:
     assert row
     assert sentence(row) == says
     entries = [entry for entry in gpu(name, base()).entries if entry.table == "features"]
-    assert [entry.says for entry in entries] == [f"{title(row)} has {says}"]
+    assert [entry.says for entry in entries] == [f"compute capability {title(row)} has {says}"]
     assert entries[0].sources
 
 

@@ -417,7 +417,7 @@ def test_nothing_is_judged_beside_a_cpu_build() -> None:
 
 @settings(deadline=None)
 @given(
-    request=st.sampled_from(["bitsandbytes", "deepspeed", "xformers", "flash-attn"]), item=st.sampled_from(everything())
+    wanted=st.sampled_from(["bitsandbytes", "deepspeed", "xformers", "flash-attn"]), item=st.sampled_from(everything())
 )
 def test_a_wider_wish_rejects_no_more(wanted: str, item: Candidate) -> None:
     if item.build.cuda is None:
