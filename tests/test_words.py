@@ -22,7 +22,7 @@ FORBIDDEN = {
     r"\bbelow the floor\b": "older than the minimum driver",
     r"\blayer that cuts\b": "names the limiting component",
     r"(?<!there )\bis no (?:environment|regular file|lock)\b": "is not a ...",
-    r"(?<!there )(?<!There )\bis no (?:valid|folder|channel|package|path|list|file|wheel|bundle|version|name)\b": "is not a",
+    r"(?<!there )(?<!There )\bis no (?:valid|folder|channel|package|path|file|wheel|bundle|version)\b": "is not a",
     r"\bspeaks? \{": "supports",
     r"\bcannot close\b|\bthat closes\b": "can satisfy; is satisfiable",
     r"(?i)\bno row (?:says|knows|vouches)\b": "the cuenv tables do not list or say",
