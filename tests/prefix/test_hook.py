@@ -227,7 +227,7 @@ def test_a_library_without_a_link_is_said_with_the_command_that_makes_it(tmp_pat
     words = ("hook", "--prefix", tmp_path / "env", "--print", *GPUS)
     told = run(*words, folder=tmp_path)
     link = f"ln -s libcudart.so.13 {cuda}/lib/libcudart.so"
-    assert f"-lcudart finds no libcudart.so, so nothing that is built would link: {link}" in told.stderr
+    assert f"-lcudart finds no libcudart.so, so builds that need it cannot link; to correct that: {link}" in told.stderr
     subprocess.run(shlex.split(link), check=True)
     again = run(*words, folder=tmp_path)
     assert "cudart" not in again.stderr

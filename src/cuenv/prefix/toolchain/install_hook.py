@@ -63,7 +63,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     able = targets_of(nvcc_at(home or "", "the environment", running=False), knowledge) if nvccs else ()
     archs, notes = arch_list(facts.capabilities, able)
     if not facts.capabilities:
-        notes = ("no GPU is known, so TORCH_CUDA_ARCH_LIST is left alone; name them with --gpu",)
+        notes = ("no GPU is known, so the hook does not set TORCH_CUDA_ARCH_LIST; name the GPUs with --gpu",)
     hook = Hook(
         home=None if home is None else home.removeprefix(prefix.path).lstrip("/"),
         includes=tuple(folder for place in places for folder in _includes(prefix.path, place)),
@@ -84,7 +84,7 @@ def _no_link(file: str | None) -> Iterator[str]:
     if file:
         folder, _, name = file.rpartition("/")
         link = shlex.join(["ln", "-s", name, f"{folder}/libcudart.so"])
-        yield f"-lcudart finds no libcudart.so, so nothing that is built would link: {link}"
+        yield f"-lcudart finds no libcudart.so, so builds that need it cannot link; to correct that: {link}"
 
 
 def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> HostFacts:

@@ -351,7 +351,9 @@ def _grow(place: Place, item: Wanted, part: Path, connection: Connection, count:
             longest=_LONGEST,
         )
     except Again as error:
-        raise ChannelError(f"{place.shown}: {error}", hint="run it again: what is there is kept") from error
+        raise ChannelError(
+            f"{place.shown}: {error}", hint="run the same command again; finished downloads are kept"
+        ) from error
 
 
 def _append(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
