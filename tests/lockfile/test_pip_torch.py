@@ -77,8 +77,10 @@ def test_a_wheel_that_no_row_knows_is_said_to_be_unknown() -> None:
 
 
 def test_a_layer_of_which_nobody_knows_whether_it_supports_a_gpu_is_not_called_fine() -> None:
-    old = found(options("7.0", driver="470.129.06"), wheel("torch", "1.12.1"))  # no row is about cuDNN for CUDA 10.2
-    assert report("lock", old).verdict(strict=False) == "unknown"
+    old = solution(PYTHON, package("pytorch", "1.13.1", "cuda112py311_0"), package("cuda-version", "11.2"))
+    young = host_findings(old, options("12.0", driver="575.57.08"), base())  # PTX for torch, and nothing about cuDNN
+    assert {item.code for item in young if item.unknown} == {"CU405", "CU406"}
+    assert report("lock", young).verdict(strict=False) == "unknown"
     good = found(options("8.0", driver="560.35.05"), wheel("torch", "2.7.1"))
     assert report("lock", good).verdict(strict=False) == "fine"
 
