@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,7 @@ def plain(profile: Request) -> dict[str, Any]:
         else list(value)
         if isinstance(value, tuple)
         else value
-        for key in Request.__slots__
+        for key in (item.name for item in fields(Request))
         if key != "cpu" and ((value := getattr(profile, key)) not in ("", None))
     } | {"name": profile.name, "story": profile.story}
 

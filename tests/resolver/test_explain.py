@@ -75,9 +75,8 @@ def known() -> set[str]:
 
 
 def _texts(row: object) -> str:
-    values = [getattr(row, name) for name in row.__slots__] if hasattr(row, "__slots__") else []
     flat: list[object] = []
-    for value in [*values, *(getattr(row, name, "") for name in dir(row) if not name.startswith("_"))]:
+    for value in (getattr(row, name, "") for name in dir(row) if not name.startswith("_")):
         flat += [*value] if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     return " ".join(_plain(value) for value in flat)
 
