@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
+from cuenv.lockfile.wheel_target import WheelTarget
 from cuenv.solve.model import Lock
 from foreign_locks import FILES, LONG, MD5, PYLOCK, REQUIREMENTS, SHA, UV, conda_url, pixi
+from pip_index import variables, wheel
 
 
 def of(lock: Lock, platform: str = "linux-64") -> dict[str, str]:
@@ -93,6 +97,80 @@ def test_uv_extras_that_exclude_each_other() -> None:
     assert "none of the 1 wheels of torch 2.7.1+cpu is for linux-64 and Python 3.11" in said(older)[0]
     with pytest.raises(UsageError, match="no extra 'cu130'; it has cpu, cu126"):
         parse_lock(UV, "uv.lock", LockPart(extras=("cu130",)))
+
+
+def test_uv_extras_and_groups_of_which_one_is_possible() -> None:
+    with pytest.raises(UsageError, match="has extra cpu and extra cu126 only one at a time"):
+        parse_lock(UV, "uv.lock", LockPart(extras=("cpu", "cu126")))
+    text = UV.replace('package = "mine", extra = "cpu"', 'package = "mine", group = "dev"')
+    text = text.replace('package = "mine", extra = "cu126"', 'package = "mine", group = "docs"')
+    assert parse_lock(text, "uv.lock", LockPart(groups=("docs",))).part == "Python 3.12, group docs"  # dev makes room
+
+
+PROJECT = """
+[project]
+name = "mine"
+version = "1.0"
+requires-python = ">=3.10"
+dependencies = ["leaf", "old==1.0; python_version < '3.12'", "old==2.0; python_version >= '3.12'", "Far.Off[more]"]
+[project.optional-dependencies]
+first = ["torch==2.6.0"]
+second = ["torch==2.9.0"]
+[dependency-groups]
+dev = ["tool; sys_platform == 'linux'", "never; sys_platform == 'win32'"]
+docs = ["page>1"]
+[tool.uv]
+conflicts = [[{ extra = "first" }, { extra = "second" }]]
+"""
+
+
+def test_what_is_read_is_what_uv_would_install(tmp_path: Path) -> None:
+    from packaging.requirements import Requirement
+    from uv import find_uv_bin
+
+    links = tmp_path / "links"
+    for name, version, *needs in (
+        ("torch", "2.6.0", "triton==3.2; platform_machine == 'x86_64'", "leaf"),
+        *(("torch", "2.9.0", "triton==3.5", "cuda-leaf"), ("triton", "3.2"), ("triton", "3.5"), ("cuda-leaf", "1.0")),
+        *(
+            ("leaf", "1.0"),
+            ("old", "1.0", "older"),
+            ("old", "2.0"),
+            ("older", "1.0"),
+            ("tool", "1.0"),
+            ("never", "1.0"),
+        ),
+        *(("page", "1.0"), ("page", "2.0", "leaf"), ("extra-of-far", "1.0")),
+    ):
+        wheel(links, name, version, *needs)
+    wheel(links, "far-off", "1.0", "extra-of-far; extra == 'more'", extras=["more"])
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(PROJECT)
+    environ = {**variables(tmp_path), "UV_OFFLINE": "1", "UV_NO_CONFIG": "1", "UV_PYTHON": sys.executable}
+
+    def uv(*words: str) -> str:
+        command = [find_uv_bin(), *words, "--no-index", "--find-links", str(links), "-q"]
+        made = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+        return made.stdout
+
+    uv("lock")
+    for python in ("3.11", "3.13"):
+        target = WheelTarget("linux-64", python)
+        for chosen in (LockPart(), LockPart(extras=("first",)), LockPart(extras=("second",), groups=("docs",))):
+            part = chosen._replace(python=python)
+            words = [word for name in part.extras for word in ("--extra", name)]
+            words += [word for name in part.groups for word in ("--group", name)]
+            told = uv("export", "--frozen", "--no-hashes", "--no-header", "--no-annotate", "--no-emit-project", *words)
+            lines = map(Requirement, told.splitlines())
+            wanted = {item.name: str(item.specifier)[2:] for item in lines if target.meets(str(item.marker or ""))}
+            read = parse_lock((project / "uv.lock").read_text(), "uv.lock", part)
+            assert of(read) == wanted
+            exported = uv("export", "--frozen", "--format", "pylock.toml", "--no-emit-project", *words)
+            assert of(parse_lock(exported, "pylock.toml", LockPart(python=python))) == wanted
+            exported = uv("export", "--frozen", "--no-emit-project", *words)
+            assert of(parse_lock(exported, "requirements.txt", LockPart(python=python))) == wanted
 
 
 def test_pylock_extras_groups_and_the_wheel_for_the_oldest_glibc() -> None:

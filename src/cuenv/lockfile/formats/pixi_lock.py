@@ -21,6 +21,7 @@ _VERSIONS = (4, 5, 6, 7)
 _DEFAULT = "default"
 """The environment that pixi takes when none is named."""
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ARCHIVES = (".conda", ".tar.bz2")
 _MIRRORED = frozenset({"conda-forge", "nvidia", "pytorch"})
 _TORCH = frozenset({"pytorch", "torch"})
 _SHOWN = 8
@@ -144,7 +145,7 @@ class _PixiLock:
         sources = []
         for row in listed:
             url, wheel, built = row.get("conda", str), row.get("pypi", str), row.get("conda_source", str)
-            if url is not None and "://" in url:
+            if url is not None and ("://" in url or url.endswith(_ARCHIVES)):
                 package = self._conda(url, row)
                 if package:
                     conda[package.name] = package

@@ -106,11 +106,23 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     if not minors:
         faults.add("requires-python", f"cuenv knows no Python that {describe(requires)} admits")
     faults.check(hint=_AGAIN)
-    project = _Project(packages=packages, members=members, asked=asked, source=source)
+    exclusive = tuple(_exclusive(row) for row in document.get("conflicts", list) or () if isinstance(row, list))
+    project = _Project(packages=packages, members=members, asked=asked, exclusive=exclusive, source=source)
     try:
         return project.lock(part, minors)
     except ValueError as error:
         raise InputError(f"{source}: {error}", hint=_AGAIN) from error
+
+
+def _exclusive(rows: list[object]) -> frozenset[str]:
+    """Extras and groups of which a project can have one only, as ``extra NAME`` and ``group NAME``."""
+    found = set()
+    for row in rows:
+        for kind in ("extra", "group"):
+            name = row.get(kind) if isinstance(row, dict) else None
+            if isinstance(name, str):
+                found.add(f"{kind} {normalise(name)}")
+    return frozenset(found)
 
 
 def _package(reader: Reader, faults: Faults) -> _Package:
@@ -181,6 +193,7 @@ class _Project:
     packages: tuple[_Package, ...]
     members: tuple[str, ...]
     asked: tuple[_Edge, ...]
+    exclusive: tuple[frozenset[str], ...]
     source: str
     by_name: dict[str, list[_Package]] = field(default_factory=dict)
 
@@ -209,7 +222,14 @@ class _Project:
                     there = f"it has {', '.join(known[:_SHOWN])}" if known else "it has none"
                     raise UsageError(f"{self.source} has no {option} {describe(name)}; {there}")
         usual = (_USUAL_GROUP,) if part.usual is None else tuple(map(normalise, part.usual))
-        groups = (*(name for name in known_groups if name in usual or EVERY in usual), *asked_groups)
+        named = [*(f"extra {name}" for name in extras), *(f"group {name}" for name in asked_groups)]
+        for several in self.exclusive:
+            both = [item for item in dict.fromkeys(named) if item in several]
+            if len(both) > 1:
+                raise UsageError(f"{self.source} has {' and '.join(both[:2])} only one at a time")
+        left = {item for several in self.exclusive if not several.isdisjoint(named) for item in several}
+        by_default = [name for name in known_groups if name in usual or EVERY in usual]
+        groups = (*(name for name in by_default if f"group {name}" not in left), *asked_groups)
         chosen = _Chosen(extras=extras, groups=tuple(dict.fromkeys(groups)))
         python = part.python or self._python(chosen, minors)
         solutions = tuple(self._solution(WheelTarget(platform, python), chosen) for platform in PLATFORMS)
