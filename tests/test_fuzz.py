@@ -347,6 +347,7 @@ def unpacked(data: bytes) -> bytes:
 
 
 FOUND: list[tuple[str, bytes]] = [
+    ("Dockerfile lint", b"FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\nRUN pip install& <<EOF\nls\nEOF\n"),
     # the name of a section is of the file, and was told raw
     (
         "ELF",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from packaging.version import Version
 
@@ -249,7 +250,7 @@ def wheel_lints(run: ShellCommands, image: str, nvcc: Version | None, knowledge:
 
 def _indexes(words: Sequence[_Word]) -> Iterator[str]:
     """The options of pip and uv that name an index, as a requirements file has them."""
-    for word, after in zip(words, [*words[1:], None], strict=True):
+    for word, after in zip_longest(words, words[1:]):
         option = _INDEX_OPTION.fullmatch(word.text)
         value = option[2] if option and option[2] else after.text if option and after else ""
         if option and value:
@@ -386,7 +387,7 @@ def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
 def _conda(item: re.Match[str], part: ShellCommands, found: dict[str, InstallCommand]) -> None:
     words = _words(item, part)
     values: dict[str, list[_Word]] = {}
-    for word, after in zip(words, [*words[1:], None], strict=True):
+    for word, after in zip_longest(words, words[1:]):
         option, equals, value = word.text.partition("=")
         if _VALUED.fullmatch(word.text) and after:
             values.setdefault(word.text, []).append(after)
