@@ -252,8 +252,8 @@ def test_every_target_of_a_build_was_known_to_the_nvcc_of_its_cuda() -> None:
 
 def test_ptx_is_written_in_the_isa_of_the_own_cuda() -> None:
     for row in base().torch:
-        assert row.code is not None
-        assert row.code.isa == (row.cuda if row.code.ptx else None)
+        assert row.code is not None or (row.stack, row.version < version("1.12")) == ("pytorch", True)
+        assert row.code is None or row.code.isa == (row.cuda if row.code.ptx else None)
 
 
 def test_the_release_of_ptx_stands_for_its_isa() -> None:
@@ -312,7 +312,7 @@ def test_the_pytorch_channel_ends_with_2_5_1() -> None:
     assert {row.platform for row in rows} == {"linux-64"}
     ending = base().discontinued("pytorch-cuda")
     assert ending is not None
-    assert {version(text) for text in ending.versions} == {row.cuda for row in rows}
+    assert {version(text) for text in ending.versions} == {row.cuda for row in rows if row.version >= version("1.13")}
     frozen = base().discontinued("pytorch")
     assert frozen is not None
     assert {str(row.version) for row in rows} <= set(frozen.versions)

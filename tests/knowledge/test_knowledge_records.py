@@ -125,8 +125,8 @@ def test_the_bounds_of_a_row_are_those_of_some_record(platform: str) -> None:
 def test_torch_of_the_pytorch_channel_is_there_as_the_rows_say() -> None:
     found: dict[tuple[Version, Version | None], set[tuple[str, str, str]]] = defaultdict(set)
     for record in records("pytorch", "linux-64")["pytorch"]:
-        match = re.match(r"py([\d.]+)_cuda([\d.]+)_cudnn([\d.]+)_", record["build"])
-        if match and version(record["version"]) >= version("1.13"):
+        match = re.match(r"py([\d.]+)_cuda(\d+\.\d)[\d.]*_cudnn([\d.]+)_", record["build"])
+        if match and base().cuda(version(match[2])):  # no row is about CUDA 9
             found[version(record["version"]), version(match[2])].add((match[1], match[3], record["build"]))
     rows = {(row.version, row.cuda): row for row in base().torch if row.stack == "pytorch"}
     for key, builds in found.items():

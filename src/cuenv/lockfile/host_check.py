@@ -22,7 +22,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import judged_requests, spec_of, wants_cuda
+from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.layers import glibc_verdict, range_for
 from cuenv.resolver.verdict import told
@@ -41,6 +41,8 @@ from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 _SHOWN = 3
+_RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
+"""Packages that bind the CUDA libraries of torch to a release."""
 _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _LAYERS = ("device-code", "cudnn", "nccl")
@@ -310,7 +312,7 @@ _NUMBERS_OF = regex(r"\d+\.\d+")
 def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
-    cuda = spec.pin("cuda-version") or spec.pin("pytorch-cuda") or spec.pin("cudatoolkit")
+    cuda = next((pin for pin in cuda_pins(spec) if pin.name in _RUNTIMES), None)
     python = spec.pin("python")
     compilers = [spec.pin(name) for name in NVCC]
     stack = _stack(spec, torch.channel if torch else "")
@@ -339,9 +341,8 @@ def named_cuda(spec: EnvironmentSpec) -> Version | None:
 
 def toolkit_asked(spec: EnvironmentSpec) -> Version | None:
     """The CUDA release that a file pins its toolkit to."""
-    for name in ("cuda-version", "pytorch-cuda", "cudatoolkit", "cuda", "cuda-toolkit"):
-        pin = spec.pin(name)
-        found = _NUMBERS_OF.match(pin.version.lstrip("=")) if pin else None
+    for pin in cuda_pins(spec):
+        found = _NUMBERS_OF.match(pin.version.lstrip("="))
         if found:
             return version(found[0])
     return None

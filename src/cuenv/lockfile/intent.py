@@ -15,11 +15,10 @@ from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, admits
+from cuenv.resolver.policy import cuda_pins
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 _TORCH = ("pytorch", "pytorch-gpu")
-_LEADS = ("cuda-version", "pytorch-cuda", "cudatoolkit", "cudatoolkit-dev", "cuda-toolkit", "cuda")
-"""Packages whose number is the CUDA release that is meant."""
 _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda-libraries")
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
@@ -78,7 +77,7 @@ def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
         pytorch=_spec(torch),
         release=_number(torch),
         python=_spec(python),
-        cuda=next((minor(found) for name in _LEADS if (found := _number(spec.pin(name)))), None),
+        cuda=next((minor(found) for pin in cuda_pins(spec) if (found := _number(pin))), None),
         dev=any(_role(pin, knowledge) == "cudatoolkit-dev" for pin in spec.pins),
         packages=tuple(_package(pin, knowledge) for pin in spec.pins if _role(pin, knowledge) is None),
         pip=tuple(text for text, _ in pip if text),

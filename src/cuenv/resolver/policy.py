@@ -157,10 +157,27 @@ def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
 
 def spec_of(pin: Pin | None) -> VersionSpec | None:
     """What a pin asks of the version, as a wish; ``None`` where it asks for none, or for what no wish can say."""
-    try:
-        return parse_version_spec(pin.version, what="version") if pin and pin.version not in ("", "*") else None
-    except UsageError:
-        return None
+    return _version_spec(pin.version) if pin else None
+
+
+def cuda_pins(spec: EnvironmentSpec) -> Iterator[Pin]:
+    """The pins whose number is the CUDA release that a file means, the one that binds torch first.
+
+    The ``cuda-version`` of the channel nvidia binds nothing: every export of that channel lists one of any release.
+    """
+    for name in ("pytorch-cuda", "cuda-version", "cudatoolkit", "cudatoolkit-dev", "cuda-toolkit", "cuda"):
+        pin = spec.pin(name)
+        if pin and not (name == "cuda-version" and _of_nvidia(pin, spec)):
+            yield pin
+
+
+def _of_nvidia(pin: Pin, spec: EnvironmentSpec) -> bool:
+    """Whether a package comes from the channel nvidia: it is named, or stands before conda-forge."""
+    if pin.channel:
+        return pin.channel.startswith("nvidia")
+    channels = [short_channel(channel) for channel in spec.channels]
+    first = next((item for item in channels if item == "conda-forge" or item.split("/")[0] == "nvidia"), "")
+    return first.startswith("nvidia")
 
 
 def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
@@ -186,7 +203,7 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             code="CU110",
             severity="error",
             subject=pin.name,
-            message=f"{pin.yaml_text()} does not exist: {row.says}{also}",
+            message=f"{pin.yaml_text()} does not exist: {_beside(pin, row.versions)}{row.says}{also}",
             evidence=tuple(row.sources),
             fix=row.instead,
         )
@@ -200,12 +217,31 @@ def _elsewhere(pin: Pin, spec: EnvironmentSpec) -> bool:
 
 
 def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
-    """Whether a pin admits any of the releases, by the release numbers in front."""
-    text = pin.version.lstrip("=").removesuffix(".*").removesuffix("*")
-    if not text or any(mark in text for mark in "<>!~|,"):
-        return True
-    wanted = text.split(".")
-    return any(release.split(".")[: len(wanted)] == wanted for release in versions)
+    """Whether a pin admits any of the releases, as conda compares them; one that cannot be read may admit all."""
+    specs = map(_version_spec, pin.condition().split("|"))
+    return any(item is None or any(item.admits(version(text)) for text in versions) for item in specs)
+
+
+def _version_spec(condition: str) -> VersionSpec | None:
+    """A condition as a version spec; ``None`` where it asks for no version, or for what no version spec can say."""
+    try:
+        return parse_version_spec(condition, what="version") if condition not in ("", "*") else None
+    except UsageError:
+        return None
+
+
+def _beside(pin: Pin, releases: Iterable[str]) -> str:
+    """The releases next to one that never was, where it is none after the last: why a pin on it finds nothing."""
+    asked = spec_of(pin)
+    if asked is None or asked.prefix is None:
+        return ""
+    below = [text for text in releases if version(text).release < asked.prefix]
+    above = [text for text in releases if version(text).release > asked.prefix]
+    if not above:
+        return ""
+    near = [*below[-1:], *above[:1]]
+    verb = "is" if len(near) == 1 else "are"
+    return f"the nearest {'release' if len(near) == 1 else 'releases'} {verb} {' and '.join(near)}; "
 
 
 def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
