@@ -395,24 +395,40 @@ def check(
     driver: str | None = None,
     glibc: str | None = None,
     platform: str | None = None,
+    environment: str = "",
+    extras: str | Sequence[str] = (),
+    groups: str | Sequence[str] = (),
+    python: str = "",
 ) -> LockCheck:
     """Check a lock against a host, its environment file and the laws.
 
     Args:
-        path: the lock.
+        path: the lock, of any format that ``cuenv check`` reads.
         host: as for `lock`; this machine by default.
         gpus: see ``host``.
         driver: see ``host``.
         glibc: see ``host``.
         platform: see ``host``.
+        environment: the environment of a ``pixi.lock``; ``default`` where none is named.
+        extras: of a ``uv.lock`` or ``pylock.toml``.
+        groups: dependency groups of the same, beside those that are installed by default.
+        python: the Python that a lock of wheels is read for, such as ``3.12``.
 
     Raises:
         InputError: the lock cannot be read.
+        UsageError: it has no such part.
     """
     from cuenv.lockfile.check import check as look  # noqa: PLC0415 - as above
+    from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - as above
 
+    part = LockPart(environment=environment, extras=_several(extras), groups=_several(groups), python=python)
+    options = host_options(host, gpus, driver, glibc, platform, of="check")
     with spoken():
-        return look(Path(path), host_options(host, gpus, driver, glibc, platform, of="check"), load_knowledge())
+        return look(Path(path), options, load_knowledge(), part=part)
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def why(decision: Decision, subject: str) -> Answer:

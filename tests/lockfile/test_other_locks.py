@@ -11,6 +11,7 @@ import pytest
 
 from commands import HOST
 from commands import inside as run
+from cuenv import check
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
 from cuenv.lockfile.wheel_target import WheelTarget
@@ -258,6 +259,8 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
     assert "\n(Python 3.12, groups dev, docs) -> (Python 3.12, groups dev, docs)\n" in differ.stdout
     plain = json.loads(run("check", "uv.lock", "--python", "3.12", "--json", *HOST, folder=tmp_path).stdout)
     assert plain["part"] == "Python 3.12, groups dev, docs"
+    told = check(tmp_path / "uv.lock", "rtx4090-535", extras="cu126", groups=["docs"], python="3.12")
+    assert (told.part, told.report.errors) == ("Python 3.12, extra cu126, groups dev, docs", ())
     linted = run("lint", folder=tmp_path)
     assert linted.returncode == 0, linted.stdout
     (tmp_path / "uv.lock").write_text(UV.replace(f', hash = "sha256:{SHA}"', ""))
