@@ -24,7 +24,7 @@ from cuenv.solve import environment_yml
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked, Solution
 from given import base
-from pip_index import index, stock, variables
+from pip_index import index, stock, variables, wheel
 
 REQUIREMENTS = "requirements-linux-64.lock.txt"
 FILES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", LOCK_NAME, REQUIREMENTS)
@@ -356,3 +356,34 @@ def test_values_are_plain() -> None:
     made = PipLocked(name="a", version="1", url="https://x.example/a-1.tar.gz", sha256=None)
     assert made.from_source
     assert Solution(platform="linux-64", packages=(), virtual_packages=(), solver="").pip == ()
+
+
+def test_a_torch_wheel_of_a_users_index_is_locked_and_judged_by_its_own_cuda(tmp_path: Path, channel: Sources) -> None:
+    files = tmp_path / "files"
+    tag = "cp312-cp312-manylinux_2_17_x86_64"
+    wheel(files, "torch", "2.4.1+cu118", tag=tag)
+    wheel(files, "torch", "2.4.1", tag=tag)
+
+    def answer(requirement: str, server: Server, **more: str) -> Locked:
+        folder = tmp_path / requirement.replace("=", "")
+        folder.mkdir(exist_ok=True)
+        head = "name: train\nchannels: [conda-forge]\ndependencies: [python=3.12, pip, {pip: ["
+        (folder / "environment.yml").write_text(f"{head}'{requirement}']}}]\n")
+        user = variables(folder / "home", server.url, **more)
+        host = HostOptions(gpus=("A100",), driver="470.129.06", glibc="2.31", environ=user)
+        return lock(LockRequest(path=folder / "environment.yml", host=host, sources=channel), base())
+
+    with index(files) as server:
+        extra = {"UV_EXTRA_INDEX_URL": f"{server.url}/simple"}
+        good = answer("torch==2.4.1+cu118", server, **extra)
+        assert good.lock, good.report
+        assert good.lock.metadata["cuenv_minimum_driver"] == "450.80.02"
+        assert good.lock.solutions[0].pip[0].version == "2.4.1+cu118"
+        plain = answer("torch==2.4.1", server)  # an index in the place of PyPI has what PyPI has
+        assert [item.code for item in plain.report.errors] == ["CU401"]
+        gone = answer("torch==2.4.0+cu118", server, **extra)
+        (error,) = gone.report.errors
+        assert (error.code, error.fix) == (
+            "CU510",
+            "add to the pip part: --extra-index-url https://download.pytorch.org/whl/cu118",
+        )

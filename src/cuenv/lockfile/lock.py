@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -129,14 +130,15 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         facts = replace(facts, platform=platforms[0])
     hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
     _open_ahead(spec, hosts[0], request)
+    whole = _with_own_indexes(spec, request)
     before = [
         *moved,
-        *for_file(spec_findings(spec, knowledge), str(request.path)),
+        *for_file(spec_findings(whole, knowledge), str(request.path)),
         *before_pip(spec, request.allow),
         *_without_cuda(spec, facts, request, knowledge),
     ]
     if not any(item.code == "CU413" for item in before):
-        before += [finding for host in hosts for finding in judge_file(spec, host, knowledge)]
+        before += [finding for host in hosts for finding in judge_file(whole, host, knowledge)]
     early = report(request.path.name, allowed(before, request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings, named=named)
     if early.errors:
@@ -180,6 +182,29 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     )
     written, aside = write_formats(request.path, made, spec)
     return replace(refused, report=late, lock=made, written=written, kept=aside)
+
+
+def _with_own_indexes(spec: EnvironmentSpec, request: LockRequest) -> EnvironmentSpec:
+    """The file as uv sees it where it asks pip for torch: the indexes of the user's settings are options of pip."""
+    if not any("torch" in text for text in spec.pip):
+        return spec
+    from cuenv.solve.io.pip import index_variables  # noqa: PLC0415 - most files ask pip for no torch
+
+    given = index_variables(request.host.environ, request.sources.certificates)
+    options = [
+        f"{_OPTIONS[name]} {url}" for name in _OPTIONS for url in re.split(r"[\s,]+", given.get(name, "")) if url
+    ]
+    return replace(spec, pip=(*options, *spec.pip))
+
+
+_OPTIONS = {
+    "UV_DEFAULT_INDEX": "--index-url",
+    "UV_INDEX_URL": "--index-url",
+    "UV_INDEX": "--extra-index-url",
+    "UV_EXTRA_INDEX_URL": "--extra-index-url",
+    "UV_FIND_LINKS": "--find-links",
+}
+"""What each variable of uv is as an option of pip."""
 
 
 def _standing(

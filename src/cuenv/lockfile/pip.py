@@ -14,6 +14,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
+from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
 from cuenv.solve.pip_part import PipConflict, provided
@@ -289,6 +290,15 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
             )
 
 
+_CUDA_TAG = regex(r"torch\s*==\s*[0-9.]+\+(cu\d{2,3})\s*(?:;.*)?")
+
+
+def _index_of(requirement: str) -> str | None:
+    """The line that makes a torch with a local version be found: it lies in the index of its tag."""
+    found = _CUDA_TAG.fullmatch(requirement.strip())
+    return f"add to the pip part: --extra-index-url {INDEX}{found[1]}" if found else None
+
+
 def conflict_finding(conflict: PipConflict) -> Finding:
     """The pip part's no as a finding: both parents, and the smallest repair."""
     gives = conflict.provided
@@ -299,7 +309,7 @@ def conflict_finding(conflict: PipConflict) -> Finding:
             subject=requirement_name(conflict.requirement) or "pip",
             message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}",
             evidence=(printable(conflict.text),),
-            fix=f"write {conflict.repair}" if conflict.repair else None,
+            fix=_index_of(conflict.requirement) or (f"write {conflict.repair}" if conflict.repair else None),
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""

@@ -21,6 +21,7 @@ from cuenv.solve.environment_spec import requirement_name
 _OPTION = re.compile(r"\s*(-i|--index-url|--extra-index-url|-f|--find-links)(?:=|\s+)(\S+)")
 _OWN = re.compile(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = re.compile(r"cu\d{2,3}")
+_MAIN = ("-i", "--index-url")
 _EXACT = re.compile(r"={2,3}([0-9.]+)")
 _ELSEWHERE = re.compile(r"win|darwin|macos", re.IGNORECASE)
 _ENDLESS = version("9999")
@@ -36,7 +37,8 @@ class AskedTorch(NamedTuple):
         tag: the local version that it names: ``cu118``, ``cpu``; empty for none.
         tags: the tags of PyTorch's own indexes that the pip part names.
         pypi: whether PyPI is asked as well.
-        elsewhere: whether it names a further place, which may have any wheel: another index, or the page of all tags.
+        elsewhere: whether it names an index of others, or the page of all tags: nobody knows which wheels are there.
+        anywhere: whether it names one beside PyPI or its mirror, from which any wheel may come.
     """
 
     text: str
@@ -46,6 +48,7 @@ class AskedTorch(NamedTuple):
     tags: tuple[str, ...]
     pypi: bool
     elsewhere: bool
+    anywhere: bool
 
     @property
     def of_cpu(self) -> bool:
@@ -56,8 +59,8 @@ class AskedTorch(NamedTuple):
         """Whether a wheel is one that the requirement and the indexes admit."""
         if not self.demand.admits(row.version):
             return False
-        if self.tag:
-            return row.build == self.tag
+        if self.tag or self.anywhere:
+            return self.tag in ("", row.build)
         return ("index" in row.comes and row.build in self.tags) or (self.pypi and "pypi" in row.comes)
 
 
@@ -67,7 +70,7 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     options = [found.groups() for text in lines if (found := _OPTION.match(text))]
     own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
     tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
-    alone = any(option in ("-i", "--index-url") for option, _ in own)
+    alone = any(option in _MAIN for option, _ in own)
     for text in lines:
         demand = pip_demand(text) if requirement_name(text) == "torch" else None
         if demand is None or _ELSEWHERE.search(text.partition(";")[2]):
@@ -75,9 +78,17 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
         condition, _, local = demand.condition.partition("+")
         named = _EXACT.fullmatch(condition)
         exact = version(named[1]) if named else None
-        elsewhere = len(own) < len(options) or any(tag is None for _, tag in own)
-        plain = replace(demand, condition=condition)
-        return AskedTorch(text.strip(), plain, exact, local, tags, pypi=not alone, elsewhere=elsewhere)
+        foreign = [option for option, url in options if (found := _OWN.match(url)) is None or not found["tag"]]
+        return AskedTorch(
+            text=text.strip(),
+            demand=replace(demand, condition=condition),
+            exact=exact,
+            tag=local,
+            tags=tags,
+            pypi=not alone,
+            elsewhere=bool(foreign),
+            anywhere=any(option not in _MAIN for option in foreign),
+        )
     return None
 
 
