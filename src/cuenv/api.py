@@ -421,14 +421,15 @@ def check(
     from cuenv.lockfile.check import check as look  # noqa: PLC0415 - as above
     from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - as above
 
-    part = LockPart(environment=environment, extras=_several(extras), groups=_several(groups), python=python)
+    part = LockPart(
+        environment=text(environment, "environment=", "gpu"),
+        extras=several(extras, "extras=", "cu128") if extras else (),
+        groups=several(groups, "groups=", "dev") if groups else (),
+        python=text(python, "python=", "3.12"),
+    )
     options = host_options(host, gpus, driver, glibc, platform, of="check")
     with spoken():
         return look(Path(path), options, load_knowledge(), part=part)
-
-
-def _several(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def why(decision: Decision, subject: str) -> Answer:

@@ -259,8 +259,8 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
     assert "\n(Python 3.12, groups dev, docs) -> (Python 3.12, groups dev, docs)\n" in differ.stdout
     plain = json.loads(run("check", "uv.lock", "--python", "3.12", "--json", *HOST, folder=tmp_path).stdout)
     assert plain["part"] == "Python 3.12, groups dev, docs"
-    told = check(tmp_path / "uv.lock", "rtx4090-535", extras="cu126", groups=["docs"], python="3.12")
-    assert (told.part, told.report.errors) == ("Python 3.12, extra cu126, groups dev, docs", ())
+    found = check(tmp_path / "uv.lock", "rtx4090-535", extras="cu126", groups=["docs"], python="3.12")
+    assert (found.part, found.report.errors) == ("Python 3.12, extra cu126, groups dev, docs", ())
     linted = run("lint", folder=tmp_path)
     assert linted.returncode == 0, linted.stdout
     (tmp_path / "uv.lock").write_text(UV.replace(f', hash = "sha256:{SHA}"', ""))
@@ -272,6 +272,9 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
     refused = run("install", "uv.lock", "-n", "x", folder=tmp_path)
     assert refused.returncode == 3
     assert "uv.lock is a lock of uv, which cuenv checks and compares, but does not install" in refused.stderr
+    for text in ("abc", "2.7", "3.12; x"):
+        wrong = run("check", "uv.lock", "--python", text, folder=tmp_path)
+        assert (wrong.returncode, "--python expects a release such as 3.12" in wrong.stderr) == (2, True)
     wrong = run("check", "uv.lock", "--environment", "gpu", folder=tmp_path)
     assert wrong.returncode == 2
     assert "--environment chooses nothing in uv.lock, a uv.lock; it takes --extra, --group, --python" in wrong.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,7 +14,6 @@ from cuenv.cli.completion_names import completes
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import FORMS
-from cuenv.core.reading import describe
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import PREFER, Request
 from cuenv.host.select import HostOptions
@@ -131,12 +129,6 @@ environment_options = several(
 """An environment that is there, and its lock."""
 
 
-def _python(_: click.Context, __: click.Parameter, value: str | None) -> str:
-    if value and not re.fullmatch(r"3\.\d{1,2}(\.\d{1,3})?", value):
-        raise UsageError(f"--python expects a release such as 3.12, got {describe(value)}", hint="--python 3.12")
-    return value or ""
-
-
 part_options = several(
     click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default)."),
     click.option(
@@ -149,9 +141,7 @@ part_options = several(
         metavar="NAME",
         help="A dependency group of a uv.lock or pylock.toml; repeatable.",
     ),
-    click.option(
-        "--python", default=None, callback=_python, metavar="X.Y", help="The Python that a lock of wheels is read for."
-    ),
+    click.option("--python", default="", metavar="X.Y", help="The Python that a lock of wheels is read for."),
 )
 """Which part of a lock is meant that holds several."""
 
