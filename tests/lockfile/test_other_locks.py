@@ -15,7 +15,7 @@ from cuenv import check
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
 from cuenv.lockfile.wheel_target import WheelTarget
-from cuenv.solve.model import Lock
+from cuenv.solve.model import Lock, content_digest
 from foreign_locks import FILES, LONG, MD5, PYLOCK, REQUIREMENTS, SHA, UV, conda_url, pixi
 from pip_index import variables, wheel
 
@@ -339,3 +339,34 @@ def test_a_wheel_that_is_built_already_needs_no_nvcc(tmp_path: Path) -> None:
     (tmp_path / "pins.txt").write_text(pins)
     told = run("check", "pins.txt", *HOST, folder=tmp_path)
     assert (told.returncode, "flash-attn" in told.stdout) == (0, False), told.stdout
+
+
+def conda_lock(platforms: tuple[str, ...], custom: str = "") -> str:
+    """A conda-lock.yml that mixes two CUDA channels on its last platform."""
+    entries = []
+    for platform in platforms:
+        both = platform == platforms[-1]
+        for name, channel in (("cuda-cudart", "conda-forge"), ("libcublas", "nvidia" if both else "conda-forge")):
+            url = f"https://conda.anaconda.org/{channel}/{platform}/{name}-12.9.1-0.conda"
+            entries.append(
+                f"- {{name: {name}, version: 12.9.1, manager: conda, platform: {platform}, dependencies: {{}}, "
+                f"url: {url}, hash: {{md5: {MD5}}}, category: main, optional: false}}"
+            )
+    metadata = (
+        f"  content_hash: {{}}\n  channels: [conda-forge]\n  platforms: [{', '.join(platforms)}]\n  sources: []\n"
+    )
+    return f"version: 1\nmetadata:\n{metadata}{custom}package:\n" + "\n".join(entries) + "\n"
+
+
+def test_a_conda_lock_is_judged_for_the_platform_of_the_host(tmp_path: Path) -> None:
+    (tmp_path / "conda-lock.yml").write_text(conda_lock(("linux-64", "win-64")))
+    told = run("check", *HOST, folder=tmp_path)
+    assert told.returncode == 0, told.stdout
+    assert "2 packages (1 of 2 platforms)" in told.stdout
+    assert "CU101" not in told.stdout
+    text = conda_lock(("linux-64", "linux-aarch64"))
+    digest = content_digest(parse_lock(text, "x").solutions)
+    own = conda_lock(("linux-64", "linux-aarch64"), f"  custom_metadata: {{cuenv_content: {digest}}}\n")
+    (tmp_path / "conda-lock.yml").write_text(own)
+    told = run("check", *HOST, folder=tmp_path)
+    assert "CU101 linux-aarch64: CUDA components come from 2 channels" in told.stdout
