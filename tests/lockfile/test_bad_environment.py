@@ -64,7 +64,8 @@ REFUSED = {
     "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", 1, "branch can move"),
     "an extra that is none": (PIP % "'tool[big'", 1, "CU514"),
     "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),
-    "an option": (PIP % "'--index-url https://me:hunter2@x.example/simple'", 1, "an option of pip"),
+    "an index with a login": (PIP % "'--index-url https://me:hunter2@x.example/simple'", 1, "its URL contains a login"),
+    "an option": (PIP % "'--no-deps'", 1, "an option of pip"),
     "a package that nobody has": (PIP % "nobody-has-this", 3, "holds nobody-has-this"),
     "an escape sequence": (PIP % '"tool\\e[2J"', 3, "on one line"),
 }

@@ -365,7 +365,7 @@ def test_a_torch_wheel_of_a_users_index_is_locked_and_judged_by_its_own_cuda(tmp
     wheel(files, "torch", "2.4.1", tag=tag)
 
     def answer(requirement: str, server: Server, **more: str) -> Locked:
-        folder = tmp_path / requirement.replace("=", "")
+        folder = tmp_path / ("named" if "--" in requirement else requirement.replace("=", ""))
         folder.mkdir(exist_ok=True)
         head = "name: train\nchannels: [conda-forge]\ndependencies: [python=3.12, pip, {pip: ["
         (folder / "environment.yml").write_text(f"{head}'{requirement}']}}]\n")
@@ -381,6 +381,11 @@ def test_a_torch_wheel_of_a_users_index_is_locked_and_judged_by_its_own_cuda(tmp
         assert good.lock.solutions[0].pip[0].version == "2.4.1+cu118"
         plain = answer("torch==2.4.1", server)  # an index in the place of PyPI has what PyPI has
         assert [item.code for item in plain.report.errors] == ["CU401"]
+        line = f"--extra-index-url {server.url}/simple"
+        named = answer(f"{line}', 'torch==2.4.1+cu118", server, UV_DEFAULT_INDEX=server.url + "/none")
+        assert named.lock, named.report
+        again = check(tmp_path / "named" / LOCK_NAME, HostOptions(gpus=("A100",), environ={}), base())
+        assert [item.code for item in again.report.errors] == []
         gone = answer("torch==2.4.0+cu118", server, **extra)
         (error,) = gone.report.errors
         assert (error.code, error.fix) == (

@@ -15,7 +15,7 @@ from cuenv.core.urls import index_url, printable, redact
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.resolver.wheels import INDEX
-from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, names_index, normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
 from cuenv.solve.pip_part import PipConflict, provided
 
@@ -158,8 +158,10 @@ def _unlockable(text: str) -> tuple[str, str] | None:
     """Why a requirement cannot be locked, and what to do; ``None`` when it can."""
     named = _DIRECT.fullmatch(text)
     release = "write a release from an index: NAME==VERSION"
+    if names_index(text):
+        return None if index_url(text) == text else ("its URL contains a login", "give the login by ~/.netrc")
     if text.startswith("-"):
-        return ("it is an option of pip", "give indexes by UV_INDEX, UV_DEFAULT_INDEX or PIP_INDEX_URL, files by name")
+        return ("it is an option of pip", "take it out of the pip part: only options that name an index count there")
     target = named[1] if named else text
     if re.match(r"(?:git|hg|svn|bzr)(?:\+|@|:)", target):
         return ("the requirement names a repository, whose branch can move", release)
@@ -352,6 +354,8 @@ def unlocked(requirements: Collection[str], solution: Solution, names: Mapping[s
     by_conda = {item.name: item.version for item in provided(solution.packages, names)}
     have = {**by_conda, **{item.name: item.version for item in solution.pip}}
     for text in requirements:
+        if names_index(text):
+            continue
         try:
             asked = Requirement(text)
         except InvalidRequirement:

@@ -16,9 +16,8 @@ from cuenv.knowledge.rows import PLATFORMS, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, pythons
 from cuenv.resolver.requirements import Demand, pip_demand
 from cuenv.resolver.wheels import INDEX
-from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.environment_spec import index_option, requirement_name
 
-_OPTION = re.compile(r"\s*(-i|--index-url|--extra-index-url|-f|--find-links)(?:=|\s+)(\S+)")
 _OWN = re.compile(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = re.compile(r"cu\d{2,3}")
 _MAIN = ("-i", "--index-url")
@@ -67,7 +66,7 @@ class AskedTorch(NamedTuple):
 def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     """What a pip part asks of torch; ``None`` where it asks for none on Linux, or for one by its URL."""
     lines = tuple(requirements)
-    options = [found.groups() for text in lines if (found := _OPTION.match(text))]
+    options = [option for option in map(index_option, lines) if option]
     own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
     tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
     alone = any(option in _MAIN for option, _ in own)

@@ -34,6 +34,21 @@ def requirement_name(text: str) -> str:
     return normalise(found[0]) if found else ""
 
 
+_INDEX = regex(r"\s*(-i|--index-url|--extra-index-url|-f|--find-links)(?:=|\s+)(\S+)\s*")
+
+
+def index_option(text: str) -> tuple[str, str] | None:
+    """An option of pip that names an index or a page of files, and its place; ``None`` for another line."""
+    found = _INDEX.fullmatch(text)
+    return (found[1], found[2]) if found else None
+
+
+def names_index(text: str) -> bool:
+    """Whether a line of a pip part is an option with an index or a page of files that has a URL."""
+    option = index_option(text)
+    return option is not None and option[1].startswith(("https://", "http://"))
+
+
 def check_name(text: str) -> str:
     """The name of an environment, as conda takes it.
 

@@ -27,7 +27,7 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
-from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.environment_spec import names_index, requirement_name
 from cuenv.solve.io.connection import authorities, of_requests
 from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, conflict, loosened
@@ -65,6 +65,8 @@ def resolve(
         OutsideError: uv cannot be run, or a package's setup failed.
     """
     variables = index_variables(environ, certificates)
+    if any(map(names_index, request.requirements)):
+        variables.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # as pip, for which the line was written
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
     if not isinstance(answer, PipConflict) or not answer.requirement:
         return answer
