@@ -157,6 +157,11 @@ def test_what_is_read_is_what_uv_would_install(tmp_path: Path) -> None:
         return made.stdout
 
     uv("lock")
+    uv("sync", "--no-install-project", "--extra", "first")
+    synced = run("check", "--prefix", ".venv", "--lock", "uv.lock", "--extra", "first", *HOST, folder=project)
+    assert "ok   packages" in synced.stdout, synced.stdout
+    other = run("check", "--prefix", ".venv", "--lock", "uv.lock", "--extra", "second", *HOST, folder=project)
+    assert "CU202 torch is 2.6.0, but the pip part of the lock has 2.9.0" in other.stdout
     for python in ("3.11", "3.13"):
         target = WheelTarget("linux-64", python)
         for chosen in (LockPart(), LockPart(extras=("first",)), LockPart(extras=("second",), groups=("docs",))):

@@ -54,6 +54,7 @@ def check_prefix(
     request: Request | None = None,
     facts: HostFacts | None = None,
     running: bool = False,
+    part: LockPart | None = None,
 ) -> PrefixChecked:
     """Check an environment for a host; nothing of it is run unless that is asked for.
 
@@ -66,6 +67,7 @@ def check_prefix(
         request: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
         running: its activation scripts and its compilers may be run.
+        part: which part of the lock is meant that holds several; one of wheels is read for the environment's Python.
 
     Raises:
         InputError: it is not an environment, or the lock cannot be read.
@@ -75,7 +77,10 @@ def check_prefix(
     from cuenv.prefix.subject import NO_LOCK, Subject  # noqa: PLC0415 - as above
 
     prefix = find_prefix(path)
-    made_from = read_lock(lock) if lock else None
+    part = part or LockPart()
+    if prefix.python and not part.python:
+        part = part._replace(python=prefix.python, python_from="the environment")
+    made_from = read_lock(lock, part) if lock else None
     facts = facts or checked_host(outside(options, prefix.path), knowledge, request)
     other = None if named or made_from is None else _of_another(prefix, made_from, facts)
     if other:
@@ -193,7 +198,7 @@ def asked(
             )
     against = lock or path or (here if exists(here) else None)
     if prefix is not None:
-        return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path))
+        return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path), part=part)
     return _at_hand(here, active_environment(environ), part)
 
 
@@ -263,6 +268,7 @@ def checked(
             request=request,
             facts=facts,
             running=limit is not None,
+            part=what.part,
         )
         if limit is not None:
             other = with_runs(other, options.environ, knowledge, limit=limit, say=say)
