@@ -87,6 +87,7 @@ class Locked:
         unsatisfiable: the solver's no.
         warnings: what was noticed when the environment file was read.
         named: the host options that the head of the file gave, where nothing else said which host it is for.
+        conda: what conda's part was solved to, where the file was refused after that.
     """
 
     report: Report
@@ -98,6 +99,7 @@ class Locked:
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
     named: str = ""
+    conda: tuple[Solution, ...] = ()
 
     @property
     def making(self) -> Mapping[str, tuple[str, ...]]:
@@ -121,6 +123,22 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if request.update:
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path)
+    found = replace(locked(request, spec, knowledge, progress=progress), warnings=warnings)
+    if found.lock is None:
+        return found
+    written, aside = write_formats(request.path, found.lock, spec)
+    return replace(found, written=written, kept=aside)
+
+
+def locked(
+    request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, *, progress: Progress | None = None
+) -> Locked:
+    """What locking an environment would come to; nothing is written.
+
+    Raises:
+        InputError: an existing lock or a channel cannot be read.
+        OutsideError: the solver crashed.
+    """
     asked = (request.host.platform,) if request.host.platform else ()
     kept, facts, named = _standing(request, spec, knowledge)
     platforms = request.platforms or asked or kept or spec.platforms
@@ -140,7 +158,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if not any(item.code == "CU413" for item in before):
         before += [finding for host in hosts for finding in judge_file(whole, host, knowledge)]
     early = report(request.path.name, allowed(before, request.allow))
-    refused = Locked(report=early, spec=spec, facts=facts, warnings=warnings, named=named)
+    refused = Locked(report=early, spec=spec, facts=facts, named=named)
     if early.errors:
         return refused
     solutions = _solve(request, spec, hosts, knowledge, progress)
@@ -173,15 +191,14 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         after += drift_findings(spec, solution, knowledge)
     late = report(request.path.name, allowed(after, request.allow))
     if late.errors:
-        return replace(refused, report=late)
+        return replace(refused, report=late, conda=tuple(solutions))
     made = Lock(
         channels=spec.channels or ("defaults",),
         sources=(request.path.name,),
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
-    written, aside = write_formats(request.path, made, spec)
-    return replace(refused, report=late, lock=made, written=written, kept=aside)
+    return replace(refused, report=late, lock=made)
 
 
 def _with_own_indexes(spec: EnvironmentSpec, request: LockRequest) -> EnvironmentSpec:
