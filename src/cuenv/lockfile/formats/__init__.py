@@ -237,12 +237,16 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
                 hint=compiled(source),
             )
     if len(text) > reader.limit:
-        raise InputError(f"{source}: {len(text)} characters are more than the limit of {reader.limit}")
+        raise InputError(
+            f"{source}: {len(text)} characters are more than the limit of {reader.limit}",
+            hint=reader.again or "cuenv lock",
+        )
     wanted = part or LockPart()
     for option in wanted.options:
         if option not in reader.parts:
             there = f"; it takes {', '.join(reader.parts)}" if reader.parts else ""
-            raise UsageError(f"{option} chooses nothing in {source}, a {reader.file}{there}")
+            message = f"{option} chooses nothing in {source}, a {reader.file}{there}"
+            raise UsageError(message, hint=f"cuenv check {shlex.quote(source)}")
     if wanted.python and not _RELEASE.fullmatch(wanted.python):
         raise UsageError(
             f"--python expects a release such as 3.12, got {describe(wanted.python)}", hint="--python 3.12"

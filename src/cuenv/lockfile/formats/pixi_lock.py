@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from cuenv.core.errors import UsageError
@@ -84,7 +85,7 @@ class _PixiLock:
                 shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
                 raise UsageError(
                     f"{self.source} has no environment {describe(part.environment)}; it has {shown}",
-                    hint=f"cuenv check {self.source} --environment {names[0]}",
+                    hint=f"cuenv check {shlex.quote(self.source)} --environment {names[0]}",
                 )
             return part.environment
         if _DEFAULT in names:
@@ -118,7 +119,7 @@ class _PixiLock:
             subject=chosen,
             message=f"the environment {chosen} has no PyTorch; {len(others)} of {len(environments)} environments have "
             f"it: {shown}",
-            fix=f"cuenv check {self.source} --environment {others[0]}",
+            fix=f"cuenv check {shlex.quote(self.source)} --environment {others[0]}",
         )
 
     def _solutions(self, environment: Reader) -> Iterator[Solution]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -36,11 +37,13 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
         minors = pythons(str(lock.requires_python or ""))
     except PylockUnsupportedVersionError as error:
         said = one_line(str(document.get("lock-version")))[:40]
-        raise InputError(f"{source}: a pylock.toml of version {said}; cuenv reads version 1.0") from error
+        raise InputError(f"{source}: a pylock.toml of version {said}; cuenv reads version 1.0", hint=_AGAIN) from error
     except (PylockValidationError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=_AGAIN) from error
     if not minors:
-        raise InputError(f"{source}: requires-python: cuenv knows no Python that {lock.requires_python} admits")
+        raise InputError(
+            f"{source}: requires-python: cuenv knows no Python that {lock.requires_python} admits", hint=_AGAIN
+        )
     try:
         return _Reading(lock, source, part).lock(minors)
     except ValueError as error:
@@ -57,7 +60,8 @@ def _bounded(document: object, source: str) -> None:
         elif isinstance(value, list):
             todo += value
         elif isinstance(value, str) and len(value) > _LONGEST:
-            raise InputError(f"{source}: a text of {len(value)} characters is longer than the limit of {_LONGEST}")
+            message = f"{source}: a text of {len(value)} characters is longer than the limit of {_LONGEST}"
+            raise InputError(message, hint=_AGAIN)
 
 
 class _Reading:
@@ -75,7 +79,8 @@ class _Reading:
         ):
             for name in sorted(asked - {*known}):
                 there = f"it has {', '.join(known)}" if known else "it has none"
-                raise UsageError(f"{source} has no {option} {describe(name)}; {one_line(there)}")
+                message = f"{source} has no {option} {describe(name)}; {one_line(there)}"
+                raise UsageError(message, hint=f"cuenv check {shlex.quote(source)}")
 
     def lock(self, minors: list[str]) -> Lock:
         python = self.part.python or self._python(minors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -89,7 +90,7 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     number = document.get("version", int, required=True)
     if number != _VERSION and not faults.items:
         faults.add("version", f"a uv.lock of version {number}; cuenv reads version {_VERSION}")
-    faults.check()
+    faults.check(hint="uv export --format pylock.toml --output-file pylock.toml")
     requires = document.get("requires-python", str) or ""
     packages = tuple(_package(item, faults) for item in document.readers("package"))
     manifest = document.reader("manifest")
@@ -220,13 +221,15 @@ class _Project:
             for name in names:
                 if name not in known:
                     there = f"it has {', '.join(known[:_SHOWN])}" if known else "it has none"
-                    raise UsageError(f"{self.source} has no {option} {describe(name)}; {there}")
+                    message = f"{self.source} has no {option} {describe(name)}; {there}"
+                    raise UsageError(message, hint=f"cuenv check {shlex.quote(self.source)}")
         usual = (_USUAL_GROUP,) if part.usual is None else tuple(map(normalise, part.usual))
         named = [*(f"extra {name}" for name in extras), *(f"group {name}" for name in asked_groups)]
         for several in self.exclusive:
             both = [item for item in dict.fromkeys(named) if item in several]
             if len(both) > 1:
-                raise UsageError(f"{self.source} has {' and '.join(both[:2])} only one at a time")
+                message = f"{self.source} has {' and '.join(both[:2])} only one at a time"
+                raise UsageError(message, hint=f"cuenv check {shlex.quote(self.source)} --{both[0]}")
         left = {item for several in self.exclusive if not several.isdisjoint(named) for item in several}
         by_default = [name for name in known_groups if name in usual or EVERY in usual]
         groups = (*(name for name in by_default if f"group {name}" not in left), *asked_groups)
@@ -296,7 +299,7 @@ class _Project:
                 subject=_TORCH,
                 message="what was read of the lock has no PyTorch; with one of these options it has: "
                 + one_line(", ".join(names[:_SHOWN])),
-                fix=f"cuenv check {self.source} {names[0]}",
+                fix=f"cuenv check {shlex.quote(self.source)} {names[0]}",
             )
 
     def _installed(self, target: WheelTarget, chosen: _Chosen) -> list[_Package]:
