@@ -379,11 +379,16 @@ def test_a_torch_wheel_of_a_users_index_is_locked_and_judged_by_its_own_cuda(tmp
         assert good.lock, good.report
         assert good.lock.metadata["cuenv_minimum_driver"] == "450.80.02"
         assert good.lock.solutions[0].pip[0].version == "2.4.1+cu118"
+        by_url = f"torch @ {good.lock.solutions[0].pip[0].url} --hash=sha256:{good.lock.solutions[0].pip[0].sha256}"
+        for name in (REQUIREMENTS, "conda-linux-64.lock.yml"):  # pip finds it there, whatever its indexes
+            assert by_url in content(tmp_path / "torch2.4.1+cu118")[name]
         plain = answer("torch==2.4.1", server)  # an index in the place of PyPI has what PyPI has
         assert [item.code for item in plain.report.errors] == ["CU401"]
         line = f"--extra-index-url {server.url}/simple"
         named = answer(f"{line}', 'torch==2.4.1+cu118", server, UV_DEFAULT_INDEX=server.url + "/none")
         assert named.lock, named.report
+        assert f"\n{line}\ntorch @ " in content(tmp_path / "named")[REQUIREMENTS]
+        assert f'"{line}"\n' in content(tmp_path / "named")["conda-linux-64.lock.yml"]
         again = check(tmp_path / "named" / LOCK_NAME, HostOptions(gpus=("A100",), environ={}), base())
         assert [item.code for item in again.report.errors] == []
         gone = answer("torch==2.4.0+cu118", server, **extra)

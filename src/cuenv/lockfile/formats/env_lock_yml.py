@@ -37,7 +37,9 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
         for package in sorted(solution.packages, key=lambda package: package.name)
     )
     channels = tuple(dict.fromkeys([*asked, *used]))
-    pip = requirements_txt.lines(solution.pip) if solution.pip else tuple(map(redact, spec.pip))
+    pip = tuple(map(redact, spec.pip))
+    if solution.pip:
+        pip = (*requirements_txt.indexes(spec), *requirements_txt.lines(requirements_txt.findable(solution.pip)))
     exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip)
     return environment_yml.render(exact)
 

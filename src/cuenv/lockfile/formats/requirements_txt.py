@@ -18,7 +18,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
-from cuenv.solve.environment_spec import EnvironmentSpec, normalise
+from cuenv.solve.environment_spec import EnvironmentSpec, names_index, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 
 UNLOCKED = "CU501"
@@ -34,19 +34,31 @@ def lines(packages: Iterable[PipLocked]) -> tuple[str, ...]:
     )
 
 
-def render(packages: Iterable[PipLocked], *, head: tuple[str, ...]) -> str:
+def findable(packages: Iterable[PipLocked]) -> Iterator[PipLocked]:
+    """The packages as anybody's pip finds them: by URL where they have a local version, which no file of PyPI has."""
+    return (replace(item, direct=item.direct or "+" in item.version) for item in packages)
+
+
+def indexes(spec: EnvironmentSpec) -> tuple[str, ...]:
+    """The indexes that an environment file names beside the usual ones, as options of pip, without credentials."""
+    return tuple(redact(text.strip()) for text in spec.pip if names_index(text))
+
+
+def render(packages: Iterable[PipLocked], *, head: tuple[str, ...], indexes: tuple[str, ...] = ()) -> str:
     """Write the file.
 
     Args:
         packages: of one platform.
         head: lines for the comment at the top.
+        indexes: options of pip that name where the packages are.
     """
     comments = (f"# {blanked(text)}".rstrip() for text in head)
-    return "\n".join([*comments, *lines(packages)]) + "\n"
+    return "\n".join([*comments, *indexes, *lines(packages)]) + "\n"
 
 
 def requirement_differences(there: set[str], packages: Iterable[PipLocked]) -> Iterator[str]:
     """Locked packages that requirements lack, and requirements that the lock does not hold."""
+    there = {line for line in there if not names_index(line)}
     for item in packages:
         forms = {lines([replace(item, direct=direct)])[0] for direct in (False, True)}
         if there.isdisjoint(forms):
@@ -83,7 +95,7 @@ def content_lines(text: str) -> set[str]:
 
 def _write(file: LockedFile) -> str:
     head = (file.origin, f"Install: {pip_command(file.solution.platform)}")
-    return render(file.solution.pip, head=head)
+    return render(findable(file.solution.pip), head=head, indexes=indexes(file.spec))
 
 
 def _differences(file: LockedFile, text: str) -> Iterable[str]:
