@@ -18,9 +18,9 @@ LOG = "RuntimeError: CUDA error: no kernel image is available for execution on t
 @collect(
     ("words", "text"),
     [
-        (("resolve", *HOST), ""),
+        (("schema", "decision"), ""),
         (("resolve", "--bogus"), ""),
-        (("resolve", "--host", "no-gpu", "--json"), ""),
+        (("kb", "gpu", "H100", "--json"), ""),
         (("lock", "nowhere.yml"), ""),
         (("diagnose", "-", *HOST), LOG),
         (("explain", "gpu", "Zürich 東京 \udce9"), ""),

@@ -258,7 +258,8 @@ def test_an_environment_file_that_lies_here_is_repaired_and_never_replaced(tmp_p
         "cuenv resolve --host rtx4090-535 -o environment.yml" in run("diagnose", "log", *HOST, folder=tmp_path).stdout
     )
     recipe = (
-        "channels: [pytorch, nvidia, conda-forge]\ndependencies: [pytorch=2.3.1, cudatoolkit-dev=11.8, deepspeed]\n"
+        "channels: [pytorch, nvidia, conda-forge]\n"
+        "dependencies: [pytorch=2.3.1, cuda-toolkit=11.8, cudatoolkit-dev=11.8, deepspeed]\n"
     )
     (tmp_path / "environment.yml").write_text(recipe, encoding="utf-8")
     told = run("diagnose", "log", *HOST, folder=tmp_path).stdout

@@ -201,7 +201,7 @@ def refuse_requests(values: LockValues) -> None:
     request = next((flag for name, flag in WISHES.items() if typed(name)), None)
     if request:
         raise UsageError(
-            f"{request} is an option of the request, and cuenv lock solves the request of the file",
+            f"{request} chooses an environment, and cuenv lock locks the one that the file describes",
             hint="cuenv lock --resolve writes the file first; cuenv resolve writes it alone: cuenv resolve --help",
         )
 
