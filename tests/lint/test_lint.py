@@ -91,13 +91,14 @@ def test_the_recipe_is_mended_and_its_comments_and_order_stay(tmp_path: Path) ->
     assert result.mended == MENDED
     assert linted(tmp_path, result.mended).mended == MENDED
     left = {item.finding.code for item in result.left}
-    assert left == {"CU101", "CU301", "CU302", "CU304", "CU310", "CU311", "CU504"}
+    assert left == {"CU101", "CU116", "CU301", "CU302", "CU304", "CU310", "CU311", "CU504"}
 
 
 def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
     assert found(tmp_path, RECIPE) == {
         "CU101": (3, 11),
         "CU301": (3, 42),
+        "CU116": (9, 5),
         "CU303": (17, 6),
         "CU104": (7, 5),
         "CU305": (9, 5),

@@ -197,7 +197,7 @@ def test_a_cpu_twin_in_a_cuda_environment_is_an_error(channel: str, dependencies
     [
         ("conda-forge", ("pytorch=2.9.1=cpu*", "python=3.12")),
         ("conda-forge", ("pytorch-cpu",)),
-        ("pytorch", ("pytorch=2.3.1", "cpuonly")),
+        ("pytorch", ("pytorch=2.5.1", "cpuonly")),
         ("conda-forge", ("pytorch=*=cuda129*", "pyarrow-core=*=*_cpu")),
         ("conda-forge", ("pytorch=*=cuda129*", "scipy")),
     ],

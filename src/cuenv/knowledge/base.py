@@ -20,6 +20,7 @@ from cuenv.knowledge.rows import (
     Branch,
     Component,
     ComputeCapability,
+    Conflict,
     Cuda,
     CudaVariant,
     Discontinued,
@@ -64,6 +65,7 @@ class Knowledge:
     endings: tuple[Discontinued, ...]
     extensions: tuple[Extension, ...]
     regressions: tuple[Regression, ...]
+    conflicts: tuple[Conflict, ...]
     features: tuple[Feature, ...]
     states: tuple[State, ...]
 

@@ -509,6 +509,19 @@ class Regression(Row, key=("package", "releases")):
     mended: Version = column(RELEASE, "first later release without it")
 
 
+class Conflict(Row, key=("package", "torch_below")):
+    """Releases of a package with which builds of torch fail that do not exclude them in their records."""
+
+    package: str = column(TEXT, "its name, for conda and for pip")
+    first: Version = column(RELEASE, "first release that fails")
+    torch_below: Version = column(RELEASE, "builds of torch before this release fail")
+    stacks: tuple[str, ...] = column(several(one_of(*STACKS, WHEELS)), "whose builds of torch fail")
+    needed: bool = column(FLAG, "whether each of these builds requires the package", default=False)
+    python: Version | None = column(RELEASE, "oldest Python that these releases have; left out: any", default=None)
+    says: str = column(TEXT, "what happens, with the words of the error")
+    issue: str = column(TEXT, "where it is reported")
+
+
 class Feature(Row, key=("capability", "chip")):
     """What GPUs of a compute capability can do."""
 

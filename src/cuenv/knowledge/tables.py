@@ -18,6 +18,7 @@ from cuenv.knowledge.rows import (
     Branch,
     Component,
     ComputeCapability,
+    Conflict,
     Cuda,
     CudaVariant,
     Discontinued,
@@ -58,6 +59,7 @@ TABLES: Mapping[str, type[TableRow]] = {
     "endings": Discontinued,
     "extensions": Extension,
     "regressions": Regression,
+    "conflicts": Conflict,
     "features": Feature,
     "states": State,
 }

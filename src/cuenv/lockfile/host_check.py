@@ -21,6 +21,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
+from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
@@ -117,6 +118,7 @@ def _version(solution: Solution, name: str) -> Version | None:
 def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge a solved environment against a host by the rules that decide."""
     found = [_platform(solution, facts)] if solution.platform != facts.platform else []
+    found += locked_conflicts(solution.packages, solution.pip, knowledge)
     found += _by_the_rules(solution, facts, knowledge)
     if not any(item.code == rule_named("glibc").code and item.severity == "error" for item in found):
         found += _glibc(solution, facts)

@@ -178,7 +178,8 @@ def locked(
         offline=request.sources.offline,
         progress=progress,
     )
-    after = [*early.findings, *of_engine, *of_pip]
+    # which release the file leaves open is known now
+    after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
     from cuenv.resolver.prove import cuda_offered  # noqa: PLC0415 - the solver is heavy
 
     asked_for = {pin.name for pin in spec.pins}

@@ -8,6 +8,7 @@ from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, Requirement
 from cuenv.resolver.candidates import Candidate, admits_all
+from cuenv.resolver.conflicts import bound, conflicts_of
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import lock_command, minimum_text, served_lines
 from cuenv.resolver.rules import Context
@@ -215,11 +216,9 @@ def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
             role="pytorch-cuda",
             why=(f"pins the runtime libraries to CUDA {candidate.cuda}; the PyTorch build contains cuDNN and NCCL",),
         ),
-        Pin(
-            name="mkl",
-            version="<2024.1",
-            channel="conda-forge",
-            why=("with a later mkl the PyTorch builds of this channel fail: undefined symbol iJIT_NotifyEvent",),
+        *(
+            Pin(name=row.package, version=bound(row), channel="conda-forge", why=(f"with a later release {row.says}",))
+            for row in conflicts_of("pytorch", candidate.build.version, case.knowledge)
         ),
     ]
     channel = cuda_channel(candidate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass
@@ -252,13 +252,23 @@ def package(text: str, knowledge: Knowledge) -> Page:
             entries.append(_entry("endings", ending, says))
     for extension in knowledge.extension(text):
         entries.append(_entry("extensions", extension, extension_line(extension)))
-    for regression in knowledge.regression(text):
-        releases = ", ".join(map(str, regression.releases))
-        says = f"{text} {releases} is broken with {regression.when}: {regression.says} ({regression.issue})"
-        entries.append(_entry("regressions", regression, says))
+    entries += _failing(text, knowledge)
     if not entries:
         raise UsageError(f"the cuenv tables do not list the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
     return Page(title=f"package {text}", entries=tuple(entries))
+
+
+def _failing(text: str, knowledge: Knowledge) -> Iterator[TableEntry]:
+    """The releases of a package that fail, by themselves or with a torch."""
+    for regression in knowledge.regression(text):
+        releases = ", ".join(map(str, regression.releases))
+        says = f"{text} {releases} is broken with {regression.when}: {regression.says} ({regression.issue})"
+        yield _entry("regressions", regression, says)
+    for conflict in knowledge.conflicts:
+        if conflict.package == text:
+            homes = " and ".join(conflict.stacks)
+            says = f"{text} {conflict.first} and later fail with torch before {conflict.torch_below} ({homes}): "
+            yield _entry("conflicts", conflict, f"{says}{conflict.says} ({conflict.issue})")
 
 
 TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {

@@ -15,6 +15,7 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS
+from cuenv.resolver.conflicts import asked_conflicts
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
@@ -106,6 +107,7 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
         libraries: there may be libraries on torch in it; their table is large.
     """
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
+    found += asked_conflicts(spec, knowledge)
     if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
     elif wants_cuda(spec, knowledge):

@@ -1,0 +1,135 @@
+"""Packages with which a torch build fails although its records admit them: mkl 2024.1, NumPy 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.version import Version
+
+from cuenv.core.findings import Finding
+from cuenv.core.urls import short_channel
+from cuenv.core.versions import version
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import STACKS, WHEELS, Conflict
+from cuenv.resolver.asked_torch import torch_asked
+from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.model import LockedPackage, PipLocked
+
+_LAST = version("9999")
+
+
+def conflicts_of(stack: str, release: Version, knowledge: Knowledge) -> tuple[Conflict, ...]:
+    """The rows about a release of torch from a channel, or from pip."""
+    return tuple(row for row in knowledge.conflicts if stack in row.stacks and release < row.torch_below)
+
+
+def bound(row: Conflict) -> str:
+    """The condition that excludes what fails: ``<2024.1``."""
+    return f"<{row.first}"
+
+
+def locked_conflicts(
+    packages: Iterable[LockedPackage], pip: Iterable[PipLocked], knowledge: Knowledge
+) -> Iterator[Finding]:
+    """What is locked beside a torch that fails with it."""
+    conda = {package.name: package.version for package in packages}
+    homes = {package.name: package.channel_name for package in packages if package.name == "pytorch"}
+    by_pip = {item.name: item.version for item in pip}
+    torch = by_pip.get("torch") or conda.get("pytorch", "")
+    stack = WHEELS if "torch" in by_pip else homes.get("pytorch", "")
+    release = _release(torch)
+    for row in conflicts_of(stack, release, knowledge) if release else ():
+        there = _release(by_pip.get(row.package) or conda.get(row.package, ""))
+        if there and there >= row.first:
+            lead = f"{row.package} {there} does not work with torch {torch}"
+            yield _finding(row, lead, pip=row.package in by_pip, certain=True)
+
+
+def asked_conflicts(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """What an environment file admits, or asks for, beside a torch that fails with it."""
+    for row in knowledge.conflicts:
+        torch = _torch(spec, row, knowledge)
+        if not torch or not _has_python(spec, row):
+            continue
+        asked = tuple(_asked(spec, row.package))
+        if not asked and row.needed:
+            lead = f"{torch} requires {row.package} without an upper bound"
+            yield _finding(row, lead, pip=False, certain=False)
+        if not asked or not all(_later(item, row) for item in asked):
+            continue
+        certain = not all(_earlier(item, row) for item in asked)
+        what = asked[0].text
+        lead = f"{what} does not work with {torch}" if certain else f"{what} allows {row.package} {row.first}"
+        yield _finding(
+            row, lead if certain else f"{lead} beside {torch}", pip="wheel" in asked[0].ways, certain=certain
+        )
+
+
+def _torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -> str:
+    """The torch that a file asks for, where every release that it admits is one that fails; empty for another."""
+    pin = spec.pin("pytorch") or spec.pin("pytorch-gpu")
+    if pin is None:
+        wheel = torch_asked(spec.pip) if WHEELS in row.stacks else None
+        return wheel.text if wheel and _all_before(wheel.demand, row, (WHEELS,), knowledge) else ""
+    demand, home = pin_demand(pin), _home(pin, spec)
+    return pin.yaml_text() if demand and home in row.stacks and _all_before(demand, row, (home,), knowledge) else ""
+
+
+def _home(torch: Pin, spec: EnvironmentSpec) -> str:
+    """The channel that torch comes from, as far as the file says."""
+    channels = (short_channel(channel) for channel in spec.channels)
+    listed = "pytorch" if spec.pin("pytorch-cuda") else next((item for item in channels if item in STACKS), "")
+    return torch.channel or listed
+
+
+def _all_before(demand: Demand, row: Conflict, stacks: tuple[str, ...], knowledge: Knowledge) -> bool:
+    known = (*knowledge.torch, *(knowledge.wheels if WHEELS in stacks else ()))
+    releases = {item.version for item in known if item.stack in stacks and demand.admits(item.version)}
+    named = {point for point in demand.points() if demand.admits(point)}
+    return bool(demand.condition) and all(item < row.torch_below for item in releases or named or {_LAST})
+
+
+def _has_python(spec: EnvironmentSpec, row: Conflict) -> bool:
+    """Whether a Python that the file admits may have the releases that fail."""
+    python = spec.pin("python")
+    demand = pin_demand(python) if python else None
+    if row.python is None or demand is None or not demand.condition:
+        return True
+    return any(demand.admits(point) for point in (*demand.points(), row.python, _LAST) if point >= row.python)
+
+
+def _asked(spec: EnvironmentSpec, package: str) -> Iterator[Demand]:
+    found = [pin_demand(pin) for pin in spec.pins if pin.name == package]
+    found += [pip_demand(text) for text in spec.pip if requirement_name(text) == package]
+    yield from filter(None, found)
+
+
+def _later(demand: Demand, row: Conflict) -> bool:
+    """Whether a condition admits a release that fails."""
+    return any(demand.admits(point) for point in (row.first, *demand.points(), _LAST) if point >= row.first)
+
+
+def _earlier(demand: Demand, row: Conflict) -> bool:
+    """Whether a condition admits a release that works."""
+    before = version(f"{row.first.major - 1}.9999")
+    points = (version("0"), *demand.points(), before, version(f"{row.first.major}.{max(row.first.minor - 1, 0)}"))
+    return any(demand.admits(point) for point in points if point < row.first)
+
+
+def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool) -> Finding:
+    return Finding(
+        code="CU116",
+        severity="error" if certain else "warning",
+        subject=row.package,
+        message=f"{lead}: from {row.package} {row.first} on, {row.says} ({row.issue})",
+        evidence=tuple(row.sources),
+        fix=f"add to {'the pip part' if pip else 'dependencies'}: {row.package}{bound(row)}",
+    )
+
+
+def _release(text: str) -> Version | None:
+    try:
+        return version(text)
+    except ValueError:
+        return None
