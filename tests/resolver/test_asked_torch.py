@@ -58,7 +58,7 @@ def test_a_wheel_that_was_never_made_is_told_with_those_that_were() -> None:
     assert fix == f"write torch==2.7.1+cu118 in the pip part, with {EXTRA}cu118"
 
 
-def test_of_a_release_whose_indexes_are_not_known_no_wheel_is_said_not_to_exist() -> None:
+def test_of_a_tag_that_the_tables_do_not_have_no_wheel_is_said_not_to_exist() -> None:
     ((_, message, fix),) = told("torch==1.4.0+cu92")
     assert message == "torch 1.4.0+cu92 is not on PyPI, whose torch 1.4.0 is made with CUDA 10.1"
     assert fix == f"add to the pip part: {EXTRA}cu92"

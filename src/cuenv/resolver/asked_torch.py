@@ -20,6 +20,7 @@ from cuenv.solve.environment_spec import index_option, requirement_name
 
 _OWN = re.compile(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = re.compile(r"cu\d{2,3}")
+_FIRST = 100
 _MAIN = ("-i", "--index-url")
 _EXACT = re.compile(r"={2,3}([0-9.]+)")
 _ELSEWHERE = re.compile(r"win|darwin|macos", re.IGNORECASE)
@@ -125,7 +126,8 @@ def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None]
     here = [row for row in rows if row.version == asked.exact]
     have = [row.name for row in here if "index" in row.comes]
     name = f"torch {asked.exact}+{asked.tag}"
-    if have and f"{asked.exact}+{asked.tag}" not in have:  # of releases before 1.9 the tables know no index
+    known = have and int(asked.tag.removeprefix("cu")) >= _FIRST  # the tables have every tag from there on
+    if known and f"{asked.exact}+{asked.tag}" not in have:
         return f"{name} does not exist; PyTorch's indexes have {', '.join(have)}", _nearest(asked, rows)
     if asked.tag in asked.tags or asked.elsewhere:
         return None

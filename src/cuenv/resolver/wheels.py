@@ -164,7 +164,8 @@ _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glib
 
 def _runs(row: TorchWheel, judge: Judge) -> bool:
     candidate = Candidate(build=row, cuda=row.cuda, python=min(row.pythons, key=distance))
-    return all(verdict.outcome != "reject" for verdict in judge.verdicts(candidate))
+    bad = {"device-code": ("reject", "warn")}  # PTX alone would be years older than the GPU
+    return all(verdict.outcome not in bad.get(verdict.rule, ("reject",)) for verdict in judge.verdicts(candidate))
 
 
 def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tuple[str, ...]:
