@@ -230,7 +230,7 @@ def wishes(
 
     Args:
         name: of the environment.
-        stack: ``conda-forge`` or ``pytorch``; ``None`` lets cuenv choose.
+        stack: ``conda-forge``, ``pytorch`` or ``wheels``; ``None`` lets cuenv choose.
         pytorch: a prefix (``2.5``), an exact version (``==2.5.1``) or a range; so ``cuda`` and ``python``.
         cuda: see ``pytorch``.
         python: see ``pytorch``.
@@ -248,15 +248,15 @@ def wishes(
     from cuenv.core.versions import parse_version_spec  # noqa: PLC0415 - as above
     from cuenv.host.request import PREFER  # noqa: PLC0415 - as above
     from cuenv.host.request import Request as Wishes  # noqa: PLC0415 - as above
-    from cuenv.knowledge.rows import STACKS  # noqa: PLC0415 - as above
+    from cuenv.knowledge.rows import EVERY_STACK  # noqa: PLC0415 - as above
 
     name = text(name, "wishes: name", "train")
     pytorch = text_or_none(pytorch, "wishes: pytorch", "2.5")
     cuda = text_or_none(cuda, "wishes: cuda", "12.4")
     python = text_or_none(python, "wishes: python", "3.12")
-    if prefer not in PREFER or stack not in (None, *STACKS):
+    if prefer not in PREFER or stack not in (None, *EVERY_STACK):
         raise UsageError(
-            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(STACKS)}",
+            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(EVERY_STACK)}",
             hint="cuenv.wishes(prefer='native')",
         )
     if cpu and cuda:

@@ -18,7 +18,7 @@ from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import PREFER, Request
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import PLATFORMS, STACKS
+from cuenv.knowledge.rows import EVERY_STACK, PLATFORMS
 
 if TYPE_CHECKING:  # commands that read no channel and no lock do not pay for it
     from cuenv.cli.values import (
@@ -221,8 +221,8 @@ request_options = several(
     ),
     click.option(
         "--stack",
-        type=click.Choice(STACKS),
-        help="The channel of PyTorch; CUDA packages come from one channel that matches it.",
+        type=click.Choice(EVERY_STACK),
+        help="Where PyTorch comes from: a conda channel, which CUDA packages match, or wheels of pip.",
     ),
     click.option(
         "--pytorch",

@@ -29,6 +29,7 @@ from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.record import replace
 from cuenv.host.facts import Driver
+from cuenv.knowledge.rows import WHEELS
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 
 if TYPE_CHECKING:
@@ -123,6 +124,10 @@ def grounds_line(answer: Resolution) -> str:
         return f"proven  on the channels: {count}"
     chosen = answer.decision.chosen
     seen = chosen.candidate.build.seen if chosen else None
+    if chosen and chosen.candidate.build.stack == WHEELS:
+        return (
+            "tables  no index was asked; 'cuenv lock --resolve' asks the channels and the index, and locks in one step"
+        )
     when = f"its torch was last seen there on {seen}" if seen else "cuenv knows of no record of its torch there"
     return f"tables  no channel was asked, and {when}; 'cuenv lock --resolve' asks the channels and locks in one step"
 

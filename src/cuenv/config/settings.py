@@ -16,7 +16,7 @@ from cuenv.core.urls import printable, redact
 from cuenv.core.versions import check_driver, parse_version_spec
 from cuenv.host.facts import glibc
 from cuenv.host.request import PREFER
-from cuenv.knowledge.rows import PLATFORMS, STACKS
+from cuenv.knowledge.rows import EVERY_STACK, PLATFORMS
 from cuenv.solve import ENGINES
 
 Value: TypeAlias = "str | bool | tuple[str, ...] | None"
@@ -94,7 +94,7 @@ def _mirror(text: str) -> None:
 
 KINDS: Mapping[str, Kind] = {
     "profile": Kind(flag="--profile", variable="CUENV_PROFILE", place="path"),
-    "stack": Kind(flag="--stack", variable="CUENV_STACK", check=_one_of(*STACKS)),
+    "stack": Kind(flag="--stack", variable="CUENV_STACK", check=_one_of(*EVERY_STACK)),
     "pytorch": Kind(flag="--pytorch", variable="CUENV_PYTORCH", check=_spec("pytorch")),
     "cuda": Kind(flag="--cuda", variable="CUENV_CUDA", check=_spec("cuda")),
     "python": Kind(flag="--python", variable="CUENV_PYTHON", check=_spec("python")),

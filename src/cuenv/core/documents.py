@@ -282,9 +282,9 @@ class HostDiagnosisDocument(TypedDict):
 class ChosenFields(TypedDict):
     """The chosen packages."""
 
-    stack: str  # which channel's packages: conda-forge or pytorch
-    channel: str | None  # of the CUDA packages
-    torch_channel: str  # of PyTorch
+    stack: str  # which channel's packages: conda-forge or pytorch; or wheels, those of pip
+    channel: str | None  # of the CUDA packages of conda
+    torch_channel: str  # of PyTorch; wheels: it comes by pip
     pytorch: str
     cuda: str | None
     build: str  # a pattern of PyTorch's build string

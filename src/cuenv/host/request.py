@@ -10,7 +10,7 @@ from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import VersionSpec, check_driver, driver_key, parse_version_spec
 from cuenv.host.facts import Driver, Evidence, HostFacts, Libc, kernel_number
-from cuenv.knowledge.rows import STACKS
+from cuenv.knowledge.rows import EVERY_STACK
 
 PREFER = ("newest", "native")
 OFFLOAD = ("cpu", "none")
@@ -73,7 +73,7 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     profile = Request(
         name=reader.text("name"),
         story=reader.text("story"),
-        stack=reader.parsed("stack", lambda text: _one_of(text, STACKS)),
+        stack=reader.parsed("stack", lambda text: _one_of(text, EVERY_STACK)),
         pytorch=reader.parsed("pytorch", lambda text: _spec(text, "pytorch")),
         cuda=reader.parsed("cuda", lambda text: _spec(text, "cuda")),
         python=reader.parsed("python", lambda text: _spec(text, "python")),

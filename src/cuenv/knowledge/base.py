@@ -95,6 +95,12 @@ class Knowledge:
     def _cudas(self) -> Mapping[Version, Cuda]:
         return {row.version: row for row in self.cudas}
 
+    def conda_compiler(self, cuda: Version) -> Cuda | None:
+        """The CUDA release of conda-forge's nvcc for a torch built with one: its own, else a near one of its major."""
+        rows = [row for row in self.cudas if row.conda_nvcc and row.version.major == cuda.major]
+        later = [row for row in rows if row.version >= cuda]
+        return min(later, key=lambda row: row.version, default=max(rows, key=lambda row: row.version, default=None))
+
     def compiles_for(self, cuda: Version) -> tuple[Capability, ...]:
         """The capabilities for which the compilers of a CUDA minor compile; empty where no row says."""
         row = self.cuda(cuda)

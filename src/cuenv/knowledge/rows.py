@@ -40,6 +40,8 @@ STACKS = ("conda-forge", "pytorch")
 
 WHEELS = "wheels"
 """The stack of a torch that pip brings, and the channel that its packages have in messages."""
+EVERY_STACK = (*STACKS, WHEELS)
+"""What may be asked for as the stack: a channel of conda, or wheels."""
 
 NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
 """The kinds of number that tensor cores take, in the order of NVIDIA's table."""
@@ -313,6 +315,11 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         return f"pytorch {self.version} {self.build} ({self.stack})"
 
     @property
+    def published(self) -> bool:
+        """Whether it is known to lie in its channel."""
+        return bool(self.seen)
+
+    @property
     def key(self) -> BuildKey:
         """What it is known by: no two rows share it."""
         return (self.stack, self.version, self.cuda, self.platform)
@@ -344,6 +351,11 @@ class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
     def name(self) -> str:
         """As pip is asked for it: ``2.7.1+cu126``, or ``2.7.1`` where only PyPI has it."""
         return f"{self.version}+{self.build}" if "index" in self.comes else str(self.version)
+
+    @property
+    def published(self) -> bool:
+        """A release uploads all its wheels together, and its day is known."""
+        return True
 
     def sort_key(self) -> Any:
         """The CPU build stands before those for CUDA."""

@@ -13,7 +13,7 @@ from cuenv.core.record import replace
 from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, TorchWheel
-from cuenv.resolver.candidates import Candidate, admits, pythons
+from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
 from cuenv.resolver.requirements import Demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import index_option, requirement_name
@@ -96,11 +96,8 @@ def wheels_asked(
     asked: AskedTorch, platform: str, python: VersionSpec | None, knowledge: Knowledge
 ) -> tuple[Candidate, ...]:
     """The wheels for CUDA that a pip part admits, each with the Python that suits it best."""
-    return tuple(
-        Candidate(build=row, cuda=row.cuda, python=pythons(row, python)[0])
-        for row in _wheels(platform, python, knowledge)
-        if asked.has(row)
-    )
+    able = {row.key for row in _wheels(platform, python, knowledge) if asked.has(row)}
+    return tuple(item for item in wheel_candidates(knowledge, platform, python) if item.build.key in able)
 
 
 def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> Iterator[TorchWheel]:

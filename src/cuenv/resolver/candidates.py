@@ -100,6 +100,21 @@ def candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None =
     return tuple(found)
 
 
+def wheel_candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None = None) -> tuple[Candidate, ...]:
+    """Every wheel of torch for CUDA of a platform, with the cuDNN and NCCL that it requires exactly."""
+    return tuple(
+        Candidate(
+            build=row,
+            cuda=row.cuda,
+            python=pythons(row, python)[0],
+            cudnn=row.cudnn.first if row.cudnn else None,
+            nccl=row.nccl.first if row.nccl else None,
+        )
+        for row in knowledge.wheels
+        if row.platform == platform and row.cuda
+    )
+
+
 def pythons(build: TorchBuild, spec: VersionSpec | None = None) -> tuple[str, ...]:
     """The Pythons of a build: those that the wish admits first, nearest to 3.12 (the middle of the channels)."""
     return tuple(sorted(build.pythons, key=lambda text: (spec is not None and not admits(spec, text), distance(text))))

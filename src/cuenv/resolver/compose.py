@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cuenv.core.record import replace
 from cuenv.core.versions import VersionSpec, target_for
 from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Cuda, Requirement
+from cuenv.knowledge.rows import WHEELS, Cuda, Requirement, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits_all
 from cuenv.resolver.conflicts import bound, conflicts_of
 from cuenv.resolver.decision import Decision
@@ -44,7 +46,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
     pins = [*own, _python(candidate, case.request.python), *_compiler(candidate, case)]
-    pip, reasons = _pip(case)
+    pip, reasons = _pip(candidate.build, case)
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
     return EnvironmentSpec(
@@ -83,12 +85,23 @@ def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
     return [pin_without_broken(_requested(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
 
-def _pip(case: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if not case.request.pip:
+def _pip(build: TorchBuild, case: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not case.request.pip and not isinstance(build, TorchWheel):
         return (), ()
-    from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - as above
+    from cuenv.resolver.requirements import pip_part, with_torch  # noqa: PLC0415 - as above
 
-    return pip_part(case.request, case.knowledge)
+    texts, reasons = pip_part(case.request, case.knowledge)
+    if not isinstance(build, TorchWheel):
+        return texts, reasons
+    from cuenv.resolver.wheels import INDEX, last_for  # noqa: PLC0415 - only with wheels
+    from cuenv.solve.environment_spec import requirement_name  # noqa: PLC0415 - as above
+
+    second = next((text for text in texts if requirement_name(text) == "torch"), None)
+    if second:
+        raise ValueError(f"pip:{second}: cuenv chooses the version of torch; write --pytorch VERSION")
+    index = (f"--extra-index-url {INDEX}{build.build}",) if "index" in build.comes else ()
+    beside = (with_torch(text, build, case.knowledge) for text in texts)
+    return (*index, f"torch=={build.name}", *beside), (*reasons, *last_for(build, case.facts, case.knowledge))
 
 
 def _with_requested(pins: list[Pin], requested: list[Pin]) -> tuple[Pin, ...]:
@@ -126,13 +139,13 @@ def _both(pin: Pin, request: Pin) -> Pin:
 
 def cuda_channel(candidate: Candidate) -> str | None:
     """The one channel that every CUDA component comes from; ``None`` where no label is proven to fit."""
-    if candidate.build.stack == "conda-forge":
+    if candidate.build.stack in ("conda-forge", WHEELS):
         return "conda-forge"
     return f"nvidia/label/cuda-{candidate.label.label}" if candidate.label else None
 
 
 def _channels(candidate: Candidate) -> tuple[str, ...]:
-    if candidate.build.stack == "conda-forge":
+    if candidate.build.stack in ("conda-forge", WHEELS):
         return ("conda-forge",)
     if candidate.cuda is None:
         return ("pytorch", "conda-forge")
@@ -148,6 +161,8 @@ def _cpu(candidate: Candidate) -> list[Pin]:
 
 
 def _cuda(candidate: Candidate, case: Context) -> list[Pin]:
+    if candidate.build.stack == WHEELS:
+        return _beside_wheel(candidate, case)
     return _pytorch(candidate, case) if candidate.build.stack == "pytorch" else _conda_forge(candidate, case)
 
 
@@ -178,11 +193,35 @@ def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
     if cuda and cuda.major < 12:
         pins.append(Pin(name="cudatoolkit", channel=channel, role="pytorch-cuda", why=("the runtime libraries",)))
     if case.request.dev:
-        pins.append(Pin(name="cuda-nvcc", channel=channel, role="cudatoolkit-dev", why=("the compiler",)))
-        pins += [_header_pin(name, channel, case.knowledge) for name in _HEADERS]
+        pins += _nvcc(case.knowledge)
     pins.append(_layer_pin("cudnn", candidate.build.cudnn, candidate, case))
     pins.append(_layer_pin("nccl", candidate.build.nccl, candidate, case))
     return pins
+
+
+def _nvcc(knowledge: Knowledge) -> Iterator[Pin]:
+    yield Pin(name="cuda-nvcc", channel="conda-forge", role="cudatoolkit-dev", why=("the compiler",))
+    yield from (_header_pin(name, "conda-forge", knowledge) for name in _HEADERS)
+
+
+def _beside_wheel(candidate: Candidate, case: Context) -> list[Pin]:
+    """The compiler of conda-forge for a torch that pip brings with its CUDA runtime."""
+    toolkit = _compiles_with(candidate, case)
+    if toolkit is None:
+        return []
+    why = (f"pins the compiler and the headers to CUDA {toolkit.version}; torch is built with CUDA {candidate.cuda}",)
+    release = Pin(
+        name="cuda-version", version=str(toolkit.version), channel="conda-forge", role="cudatoolkit-dev", why=why
+    )
+    return [release, *_nvcc(case.knowledge)]
+
+
+def _compiles_with(candidate: Candidate, case: Context) -> Cuda | None:
+    """The CUDA release of the compiler in an environment; ``None`` for one without."""
+    if not case.request.dev or candidate.cuda is None:
+        return None
+    by_pip = candidate.build.stack == WHEELS
+    return case.knowledge.conda_compiler(candidate.cuda) if by_pip else case.knowledge.cuda(candidate.cuda)
 
 
 def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
@@ -238,11 +277,15 @@ def _python(candidate: Candidate, request: VersionSpec | None) -> Pin:
 
 
 def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
-    if not case.request.dev or candidate.cuda is None:
+    row = _compiles_with(candidate, case)
+    if not case.request.dev or candidate.cuda is None or (row is None and candidate.build.stack == WHEELS):
         return []
-    row = case.knowledge.cuda(candidate.cuda)
     limit = _gcc_limit(row, candidate) if row else None
-    why = (f"nvcc {candidate.cuda} supports host compilers up to {limit}",) if limit else ("the host compiler",)
+    why = (
+        (f"nvcc {row.version if row else candidate.cuda} supports host compilers up to {limit}",)
+        if limit
+        else ("the host compiler",)
+    )
     gxx = Pin(
         name=f"gxx_{candidate.build.platform}",
         version=f"{limit}.*" if limit else "",
@@ -253,7 +296,7 @@ def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
 
 
 def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
-    bounds = [row.gcc_max, row.conda_gcc_max if candidate.build.stack == "conda-forge" else None]
+    bounds = [row.gcc_max, row.conda_gcc_max if candidate.build.stack != "pytorch" else None]
     return min((bound for bound in bounds if bound), default=None)
 
 
@@ -302,6 +345,10 @@ def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple
         lines.append(f"Host memory: the profile asks for {case.request.host_memory_gb} GB.")
     if case.request.disk_gb:
         lines.append(f"Free disk: the profile asks for {case.request.disk_gb} GB.")
+    if decision.conda:
+        lines.append(
+            f"PyTorch comes as a wheel, because no conda build fits this host and this request: {decision.conda}."
+        )
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
-from cuenv.resolver.candidates import Candidate, admits, candidates, pythons
+from cuenv.knowledge.rows import WHEELS
+from cuenv.resolver.candidates import Candidate, admits, candidates, pythons, wheel_candidates
 from cuenv.resolver.ranking import Assessment, Criterion, Ranking
 from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict, minimum_drivers
 
@@ -58,6 +59,7 @@ class Decision:
     Attributes:
         fitting: the candidates that no rule rejects, best first.
         skipped: candidates that the channels could not close (``--prove``), with what was missing.
+        conda: why no conda build was chosen, where nobody asked for wheels and only a wheel fits; else empty.
     """
 
     case: Context
@@ -65,6 +67,7 @@ class Decision:
     fitting: tuple[Assessment, ...]
     skipped: tuple[tuple[Candidate, str], ...] = ()
     proven: bool = False
+    conda: str = ""
 
     @property
     def chosen(self) -> Assessment | None:
@@ -119,10 +122,10 @@ class Decision:
     @cached_property
     def unseen(self) -> Assessment | None:
         """What would be chosen had it been seen in a channel; ``None`` when that is the choice."""
-        if self.case.proving or self.chosen is None or all(item.candidate.build.seen for item in self.fitting):
+        if self.case.proving or self.chosen is None or all(item.candidate.build.published for item in self.fitting):
             return None
         best = Ranking(replace(self.case, proving=True)).best(self.fitting) or self.chosen
-        return None if best.candidate.build.seen or best.candidate.build is self.chosen.candidate.build else best
+        return None if best.candidate.build.published or best.candidate.build is self.chosen.candidate.build else best
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
@@ -199,10 +202,15 @@ def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
 
     Args:
         case: the host, the wishes and the tables.
-        among: the candidates to judge; all of the host's platform when absent.
+        among: the candidates to judge; all of the host's platform when absent: the wheels where they are asked for.
     """
+    if case.request.stack == WHEELS and case.request.packages:
+        from cuenv.resolver.requirements import as_wheels  # noqa: PLC0415 - most requests ask for no wheels
+
+        case = replace(case, request=as_wheels(case.request, case.knowledge))
     judge = Judge(case)
-    pool = candidates(case.knowledge, case.facts.platform, case.request.python) if among is None else tuple(among)
+    every = wheel_candidates if case.request.stack == WHEELS else candidates
+    pool = every(case.knowledge, case.facts.platform, case.request.python) if among is None else tuple(among)
     assessments = tuple(_assess(item, judge) for item in pool)
     fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
     return Decision(case=case, assessments=assessments, fitting=tuple(fitting))

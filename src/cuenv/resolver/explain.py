@@ -13,6 +13,7 @@ from cuenv.host.describe import host_line, host_options, short_name
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.decision import Decision, NearMiss, decide
 from cuenv.resolver.rules import Context, Reason, Verdict, inferred
 
@@ -93,6 +94,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
             lines.append(f"        minimum driver: {minimum_text(decision)}")
         lines.append(f"why     {rank_text(decision)}")
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
+    lines += _wheel_lines(decision)
     lines += unseen_lines(decision)
     lines += skipped_lines(decision)
     lines += rejected_lines(decision)
@@ -127,6 +129,18 @@ def rejected_lines(decision: Decision) -> list[str]:
         count = f"{group.count} candidate{'s' if group.count > 1 else ''}"
         lines.append(f"out     {count} rejected: {group.because}{allow}")
     return lines
+
+
+def _wheel_lines(decision: Decision) -> list[str]:
+    """Why PyTorch comes as a wheel where nobody asked for one, and how long there will be wheels for the GPUs."""
+    build, case = decision.chosen.candidate.build if decision.chosen else None, decision.case
+    if not isinstance(build, TorchWheel):
+        return []
+    from cuenv.resolver.wheels import last_for  # noqa: PLC0415 - most choices are conda builds
+
+    why = "the stack is wheels, because no conda build fits this host and this request"
+    notes = (*([f"{why}: {decision.conda}"] if decision.conda else []), *last_for(build, case.facts, case.knowledge))
+    return [f"note    {note}" for note in notes]
 
 
 def unseen_lines(decision: Decision) -> list[str]:

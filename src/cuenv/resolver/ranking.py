@@ -107,7 +107,7 @@ NATIVE_LEVEL = Criterion(
 
 SEEN = Criterion(
     "build was seen in its channel",
-    lambda proving, build: not (proving or build.seen),
+    lambda proving, build: not (proving or build.published),
     lambda item, _: _seen(item.candidate),
 )
 """A recipe is not a package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""

@@ -14,7 +14,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Extension, Regression
+from cuenv.knowledge.rows import Extension, Regression, TorchWheel
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, normalise, together
 
 _FIRST, _LAST = version("0"), version("9999")
@@ -169,6 +169,47 @@ def pip_part(request: Request, knowledge: Knowledge) -> tuple[tuple[str, ...], t
     """The requirements of pip without the releases that are broken for this team, and why each is left out."""
     pairs = [without_broken(text, broken_when(request.offload), knowledge) for text in request.pip]
     return tuple(text for text, _ in pairs), tuple(reason for _, reasons in pairs for reason in reasons)
+
+
+def as_wheels(request: Request, knowledge: Knowledge) -> Request:
+    """A request with the conda packages that use torch as requirements of pip: beside a wheel of torch, theirs is one.
+
+    Args:
+        request: whose torch comes as a wheel.
+        knowledge: the tables, which say which packages exist for pip.
+    """
+    from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms
+
+    conda, pip = [], []
+    for text in request.packages:
+        try:
+            demand = pin_demand(parse_spec(text))
+        except ValueError:  # left to who reads it
+            demand = None
+        rows = knowledge.extension(demand.name) if demand else ()
+        if demand and any({"source", "wheel"} & set(row.comes) for row in rows):
+            pip.append(demand.name + demand.condition)
+        else:
+            conda.append(text)
+    return replace(request, packages=tuple(conda), pip=(*request.pip, *pip)) if pip else request
+
+
+_WITH_TORCH = ("torchaudio", "torchvision")
+"""Libraries whose wheels lie beside those of torch, under the same local version."""
+
+
+def with_torch(text: str, build: TorchWheel, knowledge: Knowledge) -> str:
+    """A requirement of pip beside a wheel of torch: of torchvision and torchaudio the release that is made for it."""
+    demand = pip_demand(text)
+    if demand is None or demand.name not in _WITH_TORCH or "index" not in build.comes:
+        return text
+    rows = [row for row in knowledge.extension(demand.name) if "wheel" in row.comes and row.torch]
+    able = [row for row in rows if row.torch and row.torch.admits(build.version)]
+    releases = [release for row in able for release in row.releases if demand.admits(release)]
+    if releases:
+        return with_condition(text, f"=={max(releases)}+{build.build}")
+    first = max((row.first for row in able if row.first), default=None)
+    return with_condition(text, f">={first}") if first and not demand.condition else text
 
 
 def without_broken(text: str, when: tuple[str, ...], knowledge: Knowledge) -> tuple[str, tuple[str, ...]]:

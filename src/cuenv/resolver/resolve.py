@@ -12,6 +12,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.candidates import Candidate, environment_key
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import Decision, decide
@@ -90,11 +91,11 @@ def resolve(
         return replace(_resolution(decision, spec, facts, more), solution=solution)
     if platforms:
         facts = replace(facts, platform=platforms[0])
-    if prove is None and at_hand is not None:
+    if prove is None and at_hand is not None and request.stack != WHEELS:  # of wheels no channel has a record
         found = _proven_here(facts, request, knowledge, name, at_hand)
         if found is not None:
             return found
-    decision = decide(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
+    decision = decide_any(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
     solution = None
     if prove is not None and decision.chosen is not None:
         from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
@@ -132,6 +133,17 @@ def _proven_here(
         return None
     whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts)
     return replace(whole, solution=solution, records=at_hand.day)
+
+
+def decide_any(case: Context) -> Decision:
+    """Choose among the conda builds; where none fits and the request leaves the stack open, among the wheels."""
+    decision, request = decide(case), case.request
+    if decision.chosen or request.stack or request.cpu or not case.facts.gpus:
+        return decision
+    wheels = decide(replace(case, request=replace(request, stack=WHEELS)))
+    meant = [item.because for item in decision.rejections if item.rule not in ("cpu", "wish")]
+    lead = meant[0] if meant else "no conda build has the requested versions"
+    return replace(wheels, conda=lead) if wheels.chosen else decision
 
 
 def decidable(facts: HostFacts) -> HostFacts:

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding
 from cuenv.core.regex import regex
-from cuenv.core.versions import minor, serve, version
+from cuenv.core.versions import Capability, minor, serve, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -142,6 +142,28 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, p
     return None
 
 
+def _lost_after(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[Capability, ...]:
+    """The GPUs of a host that no later wheel has code for; none where it is of the last release."""
+    later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
+    able = [row.code for row in later if row.code]
+    return tuple(item for item in facts.capabilities if later and not any(serve(code, item) for code in able))
+
+
+def last_for(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[str, ...]:
+    """That no later wheel is made for a GPU of the host, in a sentence without a full stop; empty where one is."""
+    lost = _lost_after(wheel, facts, knowledge)
+    if not lost:
+        return ()
+    newest = max(row.version for row in knowledge.wheels if row.platform == wheel.platform)
+    last = max(
+        row.version
+        for row in knowledge.wheels
+        if row.platform == wheel.platform and row.code and all(serve(row.code, item) for item in lost)
+    )
+    gpus = ", ".join(map(str, lost))
+    return (f"torch {last} is the last release with wheels for compute capability {gpus}; the newest is {newest}",)
+
+
 def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -> str | None:
     """The requirement, and the index that has it, of a wheel that runs on a host; ``None`` where none is known to.
 
@@ -151,9 +173,8 @@ def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -
     wheel = (wheel_for(release, facts, knowledge, python) if python else None) or wheel_for(release, facts, knowledge)
     if wheel is None:
         return None
-    later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
-    lost = [item for item in facts.capabilities if not any(row.code and serve(row.code, item) for row in later)]
-    last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if later and lost else ""
+    lost = _lost_after(wheel, facts, knowledge)
+    last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if lost else ""
     needs = f" with Python {wheel.pythons[0]} to {wheel.pythons[-1]}" if python not in ("", *wheel.pythons) else ""
     return f"torch=={wheel.name}{needs}{last} from --extra-index-url {INDEX}{wheel.build}"
 

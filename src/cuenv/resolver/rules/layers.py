@@ -119,7 +119,7 @@ def _layer(
         because = f"the cuenv tables do not say whether {what} supports the newer {of_capability(*young)}"
         return Verdict(rule=library, outcome="unknown", because=because)
     if release is not None:
-        return _known(library, release, devices, built_cuda, kb)
+        return _known(library, release, devices, built_cuda, kb, exact=_inside(requirement, release))
     found = range_for(library, requirement, oldest, built_cuda, kb)
     grounds = tuple(row_reason(row, _says(row)) for row in found.rows)
     if found.answer == "any" and _doubtful(found.rows, oldest, kb.layers_of(library, built_cuda)):
@@ -162,8 +162,13 @@ def _targets(cuda: Version, knowledge: Knowledge) -> tuple[Capability, ...]:
     return row.targets if row else ()
 
 
+def _inside(requirement: Requirement | None, release: Version) -> bool:
+    """Whether a build requires one release of a library, and no pin can give it another."""
+    return requirement is not None and not requirement.package and requirement.first == release
+
+
 def _known(
-    library: str, release: Version, devices: tuple[Capability, ...], cuda: Version, knowledge: Knowledge
+    library: str, release: Version, devices: tuple[Capability, ...], cuda: Version, knowledge: Knowledge, *, exact: bool
 ) -> Verdict:
     name = _NAMES[library]
     row = knowledge.library_support(library, release, cuda)
@@ -177,6 +182,7 @@ def _known(
         return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
     gone = of_capability(*lacking)
     because = f"{name} {release} supports compute capability {row.serves_from} and later, but not {gone}"
+    because += f"; this build of PyTorch requires {name} {release} exactly" if exact else ""
     outcome: Literal["unknown", "reject"] = "unknown" if _silent(row, cuda) else "reject"
     return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
 

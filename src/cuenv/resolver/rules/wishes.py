@@ -7,7 +7,7 @@ from packaging.version import Version
 from cuenv.core.versions import version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import LabelFit, TorchBuild
+from cuenv.knowledge.rows import WHEELS, LabelFit, TorchBuild
 from cuenv.resolver.candidates import admits
 from cuenv.resolver.engine import rule
 from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, fact_reason, row_reason
@@ -91,6 +91,8 @@ def roles(stack: str, cuda: Version | None, label: LabelFit | None, dev: bool, k
         return Verdict(rule="roles", outcome="pass", because="a CPU build needs no CUDA packages")
     if stack == "pytorch":
         return _pytorch(cuda, label)
+    if stack == WHEELS:
+        return _wheels(cuda, kb, dev=dev)
     if not dev:
         return Verdict(rule="roles", outcome="pass", because="conda-forge has the CUDA runtime, cuDNN and NCCL")
     return _conda_forge(cuda, kb)
@@ -103,6 +105,22 @@ def _pytorch(cuda: Version, label: LabelFit | None) -> Verdict:
         return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
     because = f"the cuenv tables list no label of the nvidia channel that fits pytorch-cuda {cuda}"
     return Verdict(rule="roles", outcome="unknown", because=because)
+
+
+def _wheels(cuda: Version, kb: Knowledge, *, dev: bool) -> Verdict:
+    if not dev:
+        because = "the wheel of torch brings the CUDA runtime, cuDNN and NCCL"
+        return Verdict(rule="roles", outcome="pass", because=because)
+    row = kb.conda_compiler(cuda)
+    if row:
+        ground = row_reason(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
+        because = f"conda-forge has nvcc and headers of CUDA {row.version} for a torch built with CUDA {cuda}"
+        return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
+    because = (
+        f"conda-forge has no nvcc of CUDA {cuda.major} that a lock file can pin, "
+        f"so the environment of this torch, built with CUDA {cuda}, has no compiler"
+    )
+    return Verdict(rule="roles", outcome="warn", because=because)
 
 
 def _conda_forge(cuda: Version, kb: Knowledge) -> Verdict:
