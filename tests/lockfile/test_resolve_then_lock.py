@@ -166,9 +166,9 @@ def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple
 @collect(
     ("words", "code", "says"),
     [
-        (("--pytorch", "2.5"), 2, "--pytorch is an option of the request"),
-        (("--no-dev",), 2, "--dev is an option of the request"),
-        (("--name", "x"), 2, "--name is an option of the request"),
+        (("--pytorch", "2.5"), 2, "--pytorch chooses an environment"),
+        (("--no-dev",), 2, "--dev chooses an environment"),
+        (("--name", "x"), 2, "--name chooses an environment"),
         (("--resolve", "--check"), 2, "--check starts from the one that is there"),
         (("--resolve", "--repair"), 2, "--repair starts from"),
         (("--resolve", "--update", "numpy"), 2, "--update starts from"),
