@@ -467,7 +467,7 @@ def test_a_torch_that_the_tables_do_not_know_is_said_and_not_judged() -> None:
     findings = on(machine("7.0", driver="575.57.08"), *newer)
     assert only(findings, "CU111").severity == "info"
     assert "2.99.0" in only(findings, "CU111").message
-    assert only(findings, "CU403").severity == "info"
+    assert (only(findings, "CU403").severity, only(findings, "CU403").unknown) == ("warning", True)
     assert codes(findings) == []
     company = swapped(FORGE, package("pytorch", "2.10.0", "cuda129_py312_0", "https://corp.example/ml"))
     assert "CU111" in {item.code for item in on(machine("8.9", driver="575.57.08"), *company)}

@@ -48,6 +48,8 @@ _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _LAYERS = ("device-code", "cudnn", "nccl")
 """Rules on what a layer holds for a GPU: what nobody knows of one is not fine."""
+_NEEDED = ("device-code", "cudnn")
+"""Those of them that every program on a GPU needs: not to know is a warning."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
 
@@ -223,6 +225,8 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         return
     if verdict.rule == "driver-level":
         severity = "info"
+    elif verdict.outcome == "unknown" and verdict.rule in _NEEDED:
+        severity = "warning"
     yield Finding(
         code=rule.code,
         severity=severity,
