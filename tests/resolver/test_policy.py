@@ -135,3 +135,74 @@ def test_a_lock_with_a_package_that_torch_fails_with_has_an_error(
     assert [(item.subject, item.severity) for item in said if item.code == "CU116"] == (
         [(subject, "error")] if subject else []
     )
+
+
+@collect(
+    ("dependencies", "found"),
+    [
+        (("pytorch=2.2.0", "pytorch-cuda=12.1", "cuda-nvcc=11.7.99"), {"CU102": "write cuda-nvcc=12.1"}),
+        (
+            ("pytorch=2.2.0", "pytorch-cuda=12.1", "nvidia/label/cuda-11.8.0::cuda-toolkit"),
+            {"CU102": "write cuda-toolkit=12.1"},
+        ),
+        (("pytorch=2.2.0", "pytorch-cuda=12.1", "cuda-nvcc=12.4"), {}),  # PyTorch refuses another major only
+        (
+            ("pytorch=1.13.1", "pytorch-cuda=11.6", "cudatoolkit=10.2.89"),
+            {"CU102": "take cudatoolkit=10.2.89 out of the dependencies"},
+        ),
+        (("pytorch=1.12.1", "cudatoolkit=11.3"), {}),
+        (("conda-forge::pytorch=2.0.0=cuda112*", "conda-forge::cudatoolkit=11.8"), {}),
+        (("nvidia::cuda-nvcc=11.6", "gcc=12.2.0"), {"CU117": "write gcc=11.*"}),
+        (("nvidia::cuda-nvcc=11.6", "gxx_linux-64"), {"CU117": "write gxx_linux-64=11.*"}),
+        (("nvidia::cuda-nvcc=11.6", "gxx_linux-64>=9,<12"), {}),
+        (("nvidia::cuda-nvcc=11.6", "gxx_linux-64=11.4"), {}),
+        (("conda-forge::cuda-nvcc=12.4", "conda-forge::gxx"), {}),  # its records bind GCC
+        (("gcc=12.2.0",), {}),
+    ],
+)
+def test_compilers_of_a_file_are_compared_with_torch_and_with_each_other(
+    dependencies: tuple[str, ...], found: dict[str, str]
+) -> None:
+    said = [item for item in findings(*dependencies) if item.code in ("CU102", "CU117")]
+    assert {item.code: item.fix for item in said} == found
+
+
+def test_a_toolkit_in_the_file_is_compared_with_the_torch_of_pip() -> None:
+    asked = spec("nvidia/label/cuda-11.8.0::cuda-toolkit", pip=("torch==2.4.1",))
+    said = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU102"]
+    assert [item.fix for item in said] == ["write cuda-toolkit=12.1"]
+    with_index = spec(
+        "nvidia/label/cuda-11.8.0::cuda-toolkit",
+        pip=("--index-url https://download.pytorch.org/whl/cu118", "torch==2.4.1"),
+    )
+    assert not [item for item in spec_findings(with_index, shipped_base()) if item.code == "CU102"]
+
+
+@collect(
+    ("nvcc", "gcc", "refused"),
+    [
+        ("11.8.89", "16.1.0", True),
+        ("11.8.89", "11.4.0", False),
+        ("12.4.131", "13.3.0", False),
+        ("11.8.89", "4.8.5", True),
+    ],
+)
+def test_a_lock_with_a_gcc_that_nvcc_refuses_has_an_error(nvcc: str, gcc: str, refused: bool) -> None:
+    locked = solution(package("cuda-nvcc", nvcc, channel="nvidia"), package("gxx_linux-64", gcc))
+    said = host_findings(locked, options("8.6", driver="535.129.03"), shipped_base())
+    assert [item.severity for item in said if item.code == "CU117"] == (["error"] if refused else [])
+
+
+def test_the_nvcc_that_cannot_compile_is_the_one_that_the_file_pins() -> None:
+    asked = spec("pytorch=2.2.0", "pytorch-cuda=12.1", "cuda-nvcc=11.7.99", channels=CHANNELS)
+    said = judge_spec(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert [item.message for item in said if item.code == "CU404"] == [
+        "nvcc 11.7 cannot compile for compute capability 12.0"
+    ]
+
+
+def test_a_gxx_that_is_missing_is_named_with_the_range_of_nvcc() -> None:
+    toolkit = "nvidia/label/cuda-11.8.0::cuda-toolkit"
+    asked = spec(toolkit, "pytorch=2.3.1", "pytorch-cuda=11.8", channels=CHANNELS, pip=("deepspeed==0.14.4",))
+    said = next(item for item in spec_findings(asked, shipped_base()) if item.code == "CU504")
+    assert "gxx_linux-64=11.*" in (said.fix or "")

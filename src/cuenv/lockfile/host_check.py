@@ -21,6 +21,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
+from cuenv.resolver.compilers import locked_gcc, nvcc_asked
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
@@ -77,6 +78,7 @@ def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> C
         label=None,
         cudnn=_version(solution, "libcudnn") or _version(solution, "cudnn"),
         nccl=_version(solution, "nccl"),
+        compiler=minor(nvcc) if (nvcc := _version(solution, "cuda-nvcc")) else None,
     )
 
 
@@ -121,6 +123,7 @@ def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     """Judge a solved environment against a host by the rules that decide."""
     found = [_platform(solution, facts)] if solution.platform != facts.platform else []
     found += locked_conflicts(solution.packages, solution.pip, knowledge)
+    found += locked_gcc(solution.packages, knowledge)
     found += _by_the_rules(solution, facts, knowledge)
     if not any(item.code == rule_named("glibc").code and item.severity == "error" for item in found):
         found += _glibc(solution, facts)
@@ -374,7 +377,8 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
     meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
     if not meant:
         return (_never_built(request, facts, knowledge),)
-    decision = decide(case, meant)
+    nvcc = nvcc_asked(spec)
+    decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
     return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
 
 

@@ -30,6 +30,7 @@ class Candidate:
         python: the minor, such as ``3.12``.
         label: of the nvidia channel, for the stack pytorch; ``None`` where none is proven to fit.
         cudnn, nccl: releases, when they are known already (a lock is judged); ``None`` while open.
+        compiler: the release of its nvcc, where something says that; ``None`` for that of the toolkit.
     """
 
     build: TorchBuild
@@ -38,6 +39,7 @@ class Candidate:
     label: LabelFit | None = None
     cudnn: Version | None = None
     nccl: Version | None = None
+    compiler: Version | None = None
 
     def __str__(self) -> str:
         cuda = f"CUDA {self.cuda}" if self.cuda else "CPU"

@@ -115,6 +115,7 @@ _OF_CANDIDATE = {
     "python": "python",
     "cudnn": "cudnn",
     "nccl": "nccl",
+    "compiler": "compiler",
     "built_for": "build.platform",
     "built_cuda": "build.cuda",
     "stack": "build.stack",

@@ -15,6 +15,7 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS
+from cuenv.resolver.compilers import bounded_gcc, compiler_findings
 from cuenv.resolver.conflicts import asked_conflicts
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -59,12 +60,12 @@ def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
     lacking = headers_missing(spec, knowledge)
     for package in dict.fromkeys(item.package for item in lacking):
         mine = [item for item in lacking if item.package == package]
-        holders = dict.fromkeys(item.holder for item in mine if item.holder)
+        holders = dict.fromkeys(bounded_gcc(item.holder, spec, knowledge) for item in mine if item.holder)
         yield Finding(
             code="CU504",
             severity="warning",
             subject=package,
-            message=f"{package} compiles on first use and the file lists no package that brings "
+            message=f"{package} compiles code for the GPUs, and the file lists no package that contains "
             f"{', '.join(item.what for item in mine)}",
             evidence=tuple(dict.fromkeys(source for item in mine for source in item.sources)),
             fix=f"add to dependencies: {', '.join(holders)}" if holders else None,
@@ -107,7 +108,7 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
         libraries: there may be libraries on torch in it; their table is large.
     """
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
-    found += asked_conflicts(spec, knowledge)
+    found += [*compiler_findings(spec, knowledge), *asked_conflicts(spec, knowledge)]
     if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
     elif wants_cuda(spec, knowledge):

@@ -88,11 +88,12 @@ def _no_compiler(cuda: Version | None, dev: bool) -> Verdict | None:
     about=("cuda", "cudatoolkit-dev"),
     unless=_no_compiler,
 )
-def nvcc(cuda: Version, capabilities: tuple[Capability, ...], kb: Knowledge) -> Verdict:
+def nvcc(cuda: Version, compiler: Version | None, capabilities: tuple[Capability, ...], kb: Knowledge) -> Verdict:
     """With a compiler in the environment, its nvcc can compile code that runs on every GPU."""
-    row = kb.cuda(cuda)
+    release = compiler or cuda
+    row = kb.cuda(release)
     if row is None or not row.targets:
-        because = f"the cuenv tables do not list the compute capabilities that nvcc {cuda} compiles for"
+        because = f"the cuenv tables do not list the compute capabilities that nvcc {release} compiles for"
         return Verdict(rule="nvcc", outcome="unknown", because=because)
     ground = row_reason(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
     lacking = [capability for capability in capabilities if target_for(capability, row.targets) is None]
