@@ -256,6 +256,8 @@ class LogDiagnosisDocument(TypedDict):
     lines: int
     bytes: int
     host: str | None
+    evidence: list[EvidenceFields]  # where each fact of the host is from
+    contradictions: list[str]  # facts of the host that are told in two ways
     mentions: dict[str, str]  # versions that the log names
     causes: list[CauseFields]  # the first cause leads
     unknown: list[UnknownLine]

@@ -12,6 +12,7 @@ from typing import Literal
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis import on_host, on_host_build, on_host_run
+from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words
 from cuenv.host.facts import HostFacts
@@ -23,6 +24,8 @@ JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS}
 """Every join, by the name that rows give."""
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
+SAID = ("torch", "cuda", "nvcc", "python", "gcc", "deepspeed")
+"""What of the software that a log tells is shown with its diagnosis."""
 _RANK = {"cause": 0, "effect": 1, "remark": 2}
 _SLOT = regex(r"\{([a-z]+)\}")
 _UNTOLD = {"cuda": "X.Y", "header": "a header", "op": "an extension", "gcc": "the highest", "asked": "some memory"}
@@ -61,6 +64,8 @@ class Diagnosis:
             ``harmless``: only what harms nothing; ``unknown``: it fails, and no row knows why; ``clean``: nothing in
             it looks like a failure.
         causes: what nothing else explains, the one that leads first.
+        facts: the host that it is from, as far as the log, or who gave it, tells.
+        contradictions: what is told of the host in two ways.
         strange: the last lines that look like a failure and belong to no symptom; only when it is unknown.
     """
 
@@ -71,6 +76,7 @@ class Diagnosis:
     size: int
     mentions: Mapping[str, str] = field(default_factory=dict)
     facts: HostFacts | None = None
+    contradictions: tuple[str, ...] = ()
 
     @property
     def fine(self) -> bool:
@@ -91,16 +97,24 @@ def diagnose(
         blocks: its bytes, in pieces of any length; they are read once and not kept.
         symptoms: the table of symptoms.
         knowledge: the tables of facts.
-        facts: the host that it is from.
+        facts: the host that it is from; without one it is what the log tells.
         prefix: the environment that it is from.
     """
     found = scan(blocks, symptoms)
-    return judge(found, knowledge, facts, prefix)
+    return judge(found, knowledge, log_alone(found, knowledge, facts), prefix)
 
 
-def judge(found: Scan, knowledge: Knowledge, facts: HostFacts | None, prefix: Prefix | None) -> Diagnosis:
-    """What a scan means; see `diagnose`."""
-    base = LogContext(knowledge=knowledge, facts=facts, prefix=prefix, mentions=found.mentions)
+def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | None) -> Diagnosis:
+    """What a scan means on the host of its log; see `diagnose`."""
+    mentions = {**found.mentions, **{name: host.told.others[name] for name in SAID if name in host.told.others}}
+    base = LogContext(
+        knowledge=knowledge,
+        facts=host.facts,
+        prefix=prefix,
+        mentions=mentions,
+        packages=host.told.others,
+        builds=host.told.builds,
+    )
     causes = tuple(_cause(sighting, followers, base) for sighting, followers in folded(found.sightings))
     verdict: Verdict = "clean"
     strange: tuple[tuple[int, str], ...] = ()
@@ -116,8 +130,9 @@ def judge(found: Scan, knowledge: Knowledge, facts: HostFacts | None, prefix: Pr
         strange=strange,
         lines=found.lines,
         size=found.size,
-        mentions=found.mentions,
-        facts=facts,
+        mentions=mentions,
+        facts=host.facts,
+        contradictions=host.contradictions,
     )
 
 

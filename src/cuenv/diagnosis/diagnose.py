@@ -12,7 +12,9 @@ from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import file_blocks, is_file, size_of, stdin_blocks
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import printable
-from cuenv.diagnosis.causes import Diagnosis, diagnose
+from cuenv.diagnosis.causes import Diagnosis, judge
+from cuenv.diagnosis.log_host import log_host
+from cuenv.diagnosis.log_scan import scan
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
@@ -67,7 +69,7 @@ def diagnose_log(
 
     Args:
         log: a path, or ``-`` for standard input.
-        options: the host that it is from; this machine when none is named.
+        options: the host that it is from; else it is the one that the log tells of.
         knowledge: the tables.
         prefix: the environment that it is from.
         say: called with how much was read.
@@ -80,16 +82,21 @@ def diagnose_log(
         raise UsageError("the log and --host cannot both be standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
     guidance = load_guidance(knowledge)
     environment = find_prefix(prefix) if prefix else None
-    facts = host_facts(options, knowledge)
     blocks = stdin_blocks() if log == STDIN else file_blocks(Path(log))
     if say is not None:
         blocks = _told(blocks, 0 if log == STDIN else size_of(Path(log)), say)
-    found = diagnose(blocks, guidance.symptoms, knowledge, facts, environment)
-    if not found.size:
+    read = scan(blocks, guidance.symptoms)
+    if not read.size:
         raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
+    found = judge(read, knowledge, log_host(read, options, knowledge, is_file_here), environment)
     if is_file(ENVIRONMENT):
         found = replace(found, causes=tuple(replace(item, command=_kept(item.command)) for item in found.causes))
     return Diagnosed(diagnosis=found, guidance=guidance)
+
+
+def is_file_here(path: str) -> bool:
+    """Whether a file of a traceback lies on this machine."""
+    return is_file(Path(path))
 
 
 def _kept(command: str) -> str:

@@ -13,6 +13,8 @@ from functools import lru_cache
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
+from cuenv.host.paste.reading import Passages
+from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
 
 LINE = 64 * 1024
@@ -79,11 +81,13 @@ class Scan:
         sightings: in the order of their first lines.
         failures: the last lines that look like a failure, each with its number, whether a symptom knows them or not.
         mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
+        told: what outputs of tools in it tell of the host and of packages.
     """
 
     sightings: tuple[SymptomMatch, ...]
     failures: tuple[tuple[int, str], ...]
     mentions: Mapping[str, str] = field(default_factory=dict)
+    told: tuple[Told, ...] = ()
     lines: int = 0
     size: int = 0
 
@@ -97,15 +101,18 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     """
     rows = tuple(symptoms)
     seeker = _Seeker(rows)
+    passages = Passages()
     size = lines = 0
     for text, first, raw in _whole_lines(blocks):
         size += raw
         seeker.look(text, first)
+        passages.look(text, first)
         lines = first - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
     return Scan(
         sightings=seeker.sightings(),
         failures=tuple(seeker.failures),
         mentions=seeker.mentions,
+        told=passages.told(),
         lines=lines if size else 0,
         size=size,
     )

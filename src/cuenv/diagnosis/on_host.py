@@ -35,6 +35,8 @@ class LogContext:
         prefix: the environment, when one was named.
         told: what the line of the log tells, decoded.
         mentions: what the log says in passing.
+        packages: releases of packages that a list in the log tells.
+        builds: their build strings.
     """
 
     knowledge: Knowledge
@@ -42,6 +44,8 @@ class LogContext:
     prefix: Prefix | None = None
     told: Mapping[str, str] = field(default_factory=dict)
     mentions: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    builds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +90,22 @@ def driver_of(case: LogContext) -> Driver | None:
     """The driver that programs get: of the host, else as the log mentions it; its CUDA release as the line tells it."""
     found = effective(case.facts, case.knowledge).driver if case.facts else None
     text = (found.version if found else None) or case.mentions.get("driver")
-    level = version_in(case.told.get("level", "")) or (found.cuda if found else None)
-    level = level or (case.knowledge.cuda_of(text) if text else None)
+    own = (found.cuda if found else None) or (case.knowledge.cuda_of(text) if text else None)
+    told = version_in(case.told.get("level", ""))
+    if told and own and told != own:
+        return Driver(cuda=told)  # the line speaks of another driver than the one that is known
+    level = told or own
     return Driver(version=text, cuda=level) if text or level else None
+
+
+def other_driver(case: LogContext) -> tuple[str, ...]:
+    """That the line speaks of another driver than the host has, where it does."""
+    told, driver = version_in(case.told.get("level", "")), case.facts.driver if case.facts else None
+    level = driver.cuda if driver else None
+    if case.facts is None or told is None or level is None or told == level:
+        return ()
+    named = f"driver {driver.version} of {case.facts.label}" if driver and driver.version else f"{case.facts.label}"
+    return (f"the line tells of a driver for CUDA {told}, but {named} supports CUDA {level}: they are not one machine",)
 
 
 def level_of(case: LogContext) -> Version | None:
@@ -145,6 +162,7 @@ def driver_floor(case: LogContext) -> Joined:
     if driver is None or level is None:
         return no_driver(case) if case.facts and case.facts.detected else Joined()
     name = f"driver {driver.version} supports" if driver.version else "the driver supports"
+    differs = other_driver(case)
     supports = f"{name} CUDA {level}"
     _, wanted = torch_of(case)
     runs = newest_for(case)
@@ -154,8 +172,8 @@ def driver_floor(case: LogContext) -> Joined:
         )
     verdict = floor_verdict(case, wanted) if wanted else None
     if verdict is None or verdict.outcome == "pass":
-        return Joined(because=(supports,))
-    because = (supports, with_code(verdict))
+        return Joined(because=(supports, *differs))
+    because = (supports, with_code(verdict), *differs)
     if verdict.outcome != "reject" or verdict.remedy is None:
         return Joined(because=because)
     if runs is None:

@@ -45,6 +45,9 @@ def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose
         text.append(f"         {SEND}")
     if found.facts is not None and not brief and found.verdict == "known":
         text.append(f"host     {host_line(found.facts)}")
+        if verbose:
+            text += [f"         {item.fact}: {item.source}: {item.text}" for item in found.facts.evidence]
+    text += [f"differs  {item}" for item in found.contradictions]
     return [printable(line) for line in text]
 
 
@@ -117,6 +120,11 @@ def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> LogDiag
         "lines": found.lines,
         "bytes": found.size,
         "host": host_line(found.facts) if found.facts else None,
+        "evidence": [
+            {"fact": item.fact, "source": item.source, "text": item.text}
+            for item in (found.facts.evidence if found.facts else ())
+        ],
+        "contradictions": list(found.contradictions),
         "mentions": dict(found.mentions),
         "causes": [_plain(cause, guidance, knowledge) for cause in found.causes],
         "unknown": [{"line": number, "text": text} for number, text in found.strange],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import real_path
@@ -59,29 +59,55 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | No
         UsageError: an option or the profile names nothing that exists.
         InputError: a recorded host cannot be read.
     """
-    driver = _driver(options.driver, knowledge)
-    libc = _libc(options.glibc)
-    platform = _platform(options.platform)
-    try:
-        gpus = _gpus(options.gpus, knowledge)
-    except ValueError as error:
-        raise UsageError(f"--gpu {error}", hint="a compute capability works as well: --gpu 8.9") from error
+    stated = _stated(options, knowledge)
     if options.hosts:
         facts = _recorded(options, knowledge)
-    elif gpus:
+    elif stated.gpus:
         facts = _here_without_gpu("the given host", options)
     elif profile and profile.gpus:
         facts = _of_profile(profile, options, knowledge)
     else:
         facts = this_machine(options.environ, knowledge)
         facts = with_disk(facts, profile) if profile else facts
-    facts = _overridden(facts, gpus=gpus, driver=driver, libc=libc, platform=platform)
+    facts = _overridden(facts, stated)
     if options.driver and not facts.gpus:
         raise UsageError(
             f"--driver {options.driver} needs the GPU of the host",
             hint=f"cuenv resolve --gpu 'RTX 4090' --driver {options.driver}",
         )
     return facts
+
+
+def host_besides(options: HostOptions, known: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A host of which something is known already, such as from its log, with what the options say laid over it.
+
+    A driver alone is enough here. With ``--host`` nothing else counts.
+
+    Raises:
+        UsageError: an option names nothing that exists.
+        InputError: a recorded host cannot be read.
+    """
+    if options.hosts:
+        return host_facts(options, knowledge)
+    return _overridden(known, _stated(options, knowledge))
+
+
+class _Stated(NamedTuple):
+    """What options say of a host; what they leave out is empty."""
+
+    gpus: tuple[Gpu, ...]
+    driver: Driver | None
+    libc: Libc | None
+    platform: str | None
+
+
+def _stated(options: HostOptions, knowledge: Knowledge) -> _Stated:
+    driver, libc, platform = _driver(options.driver, knowledge), _libc(options.glibc), _platform(options.platform)
+    try:
+        gpus = _gpus(options.gpus, knowledge)
+    except ValueError as error:
+        raise UsageError(f"--gpu {error}", hint="a compute capability works as well: --gpu 8.9") from error
+    return _Stated(gpus, driver, libc, platform)
 
 
 def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool = False) -> HostFacts:
@@ -202,14 +228,11 @@ def _of_profile(profile: Request, options: HostOptions, knowledge: Knowledge) ->
     return replace(facts, gpus=gpus, driver=driver or facts.driver, evidence=(*facts.evidence, *evidence))
 
 
-def _overridden(
-    facts: HostFacts, *, gpus: tuple[Gpu, ...], driver: Driver | None, libc: Libc | None, platform: str | None
-) -> HostFacts:
+def _overridden(facts: HostFacts, stated: _Stated) -> HostFacts:
     """The facts with options in place of the facts of the same name, for every member of a pool."""
+    gpus, driver, libc, platform = stated
     if facts.members and not gpus:
-        return pool(
-            _overridden(member, gpus=(), driver=driver, libc=libc, platform=platform) for member in facts.members
-        )
+        return pool(_overridden(member, stated) for member in facts.members)
     evidence = {item.fact: item for item in facts.evidence}
     if gpus:
         facts = replace(facts, gpus=gpus, members=(), detected=False)

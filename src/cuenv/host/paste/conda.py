@@ -1,0 +1,83 @@
+"""What ``conda info`` and its kin print of the machine, and what ``conda list`` and ``pip list`` print of packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuenv.core.regex import regex
+from cuenv.host.paste.told import LEVEL, PasteReader, Told, numbered, searched, shown
+
+_NAME = r"(?P<about>[A-Za-z0-9][\w.-]{0,60})"
+
+INFO_MARKS = (
+    *("Pixi version", '"platform": "', "::__cuda", "::__glibc"),
+    *("virtual packages", "Virtual packages", "__cuda=", '"__cuda"', "__glibc=", '"__glibc"', '"virtual_pkgs"'),
+)
+_INFO = (
+    ("driver.cuda", regex(rf"(?<!\w)__cuda={{1,2}}({LEVEL})\b(?!\.\d)")),
+    ("driver.cuda", regex(rf'"__cuda", *"({LEVEL})"')),
+    ("gpu.capability", regex(r"(?<!\w)__cuda_arch=([1-9][0-9]?\.[0-9])\b")),
+    ("libc", regex(r"(?<!\w)__glibc={1,2}([0-9]\.[0-9]{1,2})\b")),
+    ("libc", regex(r'"__glibc", *"([0-9]\.[0-9]{1,2})"')),
+    ("platform", regex(r"^\s*\"?[Pp]latform\"? ?: \"?((?:linux|osx|win)-[a-z0-9]+)")),
+    ("platform", regex(r"\bfeature:/?((?:linux|osx|win)-[a-z0-9]+)::__")),
+)
+_ASKED = regex(r"nothing provides|__(?:cuda|glibc)[^\s\w=]{0,2}=?[<>]|package .* requires|needed by|depends on")
+
+
+def looks_like_info(text: str) -> bool:
+    """Whether conda, mamba, micromamba or pixi printed what they detect of the machine."""
+    return any(mark in text for mark in INFO_MARKS)
+
+
+def read_info(text: str) -> tuple[Told, ...]:
+    """The CUDA version and the C library that conda detects, and the platform; what a package asks for is no fact."""
+    joined = _joined(text) if '"__' in text else text
+    return tuple(item for item in searched(joined, _INFO) if not _ASKED.search(item.shows))
+
+
+_PAIR = regex(r'"(__\w+)",\s*"([^"\n]{1,20})"')
+
+
+def _joined(text: str) -> str:
+    """JSON of conda with each pair on the line of its name."""
+    lines = text.split("\n")
+    for index in range(len(lines) - 1):
+        if lines[index].rstrip().endswith('",') and '"__' in lines[index]:
+            lines[index] += " " + lines[index + 1].strip()
+    return "\n".join(lines)
+
+
+LIST_MARKS = ("# packages in environment at", "# Name  ", "Package   ", "---------- ---")
+_ROW = regex(rf"^\s*{_NAME} +([0-9][\w.+!]*)(?: +([\w.]+))?(?: +([\w./:-]+))?\s*$")
+_HEAD = regex(r"^\s*#? ?(?:Name|Package) {2,}Version\b|# packages in environment at")
+
+
+def looks_like_list(text: str) -> bool:
+    """Whether it is a list of installed packages."""
+    return any(mark in text for mark in LIST_MARKS)
+
+
+def read_list(text: str) -> tuple[Told, ...]:
+    """The installed packages: release, build and channel."""
+    return tuple(_rows(text))
+
+
+def _rows(text: str) -> Iterator[Told]:
+    inside = False
+    for number, line in numbered(text):
+        if _HEAD.search(line):
+            inside = True
+            continue
+        if not inside or line.startswith(("#", "---")):
+            continue
+        row = _ROW.match(line)
+        if row is None:
+            inside = False
+            continue
+        words = " ".join(part for part in row.groups()[1:] if part)
+        yield Told("package", words, number, shown(line), row["about"])
+
+
+INFO = PasteReader("conda info", INFO_MARKS, 12, looks_like_info, read_info)
+LIST = PasteReader("a list of packages", LIST_MARKS, 500, looks_like_list, read_list)

@@ -1,0 +1,337 @@
+"""From pastes to a host: which parts of a text are the output of a tool, and the facts that they tell together.
+
+`Passages` gathers those parts of a log of any size in bounded memory. `host_told` makes facts of what the readers say,
+each with its evidence. What two lines tell differently is a contradiction: it becomes a gap, and no fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cuenv.core.record import dataclass, field
+from cuenv.core.versions import Capability, version
+from cuenv.host.facts import Compiler, Driver, Evidence, Gap, Gpu, HostFacts, Resources, Surroundings, glibc
+from cuenv.host.paste import collect_env, conda, ds_report, programs, smi
+from cuenv.host.paste.told import PasteReader, Told
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.gpu_names import find_gpu
+from cuenv.knowledge.rows import PLATFORMS, GpuModel
+
+READERS: tuple[PasteReader, ...] = (
+    smi.READER,
+    collect_env.READER,
+    ds_report.READER,
+    conda.INFO,
+    conda.LIST,
+    programs.NVCC,
+    programs.GPUS,
+    programs.KERNEL,
+    programs.PROGRAM,
+)
+"""Every reader; of facts that several tell, the first of them gives the words."""
+
+_TIMES = 24
+"""How often a mark begins a passage of one log."""
+_LINES = 4000
+"""Lines that are kept of one log."""
+_WIDTH = 20_000
+"""Characters of a line that are kept."""
+_SCALE = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+class Passages:
+    """The parts of a log that a reader takes, gathered block by block."""
+
+    def __init__(self, readers: Iterable[PasteReader] = READERS) -> None:
+        reach: dict[bytes, int] = {}
+        for reader in readers:
+            for mark in reader.marks:
+                reach[mark.encode()] = max(reach.get(mark.encode(), 0), reader.reach)
+        self._reach = reach
+        self._left = dict.fromkeys(reach, _TIMES)
+        self._lines: dict[int, str] = {}
+        self._open = 0
+
+    def look(self, text: bytes, first: int) -> None:
+        """Look at whole lines, the first of which has this number."""
+        if self._open >= first:
+            self._keep(text, 0, first, self._open)
+        for mark, reach in self._reach.items():
+            at = text.find(mark) if self._left[mark] > 0 else -1
+            done, line = 0, first
+            while at >= 0 and self._left[mark] > 0:
+                start = text.rfind(b"\n", 0, at) + 1
+                line += text.count(b"\n", done, start)
+                done = start
+                self._left[mark] -= 1
+                self._open = max(self._open, line + reach)
+                end = self._keep(text, start, line, line + reach)
+                at = text.find(mark, end)
+
+    def _keep(self, text: bytes, start: int, line: int, last: int) -> int:
+        """Keep the lines from a place on up to the number of the last; where they end."""
+        while line <= last and start < len(text) and len(self._lines) < _LINES:
+            end = text.find(b"\n", start)
+            end = len(text) if end < 0 else end
+            if line not in self._lines:
+                self._lines[line] = text[start : min(end, start + _WIDTH)].decode("utf-8", "replace")
+            start, line = end + 1, line + 1
+        return max(start, 1)
+
+    def told(self) -> tuple[Told, ...]:
+        """What all readers tell, with the numbers of the lines of the log."""
+        numbers = sorted(self._lines)
+        text = "\n".join(self._lines[number] for number in numbers)
+        return tuple(item._replace(line=numbers[item.line - 1]) for item in told_by(text))
+
+
+def paths_told(told: Iterable[Told]) -> tuple[str, ...]:
+    """The files that tracebacks name, but those of temporary folders."""
+    found = dict.fromkeys(item.value for item in told if item.fact == "path")
+    return tuple(path for path in found if not path.startswith(("/tmp/", "/var/tmp/", "/dev/")))  # noqa: S108 - compared
+
+
+def told_by(text: str, readers: Iterable[PasteReader] = READERS) -> tuple[Told, ...]:
+    """What the readers tell of a text; each is asked only where its tool is recognised."""
+    return tuple(item for reader in readers if reader.looks_like(text) for item in reader.read(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTold:
+    """What pastes tell of a host and of the environment on it.
+
+    Attributes:
+        facts: of the host; its evidence and its gaps say what was told.
+        says: whether they tell anything of a host at all.
+        others: what is told of software, by name: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, packages.
+        builds: the build strings of conda packages.
+        system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
+        contradictions: sentences on facts that two lines tell differently.
+    """
+
+    facts: HostFacts
+    says: bool = False
+    others: Mapping[str, str] = field(default_factory=dict)
+    builds: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    contradictions: tuple[str, ...] = ()
+
+
+class _Tally:
+    """The facts of one kind, each value with the line that tells it first, and what contradicts."""
+
+    def __init__(self, told: Iterable[Told], source: str) -> None:
+        self.by_fact: dict[str, dict[str, Told]] = {}
+        for item in told:
+            self.by_fact.setdefault(item.fact, {}).setdefault(item.value, item)
+        self.source = source
+        self.evidence: list[Evidence] = []
+        self.gaps: list[Gap] = []
+        self.contradictions: list[str] = []
+
+    def one(self, fact: str, word: str) -> str | None:
+        """The one value of a fact; two values are a contradiction."""
+        values = self.by_fact.get(fact, {})
+        if not values:
+            return None
+        if len(values) > 1:
+            said = " and ".join(f"line {item.line} says {item.value}" for item in list(values.values())[:3])
+            self.contradictions.append(f"two values of the {word}: {said}")
+            self.gaps.append(Gap(fact, self.source, said))
+            return None
+        (item,) = values.values()
+        self.note(fact, item)
+        return item.value
+
+    def first(self, *facts: str) -> str | None:
+        """The value that is told first, of facts that may well differ within one log."""
+        return next((value for fact in facts for value in self.by_fact.get(fact, {})), None)
+
+    def note(self, fact: str, item: Told) -> None:
+        """Evidence: the line that tells a fact."""
+        self.evidence.append(Evidence(fact, f"{self.source}, line {item.line}", item.shows))
+
+
+def host_told(told: Iterable[Told], knowledge: Knowledge, label: str, source: str = "the log") -> HostTold:
+    """The host that readers tell of.
+
+    Args:
+        told: what they read.
+        knowledge: the tables, for compute capabilities and the driver's CUDA version.
+        label: what to call the host in a sentence.
+        source: what to call the text in evidence.
+    """
+    items = tuple(told)
+    tally = _Tally(items, source)
+    driver = _driver(tally, knowledge)
+    gpus = _gpus(items, tally, knowledge)
+    libc = tally.one("libc", "C library")
+    platform = _platform(tally)
+    shm = tally.first("shm")
+    gcc = tally.first("gcc")
+    if not gpus:
+        tally.gaps.append(Gap("gpus", source, "no line names a GPU"))
+    if driver is None:
+        tally.gaps.append(Gap("driver", source, "no line names a driver"))
+    if libc is None:
+        tally.gaps.append(Gap("libc", source, "no line names a C library"))
+    facts = HostFacts(
+        label=label,
+        platform=platform or PLATFORMS[0],
+        driver=driver,
+        gpus=gpus,
+        libc=glibc(libc) if libc else None,
+        compilers=(Compiler(name="gcc", path=source, version=gcc),) if gcc else (),
+        environment=Surroundings(wsl="wsl" in tally.by_fact),
+        resources=Resources(shm_mib=_mib(shm) if shm else None),
+        evidence=tuple(tally.evidence),
+        gaps=tuple(tally.gaps),
+    )
+    packages = {
+        item.about.lower().replace("_", "-"): item.value.split(" ")
+        for item in reversed(items)
+        if item.fact == "package"
+    }
+    return HostTold(
+        facts=facts,
+        says=bool(driver or gpus or libc or platform),
+        others=dict(_others(tally, packages)),
+        builds={name: words[1] for name, words in packages.items() if len(words) > 1},
+        system=_system(tally),
+        contradictions=tuple(tally.contradictions),
+    )
+
+
+def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
+    text = tally.one("driver.version", "driver")
+    module = tally.first("driver.module")
+    if text is None and tally.by_fact.get("driver.version"):
+        return None  # two drivers are told, and whose the CUDA version is, nobody knows
+    text = text or module
+    known = text if text and knowledge.is_driver(text) else None
+    levels = {value: item for value, item in tally.by_fact.get("driver.cuda", {}).items() if value[0].isdigit()}
+    branch = knowledge.cuda_of(known) if known else None
+    if branch:
+        for value, item in levels.items():
+            if version(value) > branch:
+                tally.contradictions.append(
+                    f"line {item.line} shows CUDA {value} beside driver {known}, whose branch supports CUDA {branch}: "
+                    "a forward-compatibility libcuda of an image stands before the driver's own"
+                )
+        return Driver(version=known, cuda=branch, kernel_module=module)
+    level = min(map(version, levels), default=None)
+    for value, item in levels.items():
+        if level and version(value) == level:
+            tally.note("driver.cuda", item)
+    return Driver(version=known, cuda=level, kernel_module=module) if known or level else None
+
+
+def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple[Gpu, ...]:
+    """The GPUs by their index; a name that is cut is read only where all that begin so share one capability."""
+    memory = {item.about: int(item.value) for item in items if item.fact == "gpu.memory"}
+    capabilities = {item.about: item.value for item in items if item.fact == "gpu.capability"}
+    named: dict[str, tuple[Told, GpuModel | None]] = {}
+    for item in items:
+        if item.fact != "gpu.name":
+            continue
+        model = _model(item.value, memory.get(item.about), knowledge)
+        before = named.get(item.about)
+        if before is None or (before[1] is None and model is not None):
+            named[item.about] = item, model
+        elif model and before[1] and model.capability != before[1].capability:
+            tally.contradictions.append(
+                f"two GPUs of one index: line {before[0].line} names {before[0].value}, line {item.line} {item.value}"
+            )
+    found: list[Gpu] = []
+    for about, (item, model) in named.items():
+        own = capabilities.get(about)
+        if model is None and own is None:
+            tally.gaps.append(
+                Gap("gpus", tally.source, f"line {item.line} names {item.value}, which may be several GPUs")
+            )
+        tally.note(f"gpus[{len(found)}].name", item)
+        found.append(
+            Gpu(
+                index=len(found),
+                name=model.name if model and not item.value.endswith("..") else item.value,
+                capability=Capability.parse(own) if own else model.capability if model else None,
+                memory_mib=memory.get(about),
+            )
+        )
+    if not found and "" in capabilities:
+        item = next(item for item in items if item.fact == "gpu.capability")
+        tally.note("gpus[0].capability", item)
+        return (Gpu(index=0, name="", capability=Capability.parse(item.value)),)
+    return _distinct(found)
+
+
+def _distinct(gpus: list[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs without those that one log names by several tools."""
+    indexed = [gpu for gpu in gpus if gpu.capability]
+    return tuple(indexed or gpus)
+
+
+def _model(name: str, memory: int | None, knowledge: Knowledge) -> GpuModel | None:
+    text = name.strip()
+    if not text.endswith(("...", "..")):
+        return find_gpu(text, knowledge.gpus)
+    start = _letters(text.rstrip("."))
+    able = [row for row in knowledge.gpus if any(_letters(word).startswith(start) for word in (row.name, *row.aka))]
+    if memory:
+        fitting = [
+            row for row in able if not row.memory_gb or any(abs(memory / 1000 - gb) < gb * 0.1 for gb in row.memory_gb)
+        ]
+        able = fitting or able
+    if not able:  # what is cut off begins after the name: A100-PCI...
+        return find_gpu(text.rstrip(".").rpartition("-")[0], knowledge.gpus)
+    return min(able, key=lambda row: len(row.name)) if len({row.capability for row in able}) == 1 else None
+
+
+def _letters(text: str) -> str:
+    lowered = text.lower()
+    for word in ("nvidia", "geforce", "tesla"):
+        lowered = lowered.replace(word, "")
+    return "".join(letter for letter in lowered if letter.isalnum())
+
+
+def _platform(tally: _Tally) -> str | None:
+    told = tally.first("platform")
+    machine = tally.first("machine")
+    text = told or (f"linux-{'64' if machine == 'x86_64' else machine}" if machine else None)
+    if text not in PLATFORMS:
+        return None
+    item = next(iter(tally.by_fact.get("platform", tally.by_fact.get("machine", {})).values()))
+    tally.note("platform", item)
+    return text
+
+
+def _system(tally: _Tally) -> str:
+    text = (tally.first("system") or tally.first("platform") or "").lower()
+    if text.startswith(("win", "microsoft")) or "drive" in tally.by_fact:
+        return "Windows"
+    if text.startswith(("mac", "osx")):
+        return "macOS"
+    return "ROCm" if tally.by_fact.get("torch.hip") else ""
+
+
+def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+    for name, words in packages.items():
+        yield ("torch" if name == "pytorch" else name), words[0]
+    for name, fact in (
+        ("torch", "torch"),
+        ("cuda", "torch.cuda"),
+        ("nvcc", "nvcc"),
+        ("python", "python"),
+        ("gcc", "gcc"),
+    ):
+        value = tally.first(fact)
+        if value:
+            yield name, value
+
+
+def _mib(text: str) -> int | None:
+    number, _, unit = text.partition(" ")
+    try:
+        return round(float(number) * _SCALE[unit[:1]])
+    except (ValueError, KeyError):
+        return None

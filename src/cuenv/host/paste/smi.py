@@ -1,0 +1,127 @@
+"""What ``nvidia-smi`` prints: the table, ``-q``, ``-q -x``, ``-L``, ``--query-gpu``, ``--version``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuenv.core.regex import regex
+from cuenv.host.paste.told import DRIVER, LEVEL, PasteReader, Told, numbered, shown
+
+MARKS = (
+    *(
+        "NVIDIA-SMI",
+        "NVSMI LOG",
+        "(UUID: GPU-",
+        "driver_version",
+        "Driver Version: ",
+        "Driver Version   ",
+        "DRIVER version",
+    ),
+    *("MiB |", " MiB,", "<nvidia_smi_log>", "NVML library version", "Kernel Module  ", "compute_cap"),
+)
+_HEADER = regex(r"NVIDIA-SMI +[1-9][0-9.]+ +(?:Driver|KMD) Version:")
+_HEADED = (
+    ("driver.version", regex(rf"(?:Driver|KMD) Version: *({DRIVER})\b")),
+    ("driver.cuda", regex(r"CUDA (?:UMD )?Version: *([0-9.]+|N/A|ERR!)")),
+    ("wsl", regex(r"NVIDIA-SMI +([1-9][0-9.]+) +Driver Version: *(?!\1)[1-9]")),
+)
+_NAMING = (
+    ("driver.version", regex(rf"(?:Driver|DRIVER|KMD) [Vv]ersion *: *({DRIVER})\b|<driver_version>({DRIVER})<")),
+    ("driver.cuda", regex(rf"\bCUDA (?:UMD )?[Vv]ersion *: *({LEVEL})\b|<cuda_version>({LEVEL})<")),
+    ("gpu.name", regex(r"Product Name +: (\S.*)|<product_name>([^<]{2,60})<")),
+    ("gpu.name", regex(r"(?:\bGPU (?P<about>[0-9]{1,2}): )(?P<value>\S.{1,60}?) \(UUID: GPU-")),
+    ("driver.library", regex(r"NVML library version: ([1-9][0-9]{2}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
+)
+_ROW = regex(r"\| {1,6}([0-9]{1,2}) {1,4}(\S.{1,40}?) +(On|Off|N/A|WDDM|TCC|MCDM) *\|")
+_MEMORY = regex(r"/ *([0-9]{3,8}) ?MiB *\|")
+_NAMED = regex(r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|Graphics Device)\b.*")
+_WINDOWS = ("WDDM", "TCC", "MCDM")
+
+
+def looks_like(text: str) -> bool:
+    """Whether nvidia-smi printed it, or it names driver or GPU as nvidia-smi does."""
+    return any(mark in text for mark in MARKS)
+
+
+def read(text: str) -> tuple[Told, ...]:
+    """Driver, the CUDA release that it shows, and GPUs."""
+    return (*_lines(text), *_csv(text))
+
+
+def _lines(text: str) -> Iterator[Told]:
+    gpu = ""
+    for number, line in numbered(text):
+        says = shown(line)
+        if row := _ROW.search(line):
+            gpu = row[1]
+            yield Told("gpu.name", row[2], number, says, gpu)
+            if row[3] in _WINDOWS:
+                yield Told("system", "Windows", number, says)
+        elif gpu and (memory := _MEMORY.search(line)):
+            yield Told("gpu.memory", memory[1], number, says, gpu)
+            gpu = ""
+        header = _HEADER.search(line)
+        for fact, pattern in _HEADED if header else _NAMING:
+            found = pattern.search(line)
+            value = (found.groupdict().get("value") or next(filter(None, found.groups()), "")).strip() if found else ""
+            if found and value:
+                about = found.groupdict().get("about") or f"line {number}"
+                yield Told(fact, value, number, says, about if fact == "gpu.name" else "")
+
+
+_COLUMNS = {
+    "name": "gpu.name",
+    "gpu_name": "gpu.name",
+    "driver_version": "driver.version",
+    "kmd_version": "driver.version",
+    "compute_cap": "gpu.capability",
+    "memory.total": "gpu.memory",
+}
+_VERSION = regex(DRIVER)
+_CAPABILITY = regex(r"[1-9][0-9]?\.[0-9]")
+_MIB = regex(r"([0-9]{3,7}) ?(?:MiB)?")
+
+
+def _csv(text: str) -> Iterator[Told]:
+    """The rows of ``--query-gpu``: by their header, else by the shape of a cell."""
+    header: list[str] = []
+    at = 0
+    for number, line in numbered(text):
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) < 2 or len(line) > 20_000:
+            continue
+        names = [cell.partition(" [")[0] for cell in cells]
+        if len(set(names) & _COLUMNS.keys()) >= 2 and not any(_NAMED.match(cell) for cell in cells):
+            header, at = names, number
+            continue
+        named = header and len(cells) == len(header)
+        found = dict(_by_header(header, cells) if named else _by_shape(cells))
+        if "gpu.name" not in found or ("driver.version" not in found and not named):
+            continue
+        index = str(number - at - 1)
+        for fact, value in found.items():
+            yield Told(fact, value, number, shown(line), "" if fact.startswith("driver") else index)
+
+
+def _by_header(header: list[str], cells: list[str]) -> Iterator[tuple[str, str]]:
+    shapes = {"driver.version": _VERSION, "gpu.capability": _CAPABILITY, "gpu.memory": _MIB, "gpu.name": _NAMED}
+    for name, cell in zip(header, cells, strict=True):
+        fact = _COLUMNS.get(name)
+        shape = shapes[fact].fullmatch(cell) if fact else None
+        if fact and shape:
+            yield fact, shape[1] if fact == "gpu.memory" else cell
+
+
+def _by_shape(cells: list[str]) -> Iterator[tuple[str, str]]:
+    for cell in cells:
+        if _NAMED.fullmatch(cell):
+            yield "gpu.name", cell
+        elif _VERSION.fullmatch(cell):
+            yield "driver.version", cell
+        elif _CAPABILITY.fullmatch(cell):
+            yield "gpu.capability", cell
+        elif cell.endswith("MiB") and (memory := _MIB.fullmatch(cell)):
+            yield "gpu.memory", memory[1]
+
+
+READER = PasteReader("nvidia-smi", MARKS, 90, looks_like, read)
