@@ -31,6 +31,8 @@ def told(*lines: str, python: str = "") -> list[tuple[str, str, str | None]]:
         (f"{EXTRA}cu118", "torch==2.8.0 ; sys_platform == 'win32'"),
         ("torch @ https://example.org/torch-2.4.1+cu118-cp311-cp311-linux_x86_64.whl",),
         ("numpy", "--index-url https://pip.example/simple"),
+        (f"{INDEX}cu117", "torch==2.0.1+cu117.with.pypi.cudnn"),
+        (f"{INDEX}rocm6.2", "torch==2.5.1+rocm6.2"),
         ("--extra-index-url https://mirror.example/pytorch-wheels/cu118", "torch==2.4.1+cu118"),
     ],
 )

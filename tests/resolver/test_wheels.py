@@ -43,6 +43,7 @@ def host(gpu: str, driver: str, glibc: str = "2.39", platform: str = "linux-64")
         (pip(torch="2.5.1+cpu"), "linux-64", "cpu", None),
         (pip(torch="2.5.1+rocm6.2"), "linux-64", "rocm6.2", None),
         (pip(torch="1.12.1"), "linux-64", "cu102", "10.2"),
+        (pip(torch="2.0.1+cu117.with.pypi.cudnn"), "linux-64", "cu117", "11.7"),
         ((PipLocked(name="torch", version="2.4.1", url=TORCH, sha256=None),), "linux-64", "cu118", "11.8"),
     ],
 )
@@ -59,6 +60,12 @@ def test_a_wheel_that_no_row_knows_keeps_what_its_name_says() -> None:
     found = wheel_candidate(pip(torch="2.9.0.dev20250801+cu129"), "linux-64", TABLES)
     assert found is not None
     assert (found.cuda, found.build.sources, found.build.code) == (Version("12.9"), (), None)
+    company = wheel_candidate(pip(torch="2.4.1+corp.3", nvidia_cuda_runtime_cu12="12.4.127"), "linux-64", TABLES)
+    assert company is not None
+    assert (company.cuda, company.build.sources, uses_no_gpu(company.build)) == (Version("12.4"), (), False)
+    container = wheel_candidate(pip(torch="2.4.0a0+f70bd71a48.nv24.6"), "linux-64", TABLES)
+    assert container is not None
+    assert (container.cuda, uses_no_gpu(container.build)) == (None, False)
     later = wheel_candidate(pip(torch="2.99.0"), "linux-64", TABLES)
     assert later is not None
     assert (later.cuda, uses_no_gpu(later.build)) == (None, False)

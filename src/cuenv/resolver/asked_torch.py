@@ -53,7 +53,7 @@ class AskedTorch(NamedTuple):
     @property
     def of_cpu(self) -> bool:
         """Whether it asks for a CPU build."""
-        return self.tag == "cpu" or (not self.tag and set(self.tags) == {"cpu"})
+        return self.tag.startswith(("cpu", "rocm", "xpu")) or (not self.tag and set(self.tags) == {"cpu"})
 
     def has(self, row: TorchWheel) -> bool:
         """Whether a wheel is one that the requirement and the indexes admit."""
@@ -109,10 +109,10 @@ def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> 
 def index_findings(requirements: Sequence[str], python: VersionSpec | None, knowledge: Knowledge) -> Iterator[Finding]:
     """Where the indexes of a pip part do not have the wheel of torch that it asks for, or pip takes another one."""
     asked = torch_asked(requirements)
-    if asked is None or asked.of_cpu:
+    if asked is None or asked.of_cpu or (asked.tag and not _TAG.fullmatch(asked.tag)):
         return
     rows = list(_wheels(PLATFORMS[0], python, knowledge))
-    told = _of_tag(asked, rows) if _TAG.fullmatch(asked.tag) else _of_index(asked, rows)
+    told = _of_tag(asked, rows) if asked.tag else _of_index(asked, rows)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], fix=told[1])

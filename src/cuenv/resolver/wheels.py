@@ -28,7 +28,9 @@ INDEX = "https://download.pytorch.org/whl/"
 """PyTorch's own indexes of wheels, each in a folder with the name of its tag."""
 
 _TAG = r"cu(?P<major>\d{1,2})(?P<minor>\d)"
-_LOCAL = regex(rf"{_TAG}$")
+_LOCAL = regex(rf"{_TAG}(?!\d)")
+_OTHERS = regex(r"cpu|rocm|xpu|hpu")
+"""How the local versions begin of builds that use no NVIDIA GPU."""
 _PLACE = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
 _PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
 _NUMBERS = regex(r"\d{1,4}\.\d{1,4}")
@@ -74,16 +76,16 @@ def wheel_row(release: Version, url: str, runtime: Version | None, platform: str
     """
     rows = knowledge.wheels_of(release, platform)
     local, place = _LOCAL.match(release.local or ""), _PLACE.search(url)
-    if (release.local and not local) or (not release.local and place and place["cpu"]):
-        # neither a CPU build nor one for other makers' GPUs (rocm, xpu) uses an NVIDIA GPU
+    if _OTHERS.match(release.local or "") or (not release.local and place and place["cpu"]):
         return no_row(WHEELS, release, None, release.local or _CPU, platform)
     found = local or place
     cuda = version(f"{found['major']}.{found['minor']}") if found else None
     plain = next((row for row in rows if "pypi" in row.comes), None)
-    if cuda is None and plain and (plain.cuda is None or runtime is None):
+    if not (cuda or release.local) and plain and (plain.cuda is None or runtime is None):
         return plain
     cuda = cuda or runtime
-    known = next((row for row in rows if cuda and row.cuda == cuda), None)
+    official = not release.local or local
+    known = next((row for row in rows if official and cuda and row.cuda == cuda), None)
     return known or no_row(WHEELS, release, cuda, f"cu{cuda}".replace(".", "") if cuda else "", platform)
 
 
