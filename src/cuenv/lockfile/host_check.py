@@ -30,6 +30,7 @@ from cuenv.resolver.rules.layers import glibc_verdict, range_for
 from cuenv.resolver.verdict import told
 from cuenv.resolver.wheels import (
     cuda_of_wheels,
+    library_advice,
     locked_libraries,
     mixed_findings,
     uses_no_gpu,
@@ -245,6 +246,9 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
     if verdict.outcome != "reject":
         return None
+    if candidate.build.stack == WHEELS and verdict.rule == "extensions":
+        advice = library_advice(case.request.pip, candidate.build.version, case.knowledge)
+        return f"with pip: {advice}" if advice else None
     if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn"):
         return _other_wheel(verdict, candidate, case)
     if verdict.remedy:

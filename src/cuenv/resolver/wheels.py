@@ -205,6 +205,18 @@ def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tup
     return tuple(found)
 
 
+def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowledge) -> str:
+    """The releases for a torch of those libraries that are for another one: ``torchvision==0.19.1``; empty for none."""
+    better = []
+    for requirement in requirements:
+        name, _, release = requirement.partition("==")
+        rows = [row for row in knowledge.extension(name) if "wheel" in row.comes and row.torch]
+        fit = [row for row in rows if row.torch and row.torch.admits(torch)]
+        if rows and not any(row.covers(version(release)) for row in fit):
+            better += [f"{name}=={max(row.releases)}" for row in fit[-1:] if row.releases]
+    return " ".join(better)
+
+
 def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
     """Libraries whose local version names another CUDA major than torch has: they refuse to be imported beside it."""
     for item in packages:
