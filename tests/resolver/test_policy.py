@@ -206,3 +206,23 @@ def test_a_gxx_that_is_missing_is_named_with_the_range_of_nvcc() -> None:
     asked = spec(toolkit, "pytorch=2.3.1", "pytorch-cuda=11.8", channels=CHANNELS, pip=("deepspeed==0.14.4",))
     said = next(item for item in spec_findings(asked, shipped_base()) if item.code == "CU504")
     assert "gxx_linux-64=11.*" in (said.fix or "")
+
+
+@collect(
+    ("cuda", "cudnn", "gpu", "severity"),
+    [
+        ("11.3", "8.2.1.32", "12.0", "error"),
+        ("11.8", "9.3.0.75", "12.0", "error"),  # forward compatibility is for CUDA 12 alone
+        ("12.1", "8.9.7.29", "12.0", "error"),
+        ("12.4", "9.1.1.17", "12.0", "warning"),
+        ("10.2", "7.6.5.32", "8.0", "error"),
+        ("11.3", "8.2.1.32", "9.0", "error"),
+        ("11.3", "8.2.1.32", "8.6", ""),
+    ],
+)
+def test_cudnn_runs_on_later_gpus_only_where_it_is_forward_compatible(
+    cuda: str, cudnn: str, gpu: str, severity: str
+) -> None:
+    toolkit = package("cudatoolkit" if cuda < "12" else "cuda-version", cuda)
+    said = host_findings(solution(toolkit, package("cudnn", cudnn)), options(gpu, driver="575.57.08"), shipped_base())
+    assert [item.severity for item in said if item.code == "CU405"] == ([severity] if severity else [])

@@ -375,6 +375,11 @@ class LibrarySupport(Row, key=("library", "first", "cuda")):
         " older GPUs)",
         default=None,
     )
+    forward: str = column(
+        one_of("yes", "no"),
+        "whether they run on GPUs of a later architecture, whose driver compiles their PTX; left out: unknown",
+        default="",
+    )
     glibc: Version | None = column(RELEASE, "oldest glibc that conda-forge's packages of them need", default=None)
 
     def sort_key(self) -> Any:

@@ -115,7 +115,11 @@ def _layer(
         rest = _layer(library, requirement, release, built_cuda=built_cuda, devices=older, kb=kb)
         if rest.outcome == "reject":
             return rest
-        what = f"{name} for CUDA {built_cuda}"
+        inside = requirement.first if requirement and not requirement.package else None
+        what = " ".join(filter(None, (name, str(release or inside or ""), f"for CUDA {built_cuda}")))
+        rows = _of_releases(library, requirement, release, built_cuda, kb)
+        if rows and all(row.forward for row in rows):
+            return _younger_than(library, what, young, rows)
         because = f"the cuenv tables do not say whether {what} supports the newer {of_capability(*young)}"
         return Verdict(rule=library, outcome="unknown", because=because)
     if release is not None:
@@ -138,6 +142,28 @@ def _layer(
         return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
     because = f"the cuenv tables do not say whether the {name} of this build supports {of_capability(oldest)}"
     return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
+
+
+def _of_releases(
+    library: str, requirement: Requirement | None, release: Version | None, cuda: Version, knowledge: Knowledge
+) -> tuple[LibrarySupport, ...]:
+    """The rows on a release that is known, else on those that a build admits."""
+    if release is not None:
+        row = knowledge.library_support(library, release, cuda)
+        return (row,) if row else ()
+    rows = knowledge.layers_of(library, cuda)
+    return tuple(row for row in rows if requirement and requirement.overlaps(row.first, row.below))
+
+
+def _younger_than(library: str, what: str, young: list[Capability], rows: tuple[LibrarySupport, ...]) -> Verdict:
+    """What is said of GPUs of a later architecture than a CUDA release: whether the library's PTX runs there."""
+    reasons = tuple(row_reason(row, _says(row)) for row in rows)
+    newer = f"the newer {of_capability(*young)}"
+    if all(row.forward == "no" for row in rows):
+        because = f"{what} does not support {newer}: it runs on no GPU of a later architecture"
+        return Verdict(library, "reject", because, reasons)
+    because = f"{what} has no machine code for {newer}: the driver compiles its PTX (hardware forward compatibility)"
+    return Verdict(library, "warn", because, reasons)
 
 
 def _doubtful(serving: tuple[LibrarySupport, ...], device: Capability, rows: tuple[LibrarySupport, ...]) -> bool:
