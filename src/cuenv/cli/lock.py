@@ -15,7 +15,6 @@ from cuenv.cli.options import (
     channel_options,
     channel_sources,
     channel_words,
-    format_option,
     host_from,
     knowledge_from,
     request_options,
@@ -25,11 +24,11 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import PIP, CheckResult
+from cuenv.core.findings import FORMS, PIP, CheckResult
 from cuenv.core.render import layer_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.solve import ENGINES
+from cuenv.solve import ENGINES, WHEEL_LOCKS
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help
@@ -216,12 +215,18 @@ class _WritesFiles(Grouped):
     "--output",
     type=PATH,
     metavar="FILE",
-    help="With --repair: write the corrected file here.",
+    help="With --repair, or --format pylock or requirements: the file to write.",
 )
 @engine_options
 @request_options
 @channel_options
-@format_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice((*FORMS, *WHEEL_LOCKS)),
+    default="text",
+    help="The format of the report; pylock, requirements: lock what pip installs, without conda, into such a file.",
+)
 @talk_options
 def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     """Solve environment.yml and write its lock files beside it.
@@ -247,6 +252,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
       cuenv lock --update transformers
       cuenv lock --check
       cuenv lock --repair -o environment.new.yml
+      cuenv lock --resolve --format pylock --gpu 'GTX 1080' --driver 580.65.06
     """
     from cuenv.cli.resolve import refuse_requests, resolve_first  # noqa: PLC0415 - as above
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
@@ -254,9 +260,11 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
 
     knowledge = knowledge_from(values)
     engine = engine_from(values)
+    wheels = values["form"] if values["form"] in WHEEL_LOCKS else ""
+    values["form"] = "text" if wheels else values["form"]
     values["as_json"] = values["as_json"] or values["form"] == "json"
     quiet = values["quiet"] or values["as_json"]
-    refuse_requests(values)
+    refuse_requests(values, wheels)
     if path is None:
         path = Path(ENVIRONMENT) if values["resolve_first"] else locked_from(Path())
         which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
@@ -266,9 +274,11 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         if other:
             raise UsageError(f"--check changes nothing, and --{other} does", hint="cuenv lock --check")
         return _check(path, values, knowledge)
-    if values["repair"] or values["output"]:
+    if values["repair"] or (values["output"] and not wheels):
         engine.refuse("--repair", "-o NEW.yml")
         return repair_file(path, values, knowledge)
+    if wheels and engine.foreign:
+        raise UsageError(f"--format {wheels} solves for pip alone, and --engine for conda", hint="leave out --engine")
     show = progress(quiet=values["quiet"])
     request = LockRequest(
         path=path,
@@ -277,6 +287,8 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         platforms=several_platforms(values),
         allow=_codes(values["allow"]),
         update=values["update"],
+        wheels=wheels,
+        output=values["output"] if wheels else None,
         engine=engine,
     )
     if values["resolve_first"]:
@@ -284,9 +296,16 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         if first is None:
             return ExitCode.NEGATIVE  # the reasons were said
         request = first
-    before = existing_lock(path.parent / LOCK_NAME) if request.update else None
+    before = existing_lock(path.parent / LOCK_NAME) if request.update and not wheels else None
     answer = lock(request, knowledge, progress=show)
     progress_done(show)
+    _tell(answer, path, before, values, knowledge)
+    return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, knowledge: Knowledge) -> None:
+    """The report: what was locked, or why nothing was."""
+    quiet = values["quiet"] or values["as_json"]
     say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
     say([f"host    {path} names it: {answer.named}"] if answer.named else [], quiet=quiet)
     if values["as_json"] or values["form"] != "text":
@@ -298,7 +317,6 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
             say(_instead(answer, path, several_platforms(values) or answer.spec.platforms, values, knowledge))
     else:
         say(_locked(answer, answer.lock, before, knowledge, verbose=values["verbose"]), quiet=quiet)
-    return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
 
 
 def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
@@ -345,6 +363,8 @@ def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
 
 
 def _count(solution: Solution) -> str:
+    if solution.python:
+        return f"{len(solution.pip)} packages for pip for {solution.platform}, Python {solution.python}"
     also = f" and {len(solution.pip)} for pip" if solution.pip else ""
     return f"{len(solution.packages)} packages{also} for {solution.platform}"
 

@@ -183,18 +183,26 @@ WISHES = {
 }
 
 
-def refuse_requests(values: LockValues) -> None:
+def refuse_requests(values: LockValues, wheels: str = "") -> None:
     """Refuse what chooses an environment beside a file that says what it is, and what --resolve cannot stand beside.
+
+    Args:
+        values: of the command.
+        wheels: the lock without conda that is asked for, whose file ``-o`` names.
 
     Raises:
         UsageError: such an option was typed.
     """
+    if wheels and values["check"]:
+        raise UsageError(f"--check is about conda-lock.yml, not about {wheels}", hint="cuenv check pylock.toml")
+    if wheels and values["output"] and several_platforms(values):
+        raise UsageError(f"-o names one file, and --format {wheels} writes one for each platform", hint="leave out -o")
     if values["resolve_first"]:
         alone = {
             "--check": values["check"],
             "--update": values["update"],
             "--repair": values["repair"],
-            "-o": values["output"],
+            "-o": values["output"] and not wheels,
         }
         other = next((flag for flag, given in alone.items() if given), None)
         if other:
@@ -222,7 +230,7 @@ def resolve_first(path: Path, values: LockValues, knowledge: Knowledge, request:
     """
     from cuenv.lockfile.files import host_for  # noqa: PLC0415 - as above
 
-    answer = _resolution(values, knowledge)
+    answer = _resolution(values, knowledge, request.wheels)
     if answer.spec is None or not answer.fits:
         if values["as_json"]:
             from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
@@ -240,13 +248,20 @@ def resolve_first(path: Path, values: LockValues, knowledge: Knowledge, request:
     return replace(request, facts=facts)
 
 
-def _resolution(values: ResolvingValues, knowledge: Knowledge) -> Resolution:
+def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str) -> Resolution:
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
     request = request_from(values)
+    if wheels:
+        if request.stack not in (None, WHEELS):
+            raise UsageError(
+                f"--format {wheels} locks what pip installs, and the torch of the stack {request.stack} comes by conda",
+                hint=f"cuenv lock --resolve --stack {WHEELS} --format {wheels}",
+            )
+        request = replace(request, stack=WHEELS, dev=request.dev and typed("dev"))
     facts = host_facts(host_from(values), knowledge, request)
-    sources = channel_sources(values)
+    sources = None if wheels else channel_sources(values)  # nothing of it comes from a channel
     show = progress(quiet=values["quiet"])
     name, platforms = values["name"] or request.name, several_platforms(values)
     answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)

@@ -16,7 +16,14 @@ FORMS = ("text", "json", "markdown", "github", "sarif")
 """What ``--format`` takes, of every command that prints findings; `cuenv.core.render` has them."""
 PIP = "CU51"
 """How the codes of findings on the locked pip part begin: no repair of the file mends them."""
-NEVER_ALLOWED: Mapping[str, str] = {"CU108": "", "CU112": "", "CU413": "", "CU510": "CU501", "CU514": "CU501"}
+NEVER_ALLOWED: Mapping[str, str] = {
+    "CU108": "",
+    "CU112": "",
+    "CU413": "",
+    "CU510": "CU501",
+    "CU514": "CU501",
+    "CU517": "",
+}
 """Codes that ``--allow`` cannot allow, since nothing could be locked or believed then, and the code that can be
 allowed in their place: to leave the pip part out. Empty where there is none.
 """

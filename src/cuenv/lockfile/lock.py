@@ -13,7 +13,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, allowed, report
 from cuenv.core.io.exclusive import side_by_side
-from cuenv.core.io.files import read_text
+from cuenv.core.io.files import exists, is_file, read_text
 from cuenv.core.record import dataclass, field, replace
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.select import HostOptions
@@ -28,15 +28,24 @@ from cuenv.lockfile.files import (
     host_metadata,
     lock_words,
     read_environment,
+    read_lock,
     spec_digest,
 )
+from cuenv.lockfile.formats import LockPart
 from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.pip_torch import judge_file
+from cuenv.lockfile.wheel_lock import (
+    install_commands,
+    left_out,
+    wheel_path,
+    wheel_solutions,
+    write_wheels,
+)
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import cpu_variants, lock_findings
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 
@@ -54,6 +63,8 @@ class LockRequest:
         allow: codes of error findings that do not refuse.
         update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
         facts: the host, where it is known already; the options count no more.
+        wheels: the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one.
+        output: its file, where it is not to have its usual name.
         engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
     """
 
@@ -64,6 +75,8 @@ class LockRequest:
     allow: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
     facts: HostFacts | None = None
+    wheels: str = ""
+    output: Path | None = None
     engine: Engine = field(default_factory=Engine)
 
     @property
@@ -86,6 +99,7 @@ class Locked:
         kept: files of other programs that were replaced, and where what they held is kept.
         unsatisfiable: the solver's no.
         warnings: what was noticed when the environment file was read.
+        wheels: the kind of lock without conda that was asked for.
         named: the host options that the head of the file gave, where nothing else said which host it is for.
         conda: what conda's part was solved to, where the file was refused after that.
     """
@@ -99,11 +113,14 @@ class Locked:
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
     named: str = ""
+    wheels: str = ""
     conda: tuple[Solution, ...] = ()
 
     @property
     def making(self) -> Mapping[str, tuple[str, ...]]:
         """For each platform the commands that make the environment from what was written; none when it was refused."""
+        if self.lock and self.wheels:
+            return install_commands(self.wheels, self.lock, self.written)
         return create_commands(self.lock, self.spec, self.written[0].parent) if self.lock else {}
 
     @property
@@ -126,7 +143,10 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     found = replace(locked(request, spec, knowledge, progress=progress), warnings=warnings)
     if found.lock is None:
         return found
-    written, aside = write_formats(request.path, found.lock, spec)
+    if request.wheels:
+        written, aside = write_wheels(request.wheels, request.path, found.lock, spec, request.output)
+    else:
+        written, aside = write_formats(request.path, found.lock, spec)
     return replace(found, written=written, kept=aside)
 
 
@@ -158,7 +178,7 @@ def locked(
     if not any(item.code == "CU413" for item in before):
         before += [finding for host in hosts for finding in judge_file(whole, host, knowledge)]
     early = report(request.path.name, allowed(before, request.allow))
-    refused = Locked(report=early, spec=spec, facts=facts, named=named)
+    refused = Locked(report=early, spec=spec, facts=facts, named=named, wheels=request.wheels)
     if early.errors:
         return refused
     solutions = _solve(request, spec, hosts, knowledge, progress)
@@ -170,7 +190,7 @@ def locked(
     solutions, of_pip = lock_pip(
         spec,
         solutions,
-        request.path.parent / LOCK_NAME,
+        _earlier(request, solutions),
         update=request.update,
         environ=request.host.environ,
         allow=request.allow,
@@ -202,6 +222,16 @@ def locked(
     return replace(refused, report=late, lock=made)
 
 
+def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
+    """The lock that would be replaced, whose packages for pip stay while they satisfy the file."""
+    if not request.wheels:
+        path = request.path.parent / LOCK_NAME
+        return read_lock(path) if exists(path) else None
+    path = request.output or wheel_path(request.wheels, request.path.parent)
+    ours = len(solutions) < 2 and is_file(path) and read_text(path).startswith(WRITTEN_BY)
+    return read_lock(path, LockPart(python=solutions[0].python)) if ours else None
+
+
 def _with_own_indexes(spec: EnvironmentSpec, request: LockRequest) -> EnvironmentSpec:
     """The file as uv sees it where it asks pip for torch: the indexes of the user's settings are options of pip."""
     if not any("torch" in text for text in spec.pip):
@@ -230,7 +260,7 @@ def _standing(
 ) -> tuple[tuple[str, ...], HostFacts, str]:
     if request.facts:
         return (), request.facts, ""
-    if not request.update:
+    if not request.update or request.wheels:
         return (), *host_for(request.path, request.host, knowledge, request.platforms or spec.platforms)
     from cuenv.lockfile.update import standing  # noqa: PLC0415 - most locks are no updates
 
@@ -240,7 +270,7 @@ def _standing(
 def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
     from cuenv.solve.io.solver import open_ahead  # noqa: PLC0415 - the solver is heavy
 
-    if not request.engine.foreign:
+    if not request.engine.foreign and not request.wheels:
         open_ahead(spec.channels or ("defaults",), host.platform, request.sources)
 
 
@@ -256,6 +286,8 @@ def _solve(
     What fails beside others is asked again alone: one may have mended the cache under another. So what is returned or
     raised is what one platform after another would say.
     """
+    if request.wheels:
+        return wheel_solutions(spec, hosts, knowledge)
     old = existing_lock(request.path.parent / LOCK_NAME)
 
     def ask(host: HostFacts) -> Solution | Unsatisfiable | Finding:
@@ -321,7 +353,9 @@ def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -
 def _without_cuda(
     spec: EnvironmentSpec, facts: HostFacts, request: LockRequest, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
-    """A file that names CUDA cannot be solved without a driver's CUDA level."""
+    """A file that names CUDA cannot be solved without a driver's CUDA level; a lock without conda leaves it out."""
+    if request.wheels:
+        return tuple(left_out(spec))
     if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):
         return ()
     words = lock_words(read_text(request.path))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
 
 from cuenv.core.errors import Progress
 from cuenv.core.findings import Finding
-from cuenv.core.io.files import exists
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, printable, redact
-from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
-from cuenv.resolver.wheels import INDEX
+from cuenv.resolver.wheels import INDEX, cuda_of_wheels
 from cuenv.solve.environment_spec import EnvironmentSpec, names_index, normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
 from cuenv.solve.pip_part import PipConflict, provided
@@ -40,7 +37,7 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, 
 def lock_pip(
     spec: EnvironmentSpec,
     solutions: list[Solution],
-    earlier: Path,
+    old: Lock | None,
     *,
     update: tuple[str, ...] = (),
     environ: Mapping[str, str],
@@ -54,7 +51,7 @@ def lock_pip(
     Args:
         spec: the environment file.
         solutions: conda's answers.
-        earlier: a lock that may lie there; its packages for pip stay while they satisfy the file.
+        old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
         update: packages of that lock that may move.
         environ: the user's variables: indexes, credentials, proxies.
         allow: codes that the user allowed; CU501 leaves the pip part out.
@@ -68,7 +65,6 @@ def lock_pip(
     """
     if not spec.pip or UNLOCKED in allow:
         return solutions, []
-    old = read_lock(earlier) if exists(earlier) else None
     made, found = [], []
     for solution in solutions:
         part, findings = _one(
@@ -95,13 +91,14 @@ def _one(
     from cuenv.solve.pip_part import PipConflict, PipRequest, glibc_of, provided  # noqa: PLC0415 - as above
 
     python = solution.package("python")
-    if python is None:
+    release = python.version if python else solution.python
+    if not release:
         return solution, [_no_python(spec)]
     kept = old.solution(solution.platform) if old else None
     moving = set(map(normalise, update))
     request = PipRequest(
         requirements=spec.pip,
-        python=python.version,
+        python=release,
         platform=solution.platform,
         glibc=glibc_of(solution.virtual_packages),
         provided=provided(solution.packages, pypi_names()),
@@ -111,7 +108,7 @@ def _one(
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
     whole = replace(solution, pip=answer)
-    return whole, [*pip_findings(whole), *origin_findings(answer)]
+    return whole, [*pip_findings(whole, "" if python else "pip"), *origin_findings(answer)]
 
 
 def _no_python(spec: EnvironmentSpec) -> Finding:
@@ -248,6 +245,9 @@ def _seconds(solution: Solution) -> Iterator[Finding]:
     shown = ", ".join(f"{item.name} {item.version}" for item in libraries[:_SHOWN])
     count = f"{len(libraries)} packages with CUDA libraries ({shown}, ...)" if len(libraries) > _SHOWN else shown
     if torch is None and any(item.name == "torch" for item in solution.pip):
+        own = cuda_of_wheels(solution.pip)
+        if solution.package("cuda-nvcc") and own and cuda.version.partition(".")[0] == str(own.major):
+            return  # the compiler and the headers of torch's own major are beside it on purpose
         yield Finding(
             code="CU512",
             severity="warning",

@@ -2,3 +2,5 @@
 
 ENGINES = ("embedded", "conda-lock")
 """The solvers that a lock may ask: py-rattler inside cuenv, or conda-lock with the user's own client."""
+WHEEL_LOCKS = ("pylock", "requirements")
+"""The locks without conda that ``cuenv lock --format`` writes: PEP 751, and requirements with hashes."""

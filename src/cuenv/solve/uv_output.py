@@ -111,16 +111,23 @@ def render(packages: Iterable[PipLocked]) -> str:
         if item.direct:
             continue
         digest = f', hashes = {{ sha256 = "{item.sha256}" }}' if item.sha256 else ""
-        file = f"{{ url = {_quote(item.url)}{digest} }}"
+        file = f"{{ url = {toml_string(item.url)}{digest} }}"
         kind = f"sdist = {file}" if item.from_source else f"wheels = [{file}]"
-        lines += ["", "[[packages]]", f"name = {_quote(item.name)}", f"version = {_quote(item.version)}", kind]
+        lines += [
+            "",
+            "[[packages]]",
+            f"name = {toml_string(item.name)}",
+            f"version = {toml_string(item.version)}",
+            kind,
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _quote(text: str) -> str:
-    import json  # noqa: PLC0415 - a basic string of TOML is a string of JSON
+def toml_string(text: str) -> str:
+    """A text as a basic string of TOML, which is a string of JSON without DEL."""
+    import json  # noqa: PLC0415 - only to write
 
-    return json.dumps(text, ensure_ascii=True).replace("\x7f", "\\u007f")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def without_log(text: str) -> str:

@@ -3,28 +3,107 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.reading import describe
 from cuenv.core.regex import regex
-from cuenv.core.urls import index_url, one_line
+from cuenv.core.urls import blanked, index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.uv_lock import no_wheel, toml_document
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
-from cuenv.solve.environment_spec import normalise
+from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.uv_output import toml_string
 
 if TYPE_CHECKING:  # only this format needs them
     from packaging.markers import Marker
     from packaging.pylock import Package, Pylock
 
 _AGAIN = "uv export --format pylock.toml --output-file pylock.toml"
+_OWN_AGAIN = "cuenv lock --format pylock"
 _TORCH = "torch"
 _LONGEST = 20_000
 """Characters of a marker."""
+
+
+_OURS = "cuenv"
+"""The table under ``tool`` in which cuenv keeps the host that a lock was made for, and the least host that runs it."""
+_DIGESTS = ("content", "environment")
+"""What a ``conda-lock.yml`` records besides: the digests of its packages and of its environment file."""
+
+
+def _other(platform: str) -> tuple[str, ...]:
+    return tuple(f"_{item}" for item in PLATFORMS if item != platform)
+
+
+def render(solution: Solution, metadata: Mapping[str, str], *, head: tuple[str, ...]) -> str:
+    """Write what pip installs on one platform: marker-free, since the file is for the GPUs of its record.
+
+    Args:
+        solution: with the packages for pip, and the Python that they are for.
+        metadata: of the lock, of which the host and the least host are kept.
+        head: lines for the comment at the top.
+    """
+    from packaging.pylock import Pylock  # noqa: PLC0415 - only this format needs it
+
+    machine = WheelTarget(solution.platform, solution.python).environment["platform_machine"]
+    here = {item.name for item in solution.pip}
+    kept = {
+        key.removeprefix("cuenv_"): value
+        for key, value in sorted(metadata.items())
+        if key.startswith("cuenv_") and not key.endswith((*_DIGESTS, *_other(solution.platform)))
+    }
+    document = {
+        "lock-version": "1.0",
+        "environments": [f"sys_platform == 'linux' and platform_machine == '{machine}'"],
+        "requires-python": f"=={solution.python}.*",
+        "created-by": "cuenv",
+        "packages": [_entry(item, here) for item in solution.pip],
+        "tool": {_OURS: kept},
+    }
+    Pylock.from_dict(document)
+    return "\n".join([*(f"# {blanked(text)}".rstrip() for text in head), *_toml(document)]) + "\n"
+
+
+def _entry(item: PipLocked, here: set[str]) -> dict[str, Any]:
+    file: dict[str, Any] = {"url": index_url(item.url)}
+    file |= {"size": item.size} if item.size else {}
+    file["hashes"] = {"sha256": item.sha256} if item.sha256 else {}
+    found: dict[str, Any] = {"name": item.name, "version": item.version}
+    needs = sorted({requirement_name(text) for text in item.depends} & here)
+    found |= {"dependencies": [{"name": name} for name in needs]} if needs else {}
+    if item.direct:
+        return {**found, "archive": file}
+    return {**found, **({"sdist": file} if item.from_source else {"wheels": [file]})}
+
+
+def _toml(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document as TOML: plain values first, then the packages, then the table of ours."""
+    plain = {key: value for key, value in document.items() if key not in ("packages", "tool")}
+    yield from (f"{key} = {_value(value)}" for key, value in plain.items())
+    for entry in document["packages"]:
+        yield from ("", "[[packages]]", *(f"{key} = {_value(value)}" for key, value in entry.items()))
+    yield from ("", f"[tool.{_OURS}]")
+    yield from (f"{key} = {_value(value)}" for key, value in document["tool"][_OURS].items())
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return toml_string(value) if isinstance(value, str) else str(value)
+
+
+def _recorded(lock: Pylock) -> dict[str, str]:
+    """What cuenv wrote of the host, by the keys that it has in a ``conda-lock.yml``."""
+    ours = (lock.tool or {}).get(_OURS)
+    if not isinstance(ours, dict):
+        return {}
+    return {f"cuenv_{key}": value for key, value in ours.items() if isinstance(value, str) and key not in _DIGESTS}
 
 
 def _read(text: str, source: str, part: LockPart) -> Lock:
@@ -89,7 +168,9 @@ class _Reading:
         words += [one_line(f"group {name}") for name in sorted(self.groups)]
         solutions = tuple(self._solution(WheelTarget(platform, python)) for platform in PLATFORMS)
         served = tuple(item for item in solutions if self._serves(item.platform, python)) or solutions
-        return Lock(channels=(), sources=(), solutions=served, part=", ".join(words))
+        metadata = _recorded(self.pylock)
+        again = _OWN_AGAIN if metadata else ""
+        return Lock(channels=(), sources=(), solutions=served, part=", ".join(words), metadata=metadata, again=again)
 
     def _serves(self, platform: str, python: str) -> bool:
         """Whether the file says that it is for such a machine."""

@@ -185,6 +185,8 @@ def _failed(
     text = _clean(uv_output.without_log(done.err), environ)
     where = shown_indexes(variables)
     skip = "cuenv lock --allow CU501 leaves the pip part unlocked"
+    if not request.provided:
+        skip = "UV_DEFAULT_INDEX and UV_INDEX name other indexes"
     if _LOGIN.search(text):
         hint = "UV_INDEX_<NAME>_USERNAME and _PASSWORD, or a line in ~/.netrc"
         raise ChannelError(f"the Python package index wants a login, or refuses it: {where}", hint=hint)

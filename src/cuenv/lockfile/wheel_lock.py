@@ -1,0 +1,160 @@
+"""A lock without conda: ``pylock.toml`` (PEP 751) or requirements with hashes, for the GPUs that it was judged for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cuenv.core.findings import Finding
+from cuenv.core.io.products import keep_others
+from cuenv.core.io.writing import write_together
+from cuenv.core.versions import VersionSpec
+from cuenv.host.facts import HostFacts, virtual_packages
+from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.formats import pylock_toml, requirements_txt
+from cuenv.resolver.asked_torch import torch_asked, wheels_asked
+from cuenv.resolver.candidates import admits, distance
+from cuenv.resolver.policy import spec_of
+from cuenv.solve import WHEEL_LOCKS
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
+from cuenv.solve.model import Lock, Solution
+
+_PYLOCK = WHEEL_LOCKS[0]
+_PIP_ITSELF = ("pip", "setuptools", "wheel", "python")
+_SHOWN = 6
+_LONGEST = 30
+
+
+def wheel_solutions(spec: EnvironmentSpec, hosts: list[HostFacts], knowledge: Knowledge) -> list[Solution] | Finding:
+    """What pip starts from on each platform: a Python, and no package; a finding where no Python can be named."""
+    made = []
+    for host in hosts:
+        python = _python(spec, host.platform, knowledge)
+        if python is None:
+            return Finding(
+                code="CU515",
+                severity="error",
+                subject="python",
+                message=f"a lock without conda is for one minor of Python, and the file names none for {host.platform}",
+                fix="add to dependencies: python=3.12",
+            )
+        made.append(
+            Solution(
+                platform=host.platform,
+                packages=(),
+                virtual_packages=virtual_packages(host),
+                solver="",
+                python=python,
+            )
+        )
+    return made
+
+
+def _python(spec: EnvironmentSpec, platform: str, knowledge: Knowledge) -> str | None:
+    """The minor that the file asks for, nearest to 3.12 where torch leaves several open."""
+    pin = spec.pin("python")
+    asked = spec_of(pin)
+    if pin and pin.version and asked is None:
+        return None
+    torch = torch_asked(spec.pip)
+    wheels = wheels_asked(torch, platform, asked, knowledge) if torch else ()
+    minors = {text for item in wheels for text in item.build.pythons}
+    if asked and not minors:
+        minors = {f"3.{number}" for number in range(_LONGEST)}
+    found = [text for text in minors if asked is None or admits(asked, text)]
+    return min(found, key=distance, default=None) if asked is None or _minor(asked) is None else _minor(asked)
+
+
+def _minor(asked: VersionSpec) -> str | None:
+    """The one minor that a condition names."""
+    return ".".join(map(str, asked.prefix[:2])) if asked.prefix and len(asked.prefix) > 1 else None
+
+
+def left_out(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """The packages of conda that a lock without conda cannot hold; an error where nothing is left for it."""
+    if not spec.pip:
+        yield Finding(
+            code="CU517",
+            severity="error",
+            subject="pip",
+            message="a lock without conda holds what pip installs, and the file asks pip for nothing",
+            fix="cuenv resolve --stack wheels -o environment.yml",
+        )
+        return
+    names = [pin.name for pin in spec.pins if pin.name not in _PIP_ITSELF]
+    if not names:
+        return
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    yield Finding(
+        code="CU517",
+        severity="warning",
+        subject=names[0] if len(names) == 1 else "dependencies",
+        message=f"the lock holds what pip installs, and leaves out packages of conda: {shown}",
+        fix="cuenv lock, which locks both parts; or ask pip for what it has",
+    )
+
+
+def wheel_path(kind: str, folder: Path, platform: str = "") -> Path:
+    """The usual file of a lock without conda; of several platforms each has its own."""
+    own = f".{platform}" if platform else ""
+    return folder / (f"pylock{own}.toml" if kind == _PYLOCK else f"requirements{own}.lock.txt")
+
+
+def write_wheels(
+    kind: str, source: Path, made: Lock, spec: EnvironmentSpec, output: Path | None = None
+) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
+    """Write the lock of each platform.
+
+    Args:
+        kind: one of `WHEEL_LOCKS`.
+        source: the environment file, beside which the lock is written.
+        made: the lock.
+        spec: what it was made of.
+        output: the file to write, of a lock for one platform.
+
+    Returns:
+        The files, and what other programs had written in their place, with where it is kept.
+    """
+    texts = {}
+    for solution in made.solutions:
+        several = solution.platform if len(made.solutions) > 1 else ""
+        target = output or wheel_path(kind, source.parent, several)
+        again = f"cuenv lock {shlex.quote(source.name)} --format {kind}"
+        about = [
+            f"Written by {made.metadata['created_by']} from {source.name}; change that file, then: {again}",
+            *_about(made.metadata, solution),
+            f"Install: {_install(kind, target, solution)[-1]}",
+        ]
+        if kind == _PYLOCK:
+            texts[target] = pylock_toml.render(solution, made.metadata, head=tuple(about))
+        else:
+            indexes = requirements_txt.indexes(spec)
+            pip = requirements_txt.findable(solution.pip)
+            texts[target] = requirements_txt.render(pip, head=tuple(about), indexes=indexes)
+    kept = [(target, keep_others(target, (WRITTEN_BY,))) for target in texts]
+    write_together(list(texts.items()))
+    return tuple(texts), tuple((target, aside) for target, aside in kept if aside)
+
+
+def _about(metadata: Mapping[str, str], solution: Solution) -> Iterator[str]:
+    gpus, driver = metadata.get("cuenv_gpus", ""), metadata.get("cuenv_minimum_driver", "")
+    host = [f"Python {solution.python}", solution.platform]
+    host += [f"compute capability {', '.join(gpus.split())}"] if gpus else []
+    host += [f"driver {driver} or later"] if driver else []
+    host += [f"glibc {libc} or later"] if (libc := metadata.get("cuenv_minimum_glibc")) else []
+    yield f"For {', '.join(host)}."
+
+
+def install_commands(kind: str, made: Lock, written: tuple[Path, ...]) -> dict[str, tuple[str, ...]]:
+    """For each platform the commands that install what was written."""
+    pairs = zip(made.solutions, written, strict=True)
+    return {solution.platform: _install(kind, path, solution) for solution, path in pairs}
+
+
+def _install(kind: str, path: Path, solution: Solution) -> tuple[str, ...]:
+    file = shlex.quote(str(path))
+    if kind == _PYLOCK:
+        return f"uv venv --python {solution.python} && uv pip sync {file}", f"uv pip sync {file}"
+    command = f"python -m pip install --require-hashes --no-deps -r {file}"
+    return f"uv venv --python {solution.python} && uv pip sync --require-hashes {file}", command
