@@ -110,7 +110,7 @@ def test_collect_env_tells_host_and_packages() -> None:
     assert [gpu.name for gpu in found.facts.gpus] == ["P40", "P40"]
     assert found.others["torch"] == "2.3.0+cu118"
     assert (found.others["cuda"], found.others["nvcc"], found.others["python"]) == ("11.8", "11.3", "3.10")
-    assert found.others["xformers"] == "0.0.26"
+    assert found.packages["xformers"] == "0.0.26"
     assert found.builds["pytorch-cuda"] == "h7e8668a_5"
     assert not found.system
 
@@ -136,7 +136,7 @@ def test_ds_report_tells_no_gpu() -> None:
         "shared memory (/dev/shm) size .... 64.00 MB\n"
     )
     assert not found.says
-    assert (found.others["nvcc"], found.others["cuda"], found.others["deepspeed"]) == ("11.5", "12.1", "0.12.6")
+    assert (found.others["nvcc"], found.others["cuda"], found.packages["deepspeed"]) == ("11.5", "12.1", "0.12.6")
     assert found.facts.resources.shm_mib == 64
 
 

@@ -233,6 +233,7 @@ class CauseFields(SymptomFields):
     because: list[str]  # what of this host confirms it
     remedy: str
     command: str
+    administrator: bool  # the command is for an administrator of the machine
     codes: list[str]  # findings that would have said it before
     followers: list[SymptomFields]  # what follows from it
     confidence: Confidence

@@ -5,13 +5,15 @@ The first *cause* leads; what it explains is folded under it. What no row knows 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from shlex import quote
 from typing import Literal
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.diagnosis import on_host, on_host_build, on_host_run
+from cuenv.diagnosis import cures, on_host, on_host_build, on_host_run
+from cuenv.diagnosis.cures import named
 from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words
@@ -20,11 +22,11 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
 from cuenv.prefix.inventory import Prefix
 
-JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS}
+JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **cures.JOINS}
 """Every join, by the name that rows give."""
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
-SAID = ("torch", "cuda", "nvcc", "python", "gcc", "deepspeed")
+SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 """What of the software that a log tells is shown with its diagnosis."""
 _RANK = {"cause": 0, "effect": 1, "remark": 2}
 _SLOT = regex(r"\{([a-z]+)\}")
@@ -48,6 +50,11 @@ class Cause:
     remedy: str
     command: str
     followers: tuple[SymptomMatch, ...] = ()
+
+    @property
+    def for_administrators(self) -> bool:
+        """Whether the command wants the rights of an administrator, and disturbs others on the machine."""
+        return self.command.startswith("sudo ") or " sudo " in self.command
 
     @property
     def symptom(self) -> Symptom:
@@ -111,8 +118,8 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
         knowledge=knowledge,
         facts=host.facts,
         prefix=prefix,
-        mentions=mentions,
-        packages=host.told.others,
+        mentions={**found.mentions, **host.told.others},
+        packages=host.told.packages,
         builds=host.told.builds,
     )
     causes = tuple(_cause(sighting, followers, base) for sighting, followers in folded(found.sightings))
@@ -163,10 +170,13 @@ def _lead(sighting: SymptomMatch) -> tuple[int, int]:
 def _cause(sighting: SymptomMatch, followers: tuple[SymptomMatch, ...], base: LogContext) -> Cause:
     row = sighting.symptom
     told = decoded(sighting.told)
-    joined = JOINS[row.join](replace(base, told=told)) if row.join else Joined()
+    case = replace(base, told=told, line=sighting.text)
+    joined = JOINS[row.join](case) if row.join else Joined()
     where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
     values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}
     command = joined.command or " ".join(filled(row.command, values).split())
+    for word, meant in named(case):
+        command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
     return Cause(
         sighting=sighting,
         why=filled(row.cause, values),
@@ -178,10 +188,12 @@ def _cause(sighting: SymptomMatch, followers: tuple[SymptomMatch, ...], base: Lo
 
 
 def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
-    """A machine without GPU is hardly the one that the log is from."""
-    if facts is None or facts.gpus or not command.startswith("cuenv resolve"):
+    """A command that chooses for a host wants its GPU: the log may not tell it, and this machine may not be meant."""
+    if (facts and facts.gpus) or not command.startswith("cuenv resolve"):
         return ()
-    return (f"{facts.label} has no GPU: name the machine of the log with --gpu and --driver, or --host",)
+    if facts and facts.detected:
+        return (f"{facts.label} has no GPU: name the machine of the log with --gpu and --driver, or --host",)
+    return ("the log does not tell the GPU: run the command on the machine of the log, or name its GPU with --gpu",)
 
 
 def decoded(told: Mapping[str, str]) -> dict[str, str]:

@@ -25,6 +25,10 @@ from cuenv.resolver.verdict import told
 from cuenv.resolver.wheels import wheel_row
 from cuenv.solve.model import build_cuda
 
+RESOLVE = "cuenv resolve"
+_IMAGE = "image"
+"""What a log mentions only where it is of a container."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogContext:
@@ -34,6 +38,7 @@ class LogContext:
         facts: the host; ``None`` when nobody asked for one.
         prefix: the environment, when one was named.
         told: what the line of the log tells, decoded.
+        line: the line itself, as it is shown.
         mentions: what the log says in passing.
         packages: releases of packages that a list in the log tells.
         builds: their build strings.
@@ -43,6 +48,7 @@ class LogContext:
     facts: HostFacts | None = None
     prefix: Prefix | None = None
     told: Mapping[str, str] = field(default_factory=dict)
+    line: str = ""
     mentions: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     builds: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +75,10 @@ def host_words(facts: HostFacts | None) -> str:
 
 def resolve_anew(case: LogContext, *options: str, gpus: str = "") -> str:
     """The command that chooses another environment for the host; for ``gpus`` when it is the machine at hand."""
-    return " ".join(filter(None, ("cuenv resolve", host_words(case.facts) or gpus, *options, "-o environment.yml")))
+    driver = case.facts.driver if case.facts and case.facts.gpus and not case.facts.detected else None
+    level = f"CONDA_OVERRIDE_CUDA={driver.cuda}" if driver and driver.cuda and not driver.version else ""
+    words = (level, RESOLVE, host_words(case.facts) or gpus, *options, "-o environment.yml")
+    return " ".join(filter(None, words))
 
 
 def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
@@ -83,7 +92,7 @@ def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
             return version_in(wheel.version), _wheel_cuda(wheel.version) or _by_runtime(case.prefix)
     text = case.mentions.get("torch", "")
     cuda = version_in(case.mentions.get("cuda", ""))
-    return version_in(text), _wheel_cuda(text) or cuda
+    return version_in(text), _wheel_cuda(text) or cuda or build_cuda(case.builds.get("pytorch", ""))
 
 
 def driver_of(case: LogContext) -> Driver | None:
@@ -191,7 +200,7 @@ def no_driver(case: LogContext) -> Joined:
     """Whether the host has a driver at all."""
     facts = case.facts
     if facts is None or not facts.detected:
-        return Joined()
+        return Joined() if _IMAGE in case.mentions else Joined(command="nvidia-smi")
     where = f" inside {facts.environment.container}" if facts.environment.container else ""
     if facts.driver is None:
         said = f"{facts.label} has no NVIDIA driver{where}"
@@ -220,7 +229,8 @@ def device_code(case: LogContext) -> Joined:
     elif found:
         because.append(f"the GPU has compute capability {', '.join(map(str, found))}")
     gpus = " ".join(f"--gpu {capability}" for capability in found) if case.told.get("sm") else ""
-    return Joined(because=tuple(because), command=resolve_anew(case, gpus=gpus))
+    host = case if not gpus or (case.facts and case.facts.detected) else replace(case, facts=host_of(case))
+    return Joined(because=tuple(because), command=resolve_anew(host, gpus=gpus))
 
 
 def _build_of(case: LogContext, release: Version, cuda: Version) -> TorchBuild | None:
@@ -270,7 +280,9 @@ def cuda_available(case: LogContext) -> Joined:
         return Joined(because=(f"torch {release} of this environment is a CPU build",), command=resolve_anew(case))
     level = level_of(case)
     if cuda is None and level is not None:  # whether the driver is to blame depends on a build that nobody named
-        return Joined(because=(f"the driver supports CUDA {level}; it runs builds for CUDA up to {newest_for(case)}",))
+        runs = newest_for(case)
+        upto = f"it runs builds for CUDA up to {runs}" if runs else "the cuenv tables list no build of torch for it"
+        return Joined(because=(f"the driver supports CUDA {level}; {upto}",))
     found = driver_floor(case)
     if cuda is None or level is None or (verdict := floor_verdict(case, cuda)).outcome != "pass":
         return found

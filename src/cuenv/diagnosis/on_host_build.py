@@ -8,6 +8,7 @@ from shlex import quote
 from packaging.version import Version
 
 from cuenv.core.versions import target_for, version
+from cuenv.diagnosis.cures import package_in, pip_of, toolkit_of_torch
 from cuenv.diagnosis.on_host import (
     Joined,
     LogContext,
@@ -22,6 +23,7 @@ from cuenv.host.facts import FoundToolkit
 from cuenv.knowledge.rows import PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
 
+_ASK_GPU = "python -c \"import torch; print('%d.%d' % torch.cuda.get_device_capability())\""
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
 
@@ -51,16 +53,16 @@ def toolchain(case: LogContext) -> Joined:
             because.append("the files are installed, but builds do not look where conda-forge puts them")
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
     if cuda is None:
-        return Joined(because=tuple(because), command=resolve_anew(case))
+        return Joined(because=tuple(because), command=toolkit_of_torch(case))
     because.append(f"torch is built for CUDA {cuda}")
     return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
 
 
 def mismatch(case: LogContext) -> Joined:
     """An nvcc of another CUDA than torch's."""
-    have, want = case.told.get("nvcc", ""), case.told.get("torch", "")
-    because = [*_toolkits(case)]
     _, cuda = torch_of(case)
+    have, want = case.told.get("nvcc", ""), case.told.get("torch", "") or str(cuda or "")
+    because = [*_toolkits(case)]
     cuda = version(want) if want else cuda
     if have and want and have.partition(".")[0] == want.partition(".")[0]:
         because.append(f"{have} and {want} have one major version, which torch accepts for builds")
@@ -68,7 +70,7 @@ def mismatch(case: LogContext) -> Joined:
         because.append(
             f"{have} and {want} have different major versions; torch cannot load extensions that nvcc {have} built"
         )
-    command = install_toolchain(case, cuda) if cuda else ""
+    command = install_toolchain(case, cuda) if cuda else toolkit_of_torch(case)
     return Joined(because=tuple(because), command=command or resolve_anew(case))
 
 
@@ -92,11 +94,19 @@ def nvcc_targets(case: LogContext) -> Joined:
             return Joined(
                 because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"'
             )
-    if rows and not capabilities(case):
-        return Joined(because=tuple(because))
-    lowest = min((row.version for row in rows), default=None)
-    command = install_toolchain(case, lowest) if lowest else ""
-    return Joined(because=tuple(because), command=command)
+    _, cuda = torch_of(case)
+    own = next((row.version for row in rows if row.version == cuda), None)
+    removed = not rows or (release is not None and release > max(row.version for row in rows))
+    if removed:
+        here = capabilities(case)
+        wanted = ";".join(map(str, here)) or f"$({_ASK_GPU})"
+        because.append(f"compute capability {asked} was removed from this nvcc: build for the GPU that is there")
+        return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{wanted}"')
+    lowest = own or min((row.version for row in rows if install_toolchain(case, row.version)), default=rows[-1].version)
+    remedy = f"an nvcc that knows compute capability {asked}; CUDA {lowest} is " + (
+        "that of torch" if own else "the first that does"
+    )
+    return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, lowest))
 
 
 def _knows(row: Cuda, asked: str) -> bool:
@@ -134,15 +144,26 @@ def runtime(case: LogContext) -> Joined:
     because += [
         f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
     ]
+    package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
+    if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
+        because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
+        pin = ">=1.19" if wanted == "11" else "==1.18.*"
+        return Joined(because=tuple(because), command=f"{pip_of(case)} install 'onnxruntime-gpu{pin}'")
+    if package and cuda and wanted and str(cuda.major) != wanted:
+        release = case.packages.get(package, "")
+        remedy = f"install the build of {package} for CUDA {cuda.major}, torch's own, or build it anew against torch"
+        command = f"{pip_of(case)} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {package}"
+        return Joined(because=tuple(because), remedy=remedy, command=command + (f"=={release}" if release else ""))
     return Joined(because=tuple(because))
 
 
 def bitsandbytes(case: LogContext) -> Joined:
     """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
     text = case.told.get("library", "")
-    if not text:
+    _, wanted = torch_of(case)
+    if not text and wanted is None:
         return Joined()
-    cuda = version(text)
+    cuda = version(text) if text else wanted
     rows = [row for row in case.knowledge.extension("bitsandbytes") if "wheel" in row.comes and cuda in row.cuda]
     because = []
     package = case.prefix.package("bitsandbytes") or case.prefix.wheel("bitsandbytes") if case.prefix else None
@@ -155,8 +176,7 @@ def bitsandbytes(case: LogContext) -> Joined:
     if first is None:
         return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
     because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    where = f"{quote(case.prefix.path)}/bin/python -m pip" if case.prefix else "python -m pip"
-    return Joined(because=tuple(because), command=f"{where} install 'bitsandbytes>={first}'")
+    return Joined(because=tuple(because), command=f"{pip_of(case)} install 'bitsandbytes>={first}'")
 
 
 def _toolkits(case: LogContext) -> Iterable[str]:
@@ -171,7 +191,8 @@ def _on_path(case: LogContext) -> Version | None:
         (item for item in (case.facts.toolkits if case.facts else ()) if item.on_path and item.release), None
     )
     if found is None or found.release is None:
-        return None
+        told = case.mentions.get("nvcc", "")
+        return version(told) if told and not (case.facts and case.facts.detected) else None
     return version(".".join(found.release.split(".")[:2]))
 
 

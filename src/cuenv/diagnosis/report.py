@@ -59,10 +59,11 @@ def _cause(
     text = [f"{mark:8} {row.says} ({row.id})"]
     if brief:
         return [*text, f"         {cause.command}"]
+    by = "do       (an administrator, when the machine is idle)" if cause.for_administrators else "do      "
     text += _seen(cause.sighting)
     text.append(f"why      {cause.why}")
     text += [f"here     {item}" for item in cause.because]
-    text.append(f"do       {cause.remedy}")
+    text.append(f"{by} {cause.remedy}")
     text.append(f"         {cause.command}")
     if row.codes:
         text.append(
@@ -143,6 +144,7 @@ def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> CauseField
         "because": list(cause.because),
         "remedy": cause.remedy,
         "command": cause.command,
+        "administrator": cause.for_administrators,
         "codes": list(row.codes),
         "followers": [_sighting(item) for item in cause.followers],
         "confidence": "low" if row.low else "high",

@@ -65,7 +65,8 @@ def gpu_text(facts: HostFacts) -> str:
         text = f"{name} ({capability})" if name and name != capability else f"GPU {capability}"
         counts[text] = counts.get(text, 0) + 1
     parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
-    return " + ".join(parts) if parts else "no NVIDIA GPU"
+    unknown = not facts.detected and any(gap.fact == "gpus" for gap in facts.gaps)
+    return " + ".join(parts) if parts else "unknown GPU" if unknown else "no NVIDIA GPU"
 
 
 def short_name(gpu: Gpu) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DRIVER, PasteReader, searched
+from cuenv.host.paste.told import DRIVER, PasteReader, Told, numbered, searched, shown
 
 _GPU = r"(?P<value>(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID) [\w -]{2,40}?)"
 
@@ -48,6 +50,51 @@ _KERNEL = (
 )
 
 
+MESSAGE_MARKS = (
+    *(
+        "Failed building",
+        "Failed to build",
+        "Could not build wheels",
+        "Building wheel for",
+        "Collecting ",
+        "Failed to download",
+    ),
+    *("PyTorch (", "(you have ", "PyTorch has CUDA Version", "Last error:", "Unable to find image", "docker run "),
+    *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
+)
+_PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
+_MESSAGES = (
+    ("failed", regex(rf"Failed building (?:wheel|editable) for {_PACKAGE}\s*$")),
+    ("failed", regex(rf"Failed to (?:build|download and build) {_PACKAGE}\s*$")),
+    ("failed", regex(rf"Could not build wheels for {_PACKAGE}(?:,| |$)")),
+    ("building", regex(rf"Building wheel for {_PACKAGE} \(")),
+    ("collecting", regex(rf"\bCollecting {_PACKAGE}(?:[<>=!~ (]|$)")),
+    ("torch.cuda", regex(r"^\W{0,8}PyTorch \(([0-9]{1,2}\.[0-9]{1,2})\)")),
+    ("torch.cuda", regex(r"PyTorch has CUDA Version=([0-9]{1,2}\.[0-9]{1,2})\b")),
+    ("torch", regex(r"\(you have ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})\)")),
+    ("built", regex(r"PyTorch ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20}) with CUDA [0-9]+ \(you have")),
+    ("image", regex(r"Unable to find image '([\w./:@-]{2,120})' locally")),
+    ("image", regex(r"\bdocker run .*\s([a-z][\w.-]*(?:/[\w.-]+){0,4}:[A-Za-z0-9_][\w.-]*)(?:\s|$)")),
+    ("script", regex(r"\b(?:python3?|torchrun|deepspeed|accelerate launch)(?: [^\n]{0,400}?)? ([\w./-]{1,120}\.py)\b")),
+)
+
+
+def read_messages(text: str) -> tuple[Told, ...]:
+    """What messages name: the package that is built, both CUDA releases of a mismatch, the image, the script."""
+    return (*searched(text, _MESSAGES), *_below(text))
+
+
+def _below(text: str) -> Iterator[Told]:
+    """What NCCL says in the line below its mark."""
+    waiting = False
+    for number, line in numbered(text):
+        _, mark, rest = line.partition("Last error:")
+        said = rest.strip() if mark else line.strip() if waiting else ""
+        waiting = bool(mark) and not said
+        if said:
+            yield Told("nccl", said, number, shown(line))
+
+
 def _looks(marks: tuple[str, ...], text: str) -> bool:
     return any(mark in text for mark in marks)
 
@@ -65,6 +112,7 @@ GPUS = PasteReader(
 PROGRAM = PasteReader(
     "the program", TORCH_MARKS, 0, lambda text: _looks(TORCH_MARKS, text), lambda text: tuple(searched(text, _TORCH))
 )
+MESSAGES = PasteReader("messages", MESSAGE_MARKS, 2, lambda text: _looks(MESSAGE_MARKS, text), read_messages)
 KERNEL = PasteReader(
     "the driver's messages",
     KERNEL_MARKS,

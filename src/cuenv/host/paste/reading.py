@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Compiler, Driver, Evidence, Gap, Gpu, HostFacts, Resources, Surroundings, glibc
 from cuenv.host.paste import collect_env, conda, ds_report, programs, smi
@@ -26,6 +27,7 @@ READERS: tuple[PasteReader, ...] = (
     programs.NVCC,
     programs.GPUS,
     programs.KERNEL,
+    programs.MESSAGES,
     programs.PROGRAM,
 )
 """Every reader; of facts that several tell, the first of them gives the words."""
@@ -103,7 +105,9 @@ class HostTold:
     Attributes:
         facts: of the host; its evidence and its gaps say what was told.
         says: whether they tell anything of a host at all.
-        others: what is told of software, by name: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, packages.
+        others: what is told of software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and by messages
+            the package that is ``building``, ``importing``, ``image``, ``script``, ``nccl``, and ``built``.
+        packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
         contradictions: sentences on facts that two lines tell differently.
@@ -112,6 +116,7 @@ class HostTold:
     facts: HostFacts
     says: bool = False
     others: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
     builds: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
     contradictions: tuple[str, ...] = ()
@@ -196,6 +201,7 @@ def host_told(told: Iterable[Told], knowledge: Knowledge, label: str, source: st
         facts=facts,
         says=bool(driver or gpus or libc or platform),
         others=dict(_others(tally, packages)),
+        packages={name: words[0] for name, words in packages.items()},
         builds={name: words[1] for name, words in packages.items() if len(words) > 1},
         system=_system(tally),
         contradictions=tuple(tally.contradictions),
@@ -314,19 +320,35 @@ def _system(tally: _Tally) -> str:
     return "ROCm" if tally.by_fact.get("torch.hip") else ""
 
 
+_SOFTWARE = {
+    "torch": ("torch",),
+    "cuda": ("torch.cuda",),
+    "building": ("failed", "building"),
+    **{name: (name,) for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script")},
+}
+
+
 def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    for name, words in packages.items():
-        yield ("torch" if name == "pytorch" else name), words[0]
-    for name, fact in (
-        ("torch", "torch"),
-        ("cuda", "torch.cuda"),
-        ("nvcc", "nvcc"),
-        ("python", "python"),
-        ("gcc", "gcc"),
-    ):
-        value = tally.first(fact)
+    for name in ("pytorch", "torch"):
+        if name in packages:
+            yield "torch", packages[name][0]
+    for name, facts in _SOFTWARE.items():
+        value = tally.first(*facts)
         if value:
             yield name, value
+    collected = [*tally.by_fact.get("collecting", {})]
+    if collected and not tally.first("failed", "building"):
+        yield "building", collected[-1]
+    paths = [*tally.by_fact.get("path", {})]
+    own = [path for path in paths if not _FOREIGN.search(path)]
+    if own and not tally.first("script"):
+        yield "script", own[0]
+    packaged = [path for path in paths if "-packages/" in path]
+    if packaged:
+        yield "importing", packaged[-1]
+
+
+_FOREIGN = regex(r"/(?:site|dist)-packages/|/lib/python3|/bin/|<|__init__|/torch/")
 
 
 def _mib(text: str) -> int | None:

@@ -1,0 +1,313 @@
+"""Commands that cure, filled with what the log, the host and the environment tell.
+
+A release of torch that the log names stays, where a wheel of it fits: only its CUDA build is another one. Where the
+log does not name it, a command asks the environment itself, and else a new environment is chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from shlex import quote
+
+from packaging.version import Version
+
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.diagnosis.on_host import (
+    RESOLVE,
+    Joined,
+    LogContext,
+    asked_rule,
+    device_code,
+    driver_floor,
+    host_of,
+    level_of,
+    resolve_anew,
+    torch_of,
+    version_in,
+)
+from cuenv.knowledge.rows import TorchWheel
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.wheels import INDEX
+
+_ASK_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
+_ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
+_ASK_TAG = "python -c \"import torch; print(torch.version.cuda.replace('.', ''))\""
+_ASK_PARTNER = (
+    "python -c \"import torch; a, b = torch.__version__.split('.')[:2]; print(int(b) + (15 if a == '2' else 1))\""
+)
+"""torchvision 0.16 belongs to torch 2.1, and 0.14 to torch 1.13 (pytorch/vision, README)."""
+_INNER = regex(r"(?:^|/)(?:site|dist)-packages/([A-Za-z][\w.-]{1,60})/")
+_BINARY = regex(r"([A-Za-z][\w]{1,60}?)(?:_[0-9])?(?:_cuda|_C|_ext|_cpp)?(?:\.cpython-[\w-]+|\.abi3)?\.so\b")
+_OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib"})
+_NEWS = {
+    "3.4.22": "6",
+    "3.4.23": "7",
+    "3.4.24": "7",
+    "3.4.25": "8",
+    "3.4.26": "9",
+    "3.4.27": "9",
+    "3.4.28": "9",
+    "3.4.29": "11",
+    "3.4.30": "12",
+    "3.4.31": "13",
+    "3.4.32": "13",
+    "3.4.33": "14",
+    "3.4.34": "15",
+}
+"""The first libstdc++ of GCC with a version of its symbols (GCC, ABI Policy and Guidelines)."""
+
+
+def pip_of(case: LogContext) -> str:
+    """How pip of the environment is called."""
+    return f"{quote(case.prefix.path)}/bin/python -m pip" if case.prefix else "python -m pip"
+
+
+def is_wheel(case: LogContext) -> bool:
+    """Whether torch is known to come from pip."""
+    if case.prefix:
+        return case.prefix.package("pytorch") is None
+    return "pytorch" not in case.builds and "pytorch-cuda" not in case.builds
+
+
+def fitting_wheel(case: LogContext) -> TorchWheel | None:
+    """The wheel that runs on the host: of the release that is installed, else of the next that has one.
+
+    ``None`` where the release is not known, torch is not from pip, or neither driver nor GPU is known.
+    """
+    release, _ = torch_of(case)
+    facts = host_of(case)
+    level = level_of(case)
+    if release is None or not is_wheel(case) or not (level or facts.capabilities):
+        return None
+    rows = [
+        row for row in case.knowledge.wheels if row.cuda and "index" in row.comes and row.platform == facts.platform
+    ]
+    python = case.mentions.get("python", "")
+    asked = Version(release.public)
+    for wanted in (asked, *sorted({row.version for row in rows if row.version > asked})):
+        able = [row for row in rows if row.version == wanted and python in ("", *row.pythons) and _runs(case, row)]
+        if not able:
+            continue
+        below = [row for row in able if level and row.cuda and row.cuda <= level]
+        plain = [row for row in able if "pypi" in row.comes]
+        return below[-1] if below else able[0] if level else (plain or able)[0]
+    return None
+
+
+def _runs(case: LogContext, row: TorchWheel) -> bool:
+    candidate = Candidate(build=row, cuda=row.cuda, python=row.pythons[-1])
+    floor, code = (asked_rule(case, rule, candidate) for rule in ("driver-floor", "device-code"))
+    return floor.outcome != "reject" and code.outcome not in ("reject", "warn")
+
+
+def with_wheel(case: LogContext, row: TorchWheel) -> str:
+    """The command that puts a wheel in the place of the torch that is installed, with its companions."""
+    release, _ = torch_of(case)
+    same = release is not None and Version(release.public) == row.version
+    companions = []
+    for name in ("torchvision", "torchaudio"):
+        found = version_in(case.packages.get(name, ""))
+        if found is not None:
+            companions.append(f"{name}=={found.public}+{row.build}" if same else name)
+    return " ".join([pip_of(case), "install", f"torch=={row.name}", *companions, "--index-url", f"{INDEX}{row.build}"])
+
+
+def cuda_build_again(case: LogContext) -> str:
+    """The command that puts a CUDA build of the very release in the place of a CPU build."""
+    release, _ = torch_of(case)
+    row = fitting_wheel(case)
+    if row:
+        return with_wheel(case, row)
+    if not is_wheel(case) or (case.facts and case.facts.gpus):
+        return resolve_anew(case)
+    if release is None:
+        pip = pip_of(case)
+        return f'release=$({_ASK_RELEASE}) && {pip} uninstall -y torch && {pip} install "torch==$release"'
+    return f"{pip_of(case)} uninstall -y torch && {pip_of(case)} install torch=={release.public}"
+
+
+def toolkit_of_torch(case: LogContext) -> str:
+    """The command for nvcc and headers of torch's CUDA, which it asks of torch itself: nobody told it."""
+    if case.facts and case.facts.gpus:
+        return resolve_anew(case)
+    return f'conda install -c "nvidia/label/cuda-$({_ASK_CUDA}).0" cuda-toolkit'
+
+
+def package_in(text: str) -> str:
+    """The package that a line speaks of: the folder in site-packages, else the name of the binary."""
+    for name in _INNER.findall(text):
+        if name.split(".")[0] not in _OWN:
+            return _distribution(name)
+    for name in _BINARY.findall(text):
+        if not name.startswith(("lib", "_")) and name not in _OWN:
+            return _distribution(name)
+    return ""
+
+
+def _distribution(name: str) -> str:
+    return re.sub(r"[_-](?:[0-9]_)?cuda$", "", name).replace("_", "-").lower()
+
+
+def named(case: LogContext) -> Iterator[tuple[str, str]]:
+    """What the words in capitals of a command stand for, where the log names it."""
+    package = (
+        package_in(case.line) or case.mentions.get("building", "") or package_in(case.mentions.get("importing", ""))
+    )
+    release = case.packages.get(package, "")
+    if package:
+        yield "PACKAGE", f"{package}=={release}" if release else package
+    for word, name in (("IMAGE", "image"), ("TRAIN.py", "script")):
+        if case.mentions.get(name):
+            yield word, case.mentions[name]
+
+
+# -- joins
+
+
+def with_torch(join: Callable[[LogContext], Joined]) -> Callable[[LogContext], Joined]:
+    """A join that would choose a whole environment anew, with the wheel of the torch at hand where one runs."""
+
+    def joined(case: LogContext) -> Joined:
+        found = join(case)
+        row = fitting_wheel(case) if not found.command or found.command.startswith(RESOLVE) else None
+        if row is None:
+            return found
+        remedy = f"install the build of torch {row.version} for CUDA {row.cuda}, which runs on this host"
+        later = found.remedy.partition("; in the long run: ")[2]
+        return replace(
+            found, remedy=remedy + (f"; in the long run: {later}" if later else ""), command=with_wheel(case, row)
+        )
+
+    return joined
+
+
+def cpu_build(case: LogContext) -> Joined:
+    """A CPU build in whose place the CUDA build of the same release belongs."""
+    release, _ = torch_of(case)
+    because = (f"torch {release} of this environment is a CPU build",) if release else ()
+    return Joined(because=because, command=cuda_build_again(case))
+
+
+def xformers(case: LogContext) -> Joined:
+    """The torch that xformers was built for beside the one that is there: pip chooses the release that fits."""
+    built, have = case.mentions.get("built", ""), str(torch_of(case)[0] or "")
+    release = version_in(have)
+    if release is None:
+        return Joined(command=f'{pip_of(case)} install "torch==$({_ASK_RELEASE})" xformers')
+    because = (f"xformers was built for torch {built}, and torch {have} is installed",) if built else ()
+    if release.local == "cpu":
+        again = f"{pip_of(case)} uninstall -y torch && {pip_of(case)} install torch=={release.public} xformers"
+        return Joined(because=because, remedy="the CUDA build of the same release of torch", command=again)
+    index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
+    return Joined(because=because, command=f"{pip_of(case)} install torch=={have} xformers{index}")
+
+
+def torchvision(case: LogContext) -> Joined:
+    """The torchvision of the torch that is there, from the same place."""
+    release, _ = torch_of(case)
+    if not is_wheel(case):
+        return Joined()
+    if release is None:
+        command = f'{pip_of(case)} install --force-reinstall --no-deps "torchvision==0.$({_ASK_PARTNER}).*"'
+        return Joined(command=f"{command} --index-url {INDEX}cu$({_ASK_TAG})")
+    partner = f"0.{release.minor + (15 if release.major > 1 else 1)}.*"
+    index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
+    have = case.packages.get("torchvision", "")
+    because = (f"torch {release} belongs with torchvision {partner}" + (f", and {have} is installed" if have else ""),)
+    command = f"{pip_of(case)} install --force-reinstall --no-deps 'torchvision=={partner}'{index}"
+    return Joined(because=because, command=command)
+
+
+def distribution(case: LogContext) -> Joined:
+    """A release that pip does not find: what the tables know of the wheels of torch."""
+    asked = version_in(case.told.get("asked", ""))
+    if asked is None:
+        return Joined()
+    rows = [row for row in case.knowledge.wheels if row.version == Version(asked.public)]
+    if not rows:
+        return Joined(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
+    local = asked.local or ""
+    if local.startswith("cu") and any(row.build == local for row in rows):
+        row = next(row for row in rows if row.build == local)
+        because = (f"torch {asked} is on PyTorch's own index, and not on PyPI",)
+        if case.mentions.get("python", row.pythons[0]) in row.pythons:
+            return Joined(because=because, command=f"{pip_of(case)} install torch=={asked} --index-url {INDEX}{local}")
+    pythons = rows[-1].pythons
+    python = case.mentions.get("python", "")
+    because = (
+        f"torch {asked.public} has wheels for Python {pythons[0]} to {pythons[-1]}"
+        + (f", not for {python}" if python and python not in pythons else ""),
+    )
+    index = f" --index-url {INDEX}{local}" if local.startswith("cu") else ""
+    environment = f"conda create -y -n torch -c conda-forge python={pythons[-1]} pip && conda run -n torch"
+    return Joined(because=because, command=f"{environment} python -m pip install torch=={asked}{index}")
+
+
+def libstdcxx(case: LogContext) -> Joined:
+    """The first GCC whose libstdc++ has the symbols that are asked for."""
+    needed = re.sub(r"^GLIBCXX_", "", case.told.get("needed", ""))
+    first = _NEWS.get(needed)
+    if first is None:
+        return Joined()
+    where = f" -p {quote(case.prefix.path)}" if case.prefix else ""
+    return Joined(
+        because=(f"GLIBCXX_{needed} came with the libstdc++ of GCC {first}",),
+        command=f"conda install{where} -c conda-forge 'libstdcxx-ng>={first}'",
+    )
+
+
+def nccl_error(case: LogContext) -> Joined:
+    """What NCCL itself says below ``Last error:``."""
+    said = case.mentions.get("nccl", "")
+    if not said:
+        return Joined()
+    because = (f"NCCL says: {said}",)
+    if re.search(r"[Nn]o route to host|[Cc]onnection (?:refused|reset|timed out)|socket|[Ii]nterface|connect to", said):
+        return Joined(
+            because=because,
+            remedy="let NCCL use the network interface over which the nodes reach each other",
+            command="export NCCL_SOCKET_IFNAME=$(ip -o -4 route show to default | awk '{print $5; exit}')",
+        )
+    return Joined(because=because)
+
+
+def cudnn(case: LogContext) -> Joined:
+    """The cuDNN that torch brings; CTranslate2 has releases for each (README of SYSTRAN/faster-whisper)."""
+    release, cuda = torch_of(case)
+    mine = 9 if release and (release.major, release.minor) >= (2, 4) else 8
+    if release is None:
+        return Joined(command="cuenv check --prefix $CONDA_PREFIX" if not case.prefix else "")
+    because = (f"torch {release} brings cuDNN {mine}",)
+    if "ctranslate2" not in case.packages and "ctranslate2" not in case.line + case.mentions.get("importing", ""):
+        return Joined(because=because)
+    if mine == 9:
+        return Joined(because=because, command=f"{pip_of(case)} install 'ctranslate2>=4.5'")
+    pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
+    return Joined(
+        because=because,
+        remedy="take the CTranslate2 that was built for this cuDNN and this CUDA",
+        command=f"{pip_of(case)} install ctranslate2=={pin}",
+    )
+
+
+def python_header(case: LogContext) -> Joined:
+    """The -dev package of the Python that is used."""
+    python = case.mentions.get("python", "")
+    return Joined(command=f"sudo apt-get install python{python}-dev") if python else Joined()
+
+
+JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "cpu_build": cpu_build,
+    "device_code": with_torch(device_code),
+    "driver_floor": with_torch(driver_floor),
+    "cudnn": cudnn,
+    "distribution": distribution,
+    "libstdcxx": libstdcxx,
+    "nccl_error": nccl_error,
+    "python_header": python_header,
+    "torchvision": torchvision,
+    "xformers": xformers,
+}
+"""The joins of this module by the names that rows give; those that change torch go before their namesakes."""

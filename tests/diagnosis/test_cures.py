@@ -1,0 +1,134 @@
+"""The one command of a diagnosis: filled from the log, for the host of the log, and no other torch than the log has."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuenv.diagnosis.causes import Cause
+from cuenv.diagnosis.cures import package_in
+from failure_logs import read
+
+A100_470 = """\
+| NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4     |
+|   0  NVIDIA A100-SXM4-40GB   On   | 00000000:61:00.0 Off |                  0 |
+"""
+TOO_OLD = (
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver\n"
+)
+CPU = "AssertionError: Torch not compiled with CUDA enabled\n"
+
+
+def led(text: str) -> Cause:
+    return read(text.encode()).causes[0]
+
+
+def test_the_release_of_the_log_stays_and_only_its_cuda_build_changes() -> None:
+    cause = led(f"torch version: 2.1.0+cu121\n[pip3] torchvision==0.16.0+cu121\n{A100_470}{TOO_OLD}")
+    assert cause.command == (
+        "python -m pip install torch==2.1.0+cu118 torchvision==0.16.0+cu118 "
+        "--index-url https://download.pytorch.org/whl/cu118"
+    )
+    assert "in the long run: driver 525.60.13" in cause.remedy
+
+
+def test_without_a_release_the_host_of_the_log_is_resolved_for() -> None:
+    cause = led(A100_470 + TOO_OLD)
+    assert cause.command == "cuenv resolve --gpu 8.0 --driver 470.129.06 --cuda 11.8 -o environment.yml"
+
+
+def test_a_build_of_conda_is_never_replaced_by_a_wheel() -> None:
+    rows = "# packages in environment at /opt/x:\npytorch  2.1.0  py3.10_cuda12.1_cudnn8.9.2_0  pytorch\n"
+    assert led(rows + A100_470 + TOO_OLD).command.startswith("cuenv resolve --gpu 8.0 ")
+
+
+def test_nothing_of_this_machine_stands_in_a_command_for_another() -> None:
+    cause = led(TOO_OLD)
+    assert cause.command == "cuenv resolve --cuda 11.8 -o environment.yml"
+    assert any("run the command on the machine of the log" in item for item in cause.because)
+    assert not any("this machine" in item for item in cause.because)
+
+
+def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None:
+    cause = led(f"torch version: 2.4.1\nPyTorch version: 2.4.1+cpu\n{CPU}")
+    assert cause.command == "python -m pip uninstall -y torch && python -m pip install torch==2.4.1"
+
+
+@pytest.mark.parametrize(
+    ("log", "has", "lacks"),
+    [
+        (
+            (
+                "RuntimeError:\nThe detected CUDA version (12.4) mismatches the version that was used to compile\n"
+                "PyTorch (11.8). Please make sure to use the same CUDA versions.\n"
+            ),
+            "nvidia/label/cuda-11.8.0 cuda-toolkit",
+            "resolve",
+        ),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_86'\n", "conda install", '"8.6"'),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_20'\n", "get_device_capability", "2.0"),
+        (
+            (
+                "Collecting causal_conv1d\n  Preparing metadata (setup.py): error\n"
+                "      ModuleNotFoundError: No module named 'torch'\n  Getting requirements to build wheel\n"
+            ),
+            "--no-build-isolation causal",
+            "PACKAGE",
+        ),
+        ("ERROR: No matching distribution found for torch==2.7.1+cu128\n", "whl/cu128", "kb"),
+        ("ERROR: No matching distribution found for torch==1.12.1\n", "python=3.10 pip", "2.5"),
+        (
+            "ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by x.so)\n",
+            "libstdcxx-ng>=13",
+            "{needed}",
+        ),
+        (
+            (
+                "torch.distributed.DistBackendError: NCCL error: unhandled system error, NCCL version 2.19.3\n"
+                "Last error:\nsocketProgress: Connection refused\n"
+            ),
+            "NCCL_SOCKET_IFNAME",
+            "shm",
+        ),
+        (
+            (
+                "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+                "    PyTorch 2.5.1+cu121 with CUDA 1201 (you have 2.3.0+cu118)\n"
+            ),
+            "torch==2.3.0+cu118 xformers --index-url https://download.pytorch.org/whl/cu118",
+            "kb package",
+        ),
+        (
+            "ImportError: /e/site-packages/torch_scatter/_scatter_cuda.so: undefined symbol: _ZN3c106detail14x\n",
+            "torch-scatter",
+            "PACKAGE",
+        ),
+    ],
+)
+def test_the_numbers_and_names_of_the_message_fill_the_command(log: str, has: str, lacks: str) -> None:
+    command = led(log).command
+    assert has in command
+    assert lacks not in command
+
+
+def test_what_administrators_must_do_says_so() -> None:
+    cause = led("Failed to initialize NVML: Driver/library version mismatch\n")
+    assert cause.for_administrators
+    assert not led(TOO_OLD).for_administrators
+
+
+def test_two_drivers_in_one_log_are_not_mixed() -> None:
+    cause = led(A100_470 + TOO_OLD.replace("11040", "9000"))
+    assert "the driver supports CUDA 9.0" in cause.because[0]
+    assert any("they are not one machine" in item for item in cause.because)
+
+
+@pytest.mark.parametrize(
+    ("line", "package"),
+    [
+        ("/env/lib/python3.10/site-packages/vllm/_C.cpython-310-x86_64-linux-gnu.so: undefined symbol", "vllm"),
+        ("ImportError: flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so: undefined symbol: x", "flash-attn"),
+        ("/env/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined symbol", ""),
+    ],
+)
+def test_the_package_of_a_line(line: str, package: str) -> None:
+    assert package_in(line) == package
