@@ -55,14 +55,20 @@ def wheel(
     return path
 
 
-def source(folder: Path, name: str, version: str, *requires: str, first: str = "pass") -> Path:
-    """A source distribution whose setup must run to learn what it requires; ``first`` is what it does then."""
+def source(
+    folder: Path, name: str, version: str, *requires: str, first: str = "pass", build: Iterable[str] = ()
+) -> Path:
+    """A source distribution whose setup must run to learn what it requires; ``first`` is what it does then.
+
+    ``build`` is what it needs to be built.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name}-{version}"
     path = folder / f"{stem}.tar.gz"
     files = {
         "PKG-INFO": _metadata(name, version, ()),
-        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "pyproject.toml": f"[build-system]\nrequires = {list(build)!r}\n"
+        'build-backend = "backend"\nbackend-path = ["."]\n',
         "backend.py": _BACKEND.format(stem=stem, first=first, metadata=_metadata(name, version, requires)),
     }
     with tarfile.open(path, "w:gz") as archive:

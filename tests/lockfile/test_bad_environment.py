@@ -58,14 +58,9 @@ REFUSED = {
     "a merge key": ("b: &b {name: x}\n<<: *b\nchannels: [conda-forge]\ndependencies: [python]\n", 3, "merge keys"),
     "nodefaults alone": ("channels: [nodefaults]\ndependencies: [python]\n", 3, "leaves no channel"),
     "two Pythons": ("channels: [conda-forge]\ndependencies: [python=3.11, python=3.12]\n", 1, "both must hold"),
-    "a URL": (PIP % "'https://x.example/t-1.0-py3-none-any.whl'", 1, "CU514"),
-    "a URL with a name": (PIP % "'t @ https://x.example/t-1.0.tar.gz'", 1, "write NAME @ URL#sha256=HASH"),
-    "a local path": (PIP % "./tool", 1, "a path on this machine"),
-    "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", 1, "branch can move"),
     "an extra that is none": (PIP % "'tool[big'", 1, "CU514"),
     "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),
-    "an index with a login": (PIP % "'--index-url https://me:hunter2@x.example/simple'", 1, "its URL contains a login"),
-    "an option": (PIP % "'--no-deps'", 1, "an option of pip"),
+    "an index that is no URL": (PIP % "'--index-url simple'", 1, "it is not a URL"),
     "a package that nobody has": (PIP % "nobody-has-this", 3, "holds nobody-has-this"),
     "an escape sequence": (PIP % '"tool\\e[2J"', 3, "on one line"),
 }
@@ -78,6 +73,24 @@ def test_a_clear_no_and_nothing_written(name: str, tmp_path: Path, mirror: str, 
     assert (found, written) == (code, set()), said
     assert says in said
     assert "hunter2" not in said
+
+
+ASIDE = {
+    "a URL": (PIP % "'https://x.example/t-1.0-py3-none-any.whl'", "a URL without a name"),
+    "a URL with a name": (PIP % "'t @ https://x.example/t-1.0.tar.gz'", "NAME @ URL#sha256=HASH"),
+    "a local path": (PIP % "./tool", "it is a folder, which is not there now"),
+    "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", "which can move"),
+}
+
+
+@pytest.mark.parametrize("name", ASIDE)
+def test_what_no_hash_pins_is_set_aside(name: str, tmp_path: Path, mirror: str, server: Server) -> None:
+    text, says = ASIDE[name]
+    code, said, written = locked(tmp_path, text, mirror, server.url)
+    assert (code, written) == (0, {*LOCKS, "requirements-linux-64.unlocked.txt"}), said
+    assert "CU514" in said
+    assert says in said
+    assert "hunter2" not in said + "".join((tmp_path / name).read_text() for name in written)
 
 
 GOOD = {
@@ -142,14 +155,16 @@ def test_a_package_without_hashes(tmp_path: Path, mirror: str, server: Server) -
     with index(server.folder, hashes="md5") as weak:
         (tmp_path / "weak").mkdir()
         code, said, written = locked(tmp_path / "weak", PIP % "tool", mirror, weak.url)
-    assert (code, written) == (1, set())
-    assert "CU513" in said
+    assert (code, written) == (0, {*LOCKS, "requirements-linux-64.unlocked.txt"})
+    assert "CU514 pip: tool==1.0 is not locked but set aside: the index gives no sha256 for it" in said
 
 
 def test_a_repair_does_not_promise_what_is_asked_of_pip(tmp_path: Path, mirror: str, server: Server) -> None:
-    said = locked(tmp_path, PIP % "./tool", mirror, server.url)[1]
+    said = locked(tmp_path, PIP % "'tool[big'", mirror, server.url)[1]
     assert "--repair" not in said
-    code, said, written = locked(tmp_path, PIP % "./tool", mirror, server.url, "--repair", "-o", str(tmp_path / "new"))
+    code, said, written = locked(
+        tmp_path, PIP % "'tool[big'", mirror, server.url, "--repair", "-o", str(tmp_path / "new")
+    )
     assert (code, written) == (1, set())
     assert "CU514" in said
     assert "nothing to repair" not in said

@@ -15,6 +15,7 @@ import yaml
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
+from cuenv.core.errors import InputError
 from cuenv.core.findings import Report
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.check import check
@@ -24,7 +25,7 @@ from cuenv.solve import environment_yml
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked, Solution
 from given import base
-from pip_index import index, stock, variables, wheel
+from pip_index import index, source, stock, variables, wheel
 
 REQUIREMENTS = "requirements-linux-64.lock.txt"
 FILES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", LOCK_NAME, REQUIREMENTS)
@@ -179,38 +180,159 @@ def test_another_numpy_is_refused(tmp_path: Path, channel: Sources, server: Serv
     assert "conda's numpy is 1.26.4" in finding.message
 
 
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "https://example.org/a-1.0-py3-none-any.whl",
-        "a @ https://example.org/a-1.0-py3-none-any.whl",
-        "./local",
-        "../local-1.0-py3-none-any.whl",
-        "local-1.0-py3-none-any.whl",
-        "a @ file:///opt/a-1.0.tar.gz",
-        "-e .",
-        "-r more.txt",
-        "git+https://example.org/a.git",
-        "git+ssh://example.org/a.git@main",
-        "a @ git+https://example.org/a.git@v1",
-        "a==",
-        "a b",
-    ],
-)
-def test_what_cannot_be_locked_is_named(tmp_path: Path, channel: Sources, server: Server, requirement: str) -> None:
+UNLOCKED = "requirements-linux-64.unlocked.txt"
+
+
+def unlocked_lines(folder: Path) -> list[str]:
+    return [line for line in (folder / UNLOCKED).read_text().splitlines() if not line.startswith("#")]
+
+
+def test_what_no_hash_can_pin_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "setup.py").write_text("from torch.utils.cpp_extension import CUDAExtension\n")
+    repository = "a @ git+https://example.org/a.git@5b838a8"
+    environment(tmp_path, "psutil", "ops/", repository, "-r gone.txt")
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock, answer.report
+    assert codes(answer.report) == {("CU514", "warning")}
+    (solution,) = answer.lock.solutions
+    assert [item.name for item in solution.pip] == ["psutil"]
+    assert [item.text for item in solution.aside] == ["ops/", repository, "-r gone.txt"]
+    assert [item.build for item in solution.aside] == [True, False, False]
+    assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "ops/", repository, "-r gone.txt"]
+    said = {item.subject: item.message for item in answer.report.findings}
+    assert "it is a folder with a CUDA extension" in said["ops"]
+    assert "it names a commit, and pip cannot check a repository by a hash" in said["a"]
+    assert "the list is not there" in said["-r gone.txt"]
+    assert read_lock(tmp_path / LOCK_NAME).solutions[0].aside == solution.aside
+    files = content(tmp_path)
+    assert f"# Not locked: ops/, {repository}, -r gone.txt\n" in files["conda-linux-64.lock"]
+    whole = yaml.safe_load(files["conda-linux-64.lock.yml"])["dependencies"][-1]
+    assert [line.partition("==")[0] for line in whole["pip"]] == ["psutil"]  # hashes, so nothing without one
+
+
+def test_check_names_what_was_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil", "-e .")
+    assert locked(tmp_path, channel, server).lock
+    host = HostOptions(hosts=("rtx4090-535",), environ={})
+    found = check(tmp_path / LOCK_NAME, host, base()).report
+    assert [(item.code, item.severity) for item in found.findings if item.severity != "info"] == [("CU514", "warning")]
+    command = f"cd {tmp_path} && python -m pip install -r {UNLOCKED}"
+    assert [item.fix for item in found.findings if item.code == "CU514"] == [
+        f"install afterwards, in the environment: {command}"
+    ]
+    (tmp_path / UNLOCKED).write_text((tmp_path / UNLOCKED).read_text().replace("-e .", "-e ./other"))
+    found = check(tmp_path / LOCK_NAME, host, base()).report
+    assert [(item.code, item.subject) for item in found.errors] == [("CU108", UNLOCKED)]
+    environment(tmp_path, "psutil")
+    assert locked(tmp_path, channel, server).lock
+    assert not (tmp_path / UNLOCKED).exists()
+
+
+def test_an_edit_of_what_is_set_aside_is_seen(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "-e .")
+    assert locked(tmp_path, channel, server).lock
+    path = tmp_path / LOCK_NAME
+    path.write_text(path.read_text().replace("-e .", "-e ./other"))
+    found = check(path, HostOptions(hosts=("rtx4090-535",), environ={}), base()).report
+    assert "CU108" in [item.code for item in found.errors]
+    path.write_text(re.sub(r"(cuenv_unlocked_linux-64\"?: ).*", r"\1'[1]'", path.read_text()))
+    with pytest.raises(InputError, match="cuenv_unlocked_linux-64"):
+        read_lock(path)
+
+
+def test_a_package_that_needs_torch_to_build_is_set_aside(tmp_path: Path, channel: Sources) -> None:
+    files = source(tmp_path / "files", "ops", "1.0", first="import torch").parent
+    wheel(files, "trainer", "1.0", "ops")
+    wheel(files, "psutil", "6.0")
+    environment(tmp_path, "trainer", "psutil")
+    with index(files) as own:
+        answer = locked(tmp_path, channel, own)
+    assert answer.lock, answer.report
+    (solution,) = answer.lock.solutions
+    assert [item.name for item in solution.pip] == ["psutil", "trainer"]
+    (aside,) = solution.aside
+    assert re.fullmatch(r"ops @ \S+/ops-1\.0\.tar\.gz#sha256=[0-9a-f]{64}", aside.text)
+    assert aside.build
+    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    assert "its setup imports torch" in finding.message
+    assert f"python -m pip install --no-build-isolation -r {tmp_path / UNLOCKED}" in str(finding.fix)
+
+
+def test_strict_refuses_what_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
+    environment(tmp_path, "psutil", "-e .")
+    done = typed(tmp_path, channel, server.url, "--strict")
+    assert done.returncode == 1
+    assert "refused because of --strict" in done.stderr
+    assert content(tmp_path) == {}
+    done = typed(tmp_path, channel, server.url)
+    assert done.returncode == 0
+    assert f"then, in the environment, what is not locked: python -m pip install -r {UNLOCKED}" in done.stderr
+
+
+@pytest.mark.parametrize("requirement", ["a==", "a b"])
+def test_what_pip_refuses_is_refused(tmp_path: Path, channel: Sources, server: Server, requirement: str) -> None:
     environment(tmp_path, "psutil", requirement)
     answer = locked(tmp_path, channel, server)
     assert answer.lock is None
-    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    (finding,) = [item for item in answer.report.errors if item.code == "CU514"]
     assert requirement in finding.message
     assert finding.fix
+
+
+def test_an_index_of_the_file_is_used(tmp_path: Path, channel: Sources, server: Server) -> None:
+    files = wheel(tmp_path / "files", "only-here", "1.0").parent
+    with index(files, login=f"me:{SECRET}") as other:
+        url = other.url.replace("://", f"://me:{SECRET}@")
+        environment(tmp_path, f"--extra-index-url {url}/simple", "psutil", "only-here", "-e .")
+        answer = locked(tmp_path, channel, server)
+    assert answer.lock, answer.report
+    assert [item.name for item in answer.lock.solutions[0].pip] == ["only-here", "psutil"]
+    products = "".join(content(tmp_path).values()) + (tmp_path / UNLOCKED).read_text() + str(answer.report)
+    assert SECRET not in products
+    assert unlocked_lines(tmp_path)[0] == f"--extra-index-url {other.url}/simple"
+
+
+def test_lists_of_requirements_are_read(tmp_path: Path, channel: Sources, server: Server) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "base.txt").write_text("# what it needs\npsutil \\\n  >=5\n-c bounds.txt\n-r ../rich.txt\n")
+    (tmp_path / "more" / "bounds.txt").write_text("psutil<6\n")
+    (tmp_path / "rich.txt").write_text("rich\n-r more/base.txt\n")
+    environment(tmp_path, "-r more/base.txt")
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock, answer.report
+    assert {item.name: item.version for item in answer.lock.solutions[0].pip} == {"psutil": "5.9", "rich": "13.0"}
+    assert answer.lock.solutions[0].aside == ()  # a list that names itself says nothing new
+    host = HostOptions(hosts=("rtx4090-535",), environ={})
+    assert check(tmp_path / LOCK_NAME, host, base()).report.errors == ()
+    (tmp_path / "rich.txt").write_text("rich\nnumpy\n")
+    changed = [item.code for item in check(tmp_path / LOCK_NAME, host, base()).report.findings]
+    assert "CU107" in changed
+
+
+def test_a_list_outside_of_the_project_is_not_read(tmp_path: Path, channel: Sources, server: Server) -> None:
+    (tmp_path / "secret.txt").write_text(SECRET)
+    inside = tmp_path / "project"
+    inside.mkdir()
+    (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
+    environment(inside, "psutil", "-r ../secret.txt", "-r link.txt")
+    answer = locked(inside, channel, server)
+    assert answer.lock, answer.report
+    assert SECRET not in "".join(content(inside).values()) + str(answer.report)
+    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    assert "the list lies outside of the folder of the environment file" in finding.message
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "secret.txt").write_text("rich\n")
+    again = locked(inside, channel, server)
+    assert again.lock
+    assert [item.name for item in again.lock.solutions[0].pip] == ["psutil", "rich"]
 
 
 def test_a_requirement_is_shown_without_its_password(tmp_path: Path, channel: Sources, server: Server) -> None:
     environment(tmp_path, f"a @ git+https://me:{SECRET}@example.org/a.git")
     answer = locked(tmp_path, channel, server)
-    assert [item.code for item in answer.report.errors] == ["CU514"]
-    assert SECRET not in str(answer.report)
+    assert answer.lock, answer.report
+    assert SECRET not in str(answer.report) + (tmp_path / UNLOCKED).read_text() + "".join(content(tmp_path).values())
 
 
 def test_a_url_with_its_hash_is_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
@@ -229,19 +351,24 @@ def test_pip_itself_must_be_locked(tmp_path: Path, channel: Sources, server: Ser
     assert [(item.code, item.fix) for item in answer.report.errors] == [("CU515", "add to dependencies: pip")]
 
 
-def test_a_package_without_a_good_hash_is_refused(tmp_path: Path, channel: Sources, server: Server) -> None:
+def test_a_package_without_a_good_hash_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
     environment(tmp_path, "psutil")
     with index(server.folder, hashes="md5") as other:
         answer = locked(tmp_path, channel, other)
-    assert [item.code for item in answer.report.errors] == ["CU513"]
+    assert answer.lock, answer.report
+    assert answer.lock.solutions[0].pip == ()
+    assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "psutil==6.0"]
+    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    assert "the index gives no sha256 for it" in finding.message
 
 
 def test_the_pip_part_may_be_left_out(tmp_path: Path, channel: Sources, server: Server) -> None:
-    environment(tmp_path, "nobody-has-this")
+    environment(tmp_path, "nobody-has-this", "-e .")
     answer = locked(tmp_path, channel, server, allow=("CU501",))
     assert answer.lock
     assert codes(answer.report) == {("CU501", "warning")}
     assert not (tmp_path / REQUIREMENTS).exists()
+    assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "nobody-has-this", "-e ."]
 
 
 def test_no_code_but_one_locks_without_the_pip_part(tmp_path: Path, channel: Sources, server: Server) -> None:

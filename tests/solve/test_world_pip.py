@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -16,11 +15,12 @@ import pytest
 import cuenv
 from cases import collect
 from channel_builder import Server, self_signed
-from cuenv.core.errors import ChannelError, InputError, OutsideError
+from cuenv.core.errors import ChannelError, InputError
+from cuenv.core.record import replace
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.io.pip import index_variables, pypi_names, resolve, shown_indexes
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipConflict, PipRequest, Provided
+from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, Unbuilt
 from pip_index import index, source, stock, variables, wheel
 
 TORCH = Provided(name="torch", version="2.5.1", conda="pytorch", shown="2.5.1 from conda-forge")
@@ -46,12 +46,12 @@ def ask(*requirements: str, **more: object) -> PipRequest:
     return replace(request, **more)  # type: ignore[arg-type]  # fields of the request by name
 
 
-def locked(answer: tuple[PipLocked, ...] | PipConflict) -> dict[str, str]:
-    assert not isinstance(answer, PipConflict), answer.text
+def locked(answer: tuple[PipLocked, ...] | PipConflict | Unbuilt) -> dict[str, str]:
+    assert isinstance(answer, tuple), answer
     return {item.name: item.version for item in answer}
 
 
-def refused(answer: tuple[PipLocked, ...] | PipConflict) -> PipConflict:
+def refused(answer: tuple[PipLocked, ...] | PipConflict | Unbuilt) -> PipConflict:
     assert isinstance(answer, PipConflict)
     return answer
 
@@ -72,7 +72,7 @@ def test_without_conda_everything_comes_from_links_too(user: dict[str, str], tmp
 
 def test_every_package_has_its_url_and_hash(user: dict[str, str], server: Server) -> None:
     answer = resolve(ask("psutil"), user)
-    assert not isinstance(answer, PipConflict)
+    assert isinstance(answer, tuple)
     (found,) = answer
     assert found.url == f"{server.url}/psutil-6.0-py3-none-any.whl"
     assert found.sha256
@@ -98,7 +98,7 @@ def test_the_wheel_is_that_of_the_target(
     user: dict[str, str], platform: str, glibc: str, python: str, file: str
 ) -> None:
     answer = resolve(ask("native", platform=platform, glibc=glibc, python=python), user)
-    assert not isinstance(answer, PipConflict)
+    assert isinstance(answer, tuple)
     assert [item.url.rpartition("/")[2] for item in answer] == [file]
 
 
@@ -109,7 +109,7 @@ def test_a_platform_without_a_wheel_is_a_no(user: dict[str, str]) -> None:
 def test_a_source_comes_with_what_its_setup_says(user: dict[str, str]) -> None:
     answer = resolve(ask("deepspeed"), user)
     assert locked(answer) == {"deepspeed": "0.14.4", "psutil": "6.0"}
-    assert not isinstance(answer, PipConflict)
+    assert isinstance(answer, tuple)
     assert [item.name for item in answer if item.from_source] == ["deepspeed"]
 
 
@@ -130,7 +130,7 @@ def test_a_stray_uv_toml_and_pyproject_change_nothing(
 
 def test_a_url_with_a_hash(user: dict[str, str], server: Server) -> None:
     plain = resolve(ask("psutil==5.9"), user)
-    assert not isinstance(plain, PipConflict)
+    assert isinstance(plain, tuple)
     answer = resolve(ask(f"psutil @ {plain[0].url}#sha256={plain[0].sha256}"), user)
     assert answer == (replace(plain[0], direct=True),)
 
@@ -138,7 +138,7 @@ def test_a_url_with_a_hash(user: dict[str, str], server: Server) -> None:
 def test_the_hash_of_a_url_is_the_one_that_somebody_wrote(user: dict[str, str], server: Server) -> None:
     other = f"psutil @ {server.url}/psutil-5.9-py3-none-any.whl#sha256={'0' * 64}"
     answer = resolve(ask(other), user)  # installing refuses it, as it should
-    assert not isinstance(answer, PipConflict)
+    assert isinstance(answer, tuple)
     assert [item.sha256 for item in answer] == ["0" * 64]
 
 
@@ -208,18 +208,47 @@ def test_offline_takes_what_the_cache_holds(user: dict[str, str]) -> None:
 
 def test_a_setup_that_fails(tmp_path: Path) -> None:
     source(tmp_path / "files", "broken", "1.0", first="raise RuntimeError('no nvcc here')")
-    with (
-        index(tmp_path / "files") as server,
-        pytest.raises(OutsideError, match="broken"),
-    ):
-        resolve(ask("broken"), variables(tmp_path / "home", server.url))
+    with index(tmp_path / "files") as server:
+        user = variables(tmp_path / "home", server.url)
+        answer = resolve(ask("broken"), user)
+        assert isinstance(answer, Unbuilt)
+        assert (answer.name, answer.version, answer.build) == ("broken", "1.0", False)
+        assert answer.why == "its setup fails: RuntimeError: no nvcc here"
+        taken = resolve(replace(ask("broken"), unbuilt=(answer,)), user)
+        assert locked(taken) == {"broken": "1.0"}
+
+
+def test_a_setup_that_needs_torch(tmp_path: Path) -> None:
+    source(tmp_path / "files", "ops", "1.0", first="import torch")
+    with index(tmp_path / "files") as server:
+        answer = resolve(ask("ops"), variables(tmp_path / "home", server.url))
+    assert isinstance(answer, Unbuilt)
+    assert answer.build
+    assert "its setup imports torch" in answer.why
+
+
+@pytest.mark.parametrize("builds", [False, True])
+def test_no_torch_is_downloaded_to_read_requirements(tmp_path: Path, *, builds: bool) -> None:
+    files = source(tmp_path / "files", "ops", "1.0", "psutil", build=("torch",)).parent
+    for name in ("torch", "psutil"):
+        wheel(files, name, "1.0")
+    with index(files) as server:
+        answer = resolve(ask("ops", builds=builds, provided=()), variables(tmp_path / "home", server.url))
+        asked = [path for path, _ in server.asked]
+    assert ("/torch-1.0-py3-none-any.whl" in asked) == builds
+    if builds:
+        assert locked(answer) == {"ops": "1.0", "psutil": "1.0"}
+    else:
+        assert isinstance(answer, Unbuilt)
+        assert answer.build
+        assert "--allow-builds" in answer.why
 
 
 def test_an_index_without_hashes_and_one_with_md5(tmp_path: Path, server: Server) -> None:
     for kind in ("", "md5"):
         with index(server.folder, hashes=kind) as other:
             answer = resolve(ask("psutil"), variables(tmp_path / f"home{kind}", other.url))
-        assert not isinstance(answer, PipConflict)
+        assert isinstance(answer, tuple)
         assert [bool(item.sha256) for item in answer] == [not kind]
 
 
@@ -263,7 +292,7 @@ def test_the_ways_to_give_a_login(server: Server, tmp_path: Path) -> None:
         for number, way in enumerate(ways):
             user = variables(tmp_path / f"home{number}", **way)
             answer = resolve(ask("psutil"), user)
-            assert not isinstance(answer, PipConflict)
+            assert isinstance(answer, tuple)
             assert [item.url for item in answer] == [f"{closed.url}/psutil-6.0-py3-none-any.whl"], way
 
 

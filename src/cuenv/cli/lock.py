@@ -199,6 +199,12 @@ class _WritesFiles(Grouped):
     help="Lock in spite of this finding, and record that in the lock; repeatable.",
 )
 @click.option(
+    "--allow-builds",
+    is_flag=True,
+    help="Download torch, gigabytes, where a source distribution for pip needs it to tell what it requires.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option(
     "--update", multiple=True, metavar="PACKAGE", help="Update this package of the existing lock; repeatable."
 )
 @click.option(
@@ -286,6 +292,8 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         sources=channel_sources(values),
         platforms=several_platforms(values),
         allow=_codes(values["allow"]),
+        builds=values["allow_builds"],
+        strict=values["strict"],
         update=values["update"],
         wheels=wheels,
         output=values["output"] if wheels else None,
@@ -330,6 +338,9 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
     lines += [f"kept    what was in {path} as {aside}" for path, aside in answer.kept]
     lines += _making(answer)
+    for platform, command in answer.afterwards.items():
+        where = f", on {platform}" if len(made.solutions) > 1 else ""
+        lines.append(f"then, in the environment{where}, what is not locked: {command}")
     hook = hook_command(made, answer.spec, answer.written[0].parent)
     return [*lines, f"then, for extensions that are built on first use: {hook}"] if hook else lines
 
@@ -401,6 +412,8 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
         again = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml"]
         words = [*again, *host_options_of(answer.facts), *channels]
+        if not answer.report.errors:
+            return [*lines, "error: refused because of --strict; nothing was written"]
         mended = any(not item.code.startswith(PIP) for item in answer.report.errors)  # what is asked of pip is not
         hint = [f"hint: write a corrected file: {shlex.join(words)}"] if codes and mended else []
         return [*lines, f"error: refused; nothing was written{anyway}", *hint]

@@ -100,6 +100,8 @@ class LockValues(ResolvingValues, FormValue):
 
     check: bool
     allow: tuple[str, ...]
+    allow_builds: bool
+    strict: bool
     update: tuple[str, ...]
     resolve_first: bool
     repair: bool

@@ -21,12 +21,13 @@ from cuenv.lockfile.files import (
     LOCK_NAME,
     environment_files,
     lock_there,
+    locks,
     read_environment,
     read_lock,
     recorded_host,
-    spec_digest,
 )
 from cuenv.lockfile.formats import LockPart, mended_there
+from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.lockfile.host_check import candidate_of, cpu_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.resolver.candidates import Candidate
@@ -93,7 +94,7 @@ def check(
         alone = lock_findings(solution.packages, solution.platform, knowledge, explicit=not lock.channels)
         # what another solver mixed at flexible channel priority, cuenv locks at strict priority
         one = [*solution.remarks, *(alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone))]
-        one += _pip(solution, lock.program)
+        one += _pip(solution, lock.program, path.parent)
         host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
         one += host_findings(solution, host, knowledge)
         if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
@@ -180,7 +181,7 @@ def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
     """The lock against the environment files that it names, where they lie beside it."""
     for file in environment_files(lock, path.parent):
         spec, _ = read_environment(file)
-        if lock.metadata.get("cuenv_environment") != spec_digest(spec):
+        if not locks(lock, spec):
             yield from _unsatisfied(lock, spec, file)
 
 
@@ -191,11 +192,13 @@ def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Know
         raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
 
 
-def _pip(solution: Solution, program: str) -> Iterator[Finding]:
-    if solution.pip:
-        from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
+def _pip(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
+    if solution.pip or solution.aside:
+        from cuenv.lockfile.pip import aside_findings, pip_findings  # noqa: PLC0415 - most locks have no pip part
 
         yield from pip_findings(solution, program)
+        for item in aside_findings(solution, folder):  # what --allow left out is no news
+            yield replace(item, severity="info") if item.code == UNLOCKED else item
 
 
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.io.files import is_file, read_text
 from cuenv.core.io.products import keep_others
 from cuenv.core.io.writing import write_together
-from cuenv.lockfile.files import LOCK_NAME, environment_files, read_environment, read_lock, spec_digest
+from cuenv.lockfile.files import LOCK_NAME, environment_files, locks, read_environment, read_lock
 from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock
@@ -137,6 +137,6 @@ def _asked(lock: Lock, folder: Path) -> EnvironmentSpec | None:
     """The environment file that was locked, if it lies there unchanged."""
     for file in environment_files(lock, folder):
         asked, _ = read_environment(file)
-        if lock.metadata.get("cuenv_environment") == spec_digest(asked):
+        if locks(lock, asked):
             return asked
     return None

@@ -17,6 +17,7 @@ from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
+from cuenv.lockfile.requirement_files import with_lists
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, digest
 
@@ -51,6 +52,8 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     spec, warnings = environment_yml.parse(read_text(path), str(path))
+    if spec.pip:
+        spec = with_lists(spec, path.parent)
     return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
 
 
@@ -58,7 +61,13 @@ def spec_digest(spec: EnvironmentSpec) -> str:
     """Digest over what an environment file says; comments and order of keys do not count."""
     pins = [[pin.channel, pin.name, pin.version, pin.build] for pin in spec.pins]
     parts = [spec.channels, sorted(pins), spec.platforms, sorted(spec.pip), sorted(spec.variables.items())]
-    return digest(json.dumps(parts))
+    return digest(json.dumps([*parts, sorted(spec.constraints)] if spec.constraints else parts))
+
+
+def locks(lock: Lock, spec: EnvironmentSpec) -> bool:
+    """Whether a lock was made from what an environment file says; cuenv 0.1.0 did not read the lists that it names."""
+    plain = replace(spec, pip=spec.listed or spec.pip, constraints=())
+    return lock.metadata.get("cuenv_environment") in (spec_digest(spec), spec_digest(plain))
 
 
 def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:

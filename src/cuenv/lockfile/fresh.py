@@ -15,10 +15,10 @@ from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.files import (
     LOCK_NAME,
     host_metadata,
+    locks,
     read_environment,
     read_lock,
     recorded_host,
-    spec_digest,
     virtual_version,
 )
 from cuenv.resolver.solution_policy import edited
@@ -58,7 +58,7 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
         found.append(_foreign(target))
-    elif recorded != spec_digest(spec):
+    elif not locks(lock, spec):
         found.append(_changed(f"{path.name}", "its content has changed since the lock was made", again))
     if options.given and facts:
         asked = _asked(options, facts, platforms, spec.platforms)

@@ -31,7 +31,7 @@ from cuenv.lockfile.files import (
     read_lock,
     spec_digest,
 )
-from cuenv.lockfile.formats import LockPart
+from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
@@ -61,6 +61,8 @@ class LockRequest:
         path: the environment file.
         platforms: to lock for; empty for those of the file, else the host's.
         allow: codes of error findings that do not refuse.
+        builds: whether torch may be downloaded to read what a source distribution for pip requires.
+        strict: whether a warning refuses as an error does.
         update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
         facts: the host, where it is known already; the options count no more.
         wheels: the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one.
@@ -73,6 +75,8 @@ class LockRequest:
     sources: Sources
     platforms: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    builds: bool = False
+    strict: bool = False
     update: tuple[str, ...] = ()
     facts: HostFacts | None = None
     wheels: str = ""
@@ -127,6 +131,19 @@ class Locked:
     def commands(self) -> tuple[str, ...]:
         """All of them, each once."""
         return tuple(dict.fromkeys(command for commands in self.making.values() for command in commands))
+
+    @property
+    def afterwards(self) -> Mapping[str, str]:
+        """For each platform with something that is not locked, the command that installs it after the rest."""
+        if self.lock is None:
+            return {}
+        files = {file.name: file.parent for file in self.written}
+        names = {item.platform: unlocked_txt.FORMAT.path(Path(), item.platform).name for item in self.lock.solutions}
+        return {
+            item.platform: unlocked_txt.aside_command(item, files[names[item.platform]])
+            for item in self.lock.solutions
+            if item.aside and names[item.platform] in files
+        }
 
 
 def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:
@@ -191,9 +208,11 @@ def locked(
         spec,
         solutions,
         _earlier(request, solutions),
+        folder=request.path.parent,
         update=request.update,
         environ=request.host.environ,
         allow=request.allow,
+        builds=request.builds,
         certificates=request.sources.certificates,
         offline=request.sources.offline,
         progress=progress,
@@ -211,7 +230,7 @@ def locked(
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
     late = report(request.path.name, allowed(after, request.allow))
-    if late.errors:
+    if late.errors or late.verdict(strict=request.strict) == "not fine":
         return replace(refused, report=late, conda=tuple(solutions))
     made = Lock(
         channels=spec.channels or ("defaults",),

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
-from cuenv.core.errors import Progress
+from cuenv.core.errors import CuenvError, OutsideError, Progress
 from cuenv.core.findings import Finding
+from cuenv.core.io.files import at_home, is_file, is_folder, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
-from cuenv.core.urls import index_url, printable, redact
-from cuenv.lockfile.formats.requirements_txt import UNLOCKED
+from cuenv.core.urls import printable
+from cuenv.lockfile.formats.requirements_txt import LEFT_OUT, UNLOCKED
+from cuenv.lockfile.formats.unlocked_txt import aside_command
 from cuenv.resolver.wheels import INDEX, cuda_of_wheels
-from cuenv.solve.environment_spec import EnvironmentSpec, names_index, normalise, requirement_name
-from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
-from cuenv.solve.pip_part import PipConflict, provided
+from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
+from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside, Solution
+from cuenv.solve.pip_lines import FILES, PipLines, folder_of, project_of, read_lines, shown
+from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, glibc_of, provided
 
 
-def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...]) -> tuple[Finding, ...]:
-    """What can be said of a pip part before anything is solved."""
+def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Finding, ...]:
+    """What refuses a pip part before anything is solved: lines that pip refuses as well."""
+    if not spec.pip or UNLOCKED in allow:
+        return ()
+    return tuple(
+        Finding(
+            code="CU514",
+            severity="error",
+            subject=requirement_name(text) or text,
+            message=f"pip: {text} cannot be locked, and pip does not take it: {why}",
+            fix=fix,
+        )
+        for text, why, fix in read_lines(spec.pip, dict(spec.unread)).wrong
+    )
+
+
+def beforehand(spec: EnvironmentSpec, folder: Path | None) -> tuple[Finding, ...]:
+    """What ``cuenv lock`` will say of the lines of a pip part, before anything is solved.
+
+    Args:
+        spec: the environment file.
+        folder: where it lies, for the folders that it names; ``None`` where nobody knows.
+    """
     if not spec.pip:
         return ()
-    if UNLOCKED not in allow:
-        return tuple(requirement_findings(spec.pip))
-    return (
-        Finding(
-            code="CU501",
-            severity="warning",
-            subject="pip",
-            message=f"the pip requirements are not locked ({len(spec.pip)}): {redact(', '.join(spec.pip))[:120]}",
-            fix="install them in the environment afterwards: python -m pip install REQUIREMENT",
-        ),
-    )
+    lines = read_lines(spec.pip, dict(spec.unread))
+    aside = with_setups(lines.aside, folder)
+    return (*before_pip(spec), *_aside_findings(aside, None), *_ignored(lines))
 
 
 def lock_pip(
@@ -39,76 +57,218 @@ def lock_pip(
     solutions: list[Solution],
     old: Lock | None,
     *,
+    folder: Path,
     update: tuple[str, ...] = (),
     environ: Mapping[str, str],
     allow: tuple[str, ...],
+    builds: bool = False,
     certificates: str | None = None,
     offline: bool,
     progress: Progress | None,
 ) -> tuple[list[Solution], list[Finding]]:
-    """Add the pip part to every solution; findings say what refuses it.
+    """Add the pip part to every solution; findings say what refuses it, and what is set aside.
 
     Args:
         spec: the environment file.
         solutions: conda's answers.
         old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
+        folder: where the environment file lies.
         update: packages of that lock that may move.
         environ: the user's variables: indexes, credentials, proxies.
         allow: codes that the user allowed; CU501 leaves the pip part out.
+        builds: whether torch may be downloaded to read what a source distribution requires.
         certificates: authorities that ``.condarc`` names.
         offline: take only what uv's cache holds.
         progress: told in a few words what is being done.
 
     Raises:
         ChannelError: a package index cannot be read.
-        OutsideError: uv cannot be run, or a package's setup failed.
+        OutsideError: uv cannot be run.
     """
-    if not spec.pip or UNLOCKED in allow:
+    if not spec.pip:
         return solutions, []
-    made, found = [], []
+    lines = read_lines(spec.pip, dict(spec.unread))
+    if UNLOCKED in allow:
+        whole = _left_out(lines)
+        made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
+        return made, [finding for item in made for finding in aside_findings(item, folder)]
+    made, found = [], [*_ignored(lines)]
+    lines = replace(lines, aside=with_setups(lines.aside, folder))
     for solution in solutions:
-        part, findings = _one(
-            spec, solution, old, update, environ=environ, certificates=certificates, offline=offline, progress=progress
-        )
+        kept = old.solution(solution.platform) if old else None
+        moving = set(map(normalise, update))
+        prefer = tuple(item for item in kept.pip if item.name not in moving) if kept else ()
+        run = PipRun(spec, lines, prefer, folder, environ, certificates, builds, offline, progress)
+        part, findings = _one(run, solution)
         made.append(part)
         found += findings
     return made, found
 
 
-def _one(
-    spec: EnvironmentSpec,
-    solution: Solution,
-    old: Lock | None,
-    update: tuple[str, ...],
-    *,
-    environ: Mapping[str, str],
-    certificates: str | None,
-    offline: bool,
-    progress: Progress | None,
-) -> tuple[Solution, list[Finding]]:
-    from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - as above
+class PipRun(NamedTuple):
+    """What the pip part of each platform is locked from; the names are those of `lock_pip`.
+
+    Attributes:
+        lines: the pip part, understood.
+        prefer: packages of an existing lock that stay while they satisfy the rest.
+        folder: where the environment file lies.
+    """
+
+    spec: EnvironmentSpec
+    lines: PipLines
+    prefer: tuple[PipLocked, ...]
+    folder: Path
+    environ: Mapping[str, str]
+    certificates: str | None
+    builds: bool
+    offline: bool
+    progress: Progress | None
+
+
+def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
     from cuenv.solve.io.pip import pypi_names, resolve  # noqa: PLC0415 - only where there are pip packages
-    from cuenv.solve.pip_part import PipConflict, PipRequest, glibc_of, provided  # noqa: PLC0415 - as above
 
     python = solution.package("python")
     release = python.version if python else solution.python
     if not release:
-        return solution, [_no_python(spec)]
-    kept = old.solution(solution.platform) if old else None
-    moving = set(map(normalise, update))
+        return solution, [_no_python(run.spec)]
+    options = run.lines.options
+    links = tuple(url if "://" in url else str((run.folder / url).absolute()) for url in options.links)
     request = PipRequest(
-        requirements=spec.pip,
+        requirements=run.lines.requirements,
         python=release,
         platform=solution.platform,
         glibc=glibc_of(solution.virtual_packages),
         provided=provided(solution.packages, pypi_names()),
-        prefer=tuple(item for item in kept.pip if item.name not in moving) if kept else (),
+        prefer=run.prefer,
+        constraints=read_lines(run.spec.constraints).requirements,
+        options=replace(options, links=links),
+        builds=run.builds,
     )
-    answer = resolve(request, environ, certificates=certificates, offline=offline, progress=progress)
+    answer: tuple[PipLocked, ...] | PipConflict | Unbuilt = ()
+    while request.requirements:
+        answer = resolve(
+            request, run.environ, certificates=run.certificates, offline=run.offline, progress=run.progress
+        )
+        if not isinstance(answer, Unbuilt):
+            break
+        if len(request.unbuilt) >= _MOST_UNBUILT:
+            raise OutsideError(
+                f"uv could not resolve the pip part: {answer.name} {answer.version}: {answer.why}",
+                hint="cuenv lock --allow CU501 leaves the pip part unlocked",
+            )
+        if run.progress:
+            run.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
+        request = replace(request, unbuilt=(*request.unbuilt, answer))
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
-    whole = replace(solution, pip=answer)
-    return whole, [*pip_findings(whole, "" if python else "pip"), *origin_findings(answer)]
+    packages = answer if isinstance(answer, tuple) else ()
+    whole = _parted(replace(solution, pip=packages), request, run.lines)
+    found = [
+        *aside_findings(whole, run.folder),
+        *pip_findings(whole, "" if python else "pip"),
+        *origin_findings(whole.pip),
+    ]
+    return whole, found
+
+
+_MOST_UNBUILT = 40
+"""Packages whose setup fails, before the whole is given up."""
+
+
+def _parted(solution: Solution, request: PipRequest, lines: PipLines) -> Solution:
+    """The solution without what no hash can pin, or what pip can build in the finished environment alone."""
+    failed = {item.name: item for item in request.unbuilt}
+    locked: list[PipLocked] = []
+    aside = list(lines.aside)
+    for item in solution.pip:
+        why = failed.get(item.name)
+        if why and item.from_source:
+            exact = f"{item.name} @ {item.url}#sha256={item.sha256}" if item.sha256 else f"{item.name}=={item.version}"
+            aside.append(SetAside(text=exact, why=why.why, build=why.build))
+        elif not item.sha256 and item.url and not item.direct:
+            aside.append(SetAside(text=f"{item.name}=={item.version}", why=_NO_HASH))
+        else:
+            locked.append(item)
+    options = lines.options.lines() if aside else ()
+    return replace(solution, pip=tuple(locked), aside=tuple(aside), options=options)
+
+
+_NO_HASH = "the index gives no sha256 for it"
+
+
+def _left_out(lines: PipLines) -> tuple[SetAside, ...]:
+    texts = [shown(text) for text in lines.requirements] + [item.text for item in lines.aside]
+    return tuple(SetAside(text=text, why=LEFT_OUT) for text in texts)
+
+
+_SETUPS = ("setup.py", "pyproject.toml", "setup.cfg")
+_TORCH = regex(r"\b(?:import|from)\s+torch\b|[\"']torch\b")
+_COMPILES = regex(r"\bCUDAExtension\b")
+
+
+def with_setups(aside: tuple[SetAside, ...], folder: Path | None) -> tuple[SetAside, ...]:
+    """What was set aside, with what the setup of a folder says: whether it needs torch, and compiles CUDA code."""
+    return tuple(_with_setup(item, folder) if folder is not None else item for item in aside)
+
+
+def _with_setup(item: SetAside, folder: Path) -> SetAside:
+    name = folder_of(item.text)
+    if not name:
+        return item
+    place = at_home(folder / name)
+    if not is_folder(place):
+        return replace(item, why=f"{item.why}, which is not there now")
+    text = ""
+    for file in _SETUPS:
+        with suppress(CuenvError):
+            text += read_text(place / file, limit=_SETUP) if is_file(place / file) else ""
+    if _COMPILES.search(text):
+        why = f"{item.why} with a CUDA extension, which nvcc compiles when it is installed"
+        return replace(item, why=why, build=True)
+    return replace(item, build=bool(_TORCH.search(text)))
+
+
+_SETUP = 1 << 20
+
+
+def aside_findings(solution: Solution, folder: Path | None = None) -> Iterator[Finding]:
+    """What a lock leaves for pip to install afterwards, one finding for each reason, with the command.
+
+    Args:
+        solution: of one platform.
+        folder: where the lock lies.
+    """
+    yield from _aside_findings(solution.aside, aside_command(solution, folder))
+
+
+def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterator[Finding]:
+    for why in dict.fromkeys(item.why for item in aside):
+        mine = [item.text for item in aside if item.why == why]
+        names = ", ".join(mine[:_SHOWN]) + (f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else "")
+        left_out = why == LEFT_OUT
+        said = (
+            f"the pip requirements are not locked ({len(mine)}), because {why}: {names}"
+            if left_out
+            else f"pip: {names} {'are' if len(mine) > 1 else 'is'} not locked but set aside: {why}"
+        )
+        yield Finding(
+            code=UNLOCKED if left_out else "CU514",
+            severity="warning",
+            subject="pip" if len(mine) > 1 or left_out else project_of(mine[0]) or mine[0],
+            message=said,
+            fix=f"install afterwards, in the environment: {command}" if command else None,
+        )
+
+
+def _ignored(lines: PipLines) -> Iterator[Finding]:
+    for text, why in lines.ignored:
+        yield Finding(
+            code="CU514",
+            severity="info",
+            subject="pip",
+            message=f"pip: the option {text} is not used: {why}",
+        )
 
 
 def _no_python(spec: EnvironmentSpec) -> Finding:
@@ -121,71 +281,15 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
     )
 
 
-_HASHED = regex(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
-_LOCAL = regex(r"\.{0,2}/|~|[A-Za-z]:\\")
 # From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there.
 _NVIDIA = regex(
     r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
     r"|cusparse|nccl|npp|nvfatbin|nvjitlink|nvjpeg|nvptxcompiler|nvshmem|nvtx|nvvm)[a-z0-9-]*"
 )
 _TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
-_DIRECT = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
-_FILES = (".whl", ".zip", ".tar.gz", ".tgz")
 _SHOWN = 3
 _LENIENT = ("uv", "pixi")
 """Programs that install a locked file without a hash; PyTorch's own indexes give none for some wheels."""
-
-
-def requirement_findings(requirements: Iterable[str]) -> Iterator[Finding]:
-    """Requirements that no lock can hold: options, local paths, version control, URLs without a hash, typing errors."""
-    for text in requirements:
-        why = _unlockable(text)
-        if why:
-            shown = printable(_without_secret(text))
-            yield Finding(
-                code="CU514",
-                severity="error",
-                subject=requirement_name(text) or shown,
-                message=f"pip: {shown} cannot be locked: {why[0]}",
-                fix=why[1],
-            )
-
-
-def _unlockable(text: str) -> tuple[str, str] | None:
-    """Why a requirement cannot be locked, and what to do; ``None`` when it can."""
-    named = _DIRECT.fullmatch(text)
-    release = "write a release from an index: NAME==VERSION"
-    if names_index(text):
-        return None if index_url(text) == text else ("its URL contains a login", "give the login by ~/.netrc")
-    if text.startswith("-"):
-        return ("it is an option of pip", "take it out of the pip part: only options that name an index count there")
-    target = named[1] if named else text
-    if re.match(r"(?:git|hg|svn|bzr)(?:\+|@|:)", target):
-        return ("the requirement names a repository, whose branch can move", release)
-    if _LOCAL.match(target) or target.startswith("file:") or ("://" not in target and target.endswith(_FILES)):
-        return ("it is a path on this machine", release)
-    if "://" in target and not named:
-        return ("it is a URL without a name", "write NAME @ URL#sha256=HASH")
-    if "://" in target:
-        return None if _HASHED.search(target) else ("it is a URL without a hash", "write NAME @ URL#sha256=HASH")
-    return _invalid(text)
-
-
-def _invalid(text: str) -> tuple[str, str] | None:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only with a pip part
-
-    try:
-        Requirement(text)
-    except InvalidRequirement as error:
-        return (
-            f"it is not a valid requirement ({str(error).splitlines()[0]})",
-            "write NAME, NAME>=1 or NAME[extra]==1.2",
-        )
-    return None
-
-
-def _without_secret(text: str) -> str:
-    return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", lambda found: index_url(found[0]), text)
 
 
 def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
@@ -212,7 +316,7 @@ def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
 
 def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
     """The files that pip cannot verify, in one finding; a folder of the project and a commit have no hash."""
-    files = [item for item in packages if not item.direct or item.url.endswith(_FILES)]
+    files = [item for item in packages if not item.direct or item.url.endswith(FILES)]
     bare = [f"{item.name} {item.version}" for item in files if not item.sha256]
     if not bare:
         return
@@ -348,13 +452,17 @@ def unlocked(requirements: Collection[str], solution: Solution, names: Mapping[s
     """
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only when the file changed
 
-    if requirements and not solution.pip:
-        yield from requirements
+    lines = read_lines(requirements)
+    aside = {item.text for item in solution.aside}
+    apart = [item.text for item in lines.aside if item.text not in aside]
+    if lines.requirements and not solution.pip and not aside:
+        yield from (*lines.requirements, *apart)
         return
     by_conda = {item.name: item.version for item in provided(solution.packages, names)}
-    have = {**by_conda, **{item.name: item.version for item in solution.pip}}
-    for text in requirements:
-        if names_index(text):
+    have: dict[str, str | None] = {**by_conda, **{item.name: item.version for item in solution.pip}}
+    have |= {name: None for text in aside if (name := requirement_name(text))}
+    for text in lines.requirements:
+        if shown(text) in aside:
             continue
         try:
             asked = Requirement(text)
@@ -364,5 +472,7 @@ def unlocked(requirements: Collection[str], solution: Solution, names: Mapping[s
         name = normalise(asked.name)
         if asked.marker and name not in have:
             continue
-        if name not in have or not (asked.url or asked.specifier.contains(have[name], prereleases=True)):
+        number = have.get(name)
+        if name not in have or (number and not asked.url and not asked.specifier.contains(number, prereleases=True)):
             yield text
+    yield from apart

@@ -12,7 +12,7 @@ from cuenv.core.io.writing import write_together
 from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.formats import pylock_toml, requirements_txt
+from cuenv.lockfile.formats import LockedFile, pylock_toml, requirements_txt, unlocked_txt
 from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
 from cuenv.resolver.policy import spec_of
@@ -117,6 +117,8 @@ def write_wheels(
         The files, and what other programs had written in their place, with where it is kept.
     """
     texts = {}
+    aside: dict[Path, str] = {}
+    gone: dict[Path, str] = {}
     for solution in made.solutions:
         several = solution.platform if len(made.solutions) > 1 else ""
         target = output or wheel_path(kind, source.parent, several)
@@ -132,8 +134,14 @@ def write_wheels(
             indexes = requirements_txt.indexes(spec)
             pip = requirements_txt.findable(solution.pip)
             texts[target] = requirements_txt.render(pip, head=tuple(about), indexes=indexes)
+        rest = unlocked_txt.FORMAT.path(source.parent, solution.platform)
+        if solution.aside:
+            aside[rest] = unlocked_txt.FORMAT.write(LockedFile(made, solution, source.parent, lambda: spec, about[0]))
+        else:
+            gone[rest] = WRITTEN_BY
+    texts |= aside
     kept = [(target, keep_others(target, (WRITTEN_BY,))) for target in texts]
-    write_together(list(texts.items()))
+    write_together(list(texts.items()), gone=gone)
     return tuple(texts), tuple((target, aside) for target, aside in kept if aside)
 
 
@@ -148,7 +156,7 @@ def _about(metadata: Mapping[str, str], solution: Solution) -> Iterator[str]:
 
 def install_commands(kind: str, made: Lock, written: tuple[Path, ...]) -> dict[str, tuple[str, ...]]:
     """For each platform the commands that install what was written."""
-    pairs = zip(made.solutions, written, strict=True)
+    pairs = zip(made.solutions, written, strict=False)  # what was set aside stands behind them
     return {solution.platform: _install(kind, path, solution) for solution, path in pairs}
 
 

@@ -139,7 +139,10 @@ class EnvironmentSpec:
 
     Attributes:
         channels: in order of priority, strict.
-        pip: requirements for the pip part.
+        pip: the lines of the pip part, with those of the lists that it names in their place.
+        constraints: conditions on what pip installs, of the lists that it names.
+        unread: lines that name a list that was not read, each with the reason.
+        listed: the pip part as it stands in the file, where it names lists; else empty.
         variables: literals; conda stores them as they are and expands nothing.
         header: comment lines at the top: what was decided and why.
         ours: whether cuenv wrote it, and so promises one channel for CUDA.
@@ -150,6 +153,9 @@ class EnvironmentSpec:
     pins: tuple[Pin, ...]
     platforms: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
+    listed: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     header: tuple[str, ...] = ()
     ours: bool = False

@@ -123,6 +123,21 @@ class PipLocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A requirement of the pip part that is not locked: pip installs it after all else.
+
+    Attributes:
+        text: as pip reads it, without credentials.
+        why: the reason, a main clause.
+        build: whether its setup needs torch, so that pip must build it in the environment (``--no-build-isolation``).
+    """
+
+    text: str
+    why: str
+    build: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SolveRequest:
     """What is asked of the solver.
 
@@ -146,6 +161,8 @@ class Solution:
 
     Attributes:
         pip: what pip adds to the conda packages, sorted by name.
+        aside: what pip adds after that, and no hash pins.
+        options: where pip finds that, as a list of requirements says it: ``--extra-index-url URL``.
         python: the Python that the packages for pip were chosen for, where no conda package brings one.
         remarks: what is to be said of reading it: the part that was read, packages that have no file for it.
     """
@@ -155,6 +172,8 @@ class Solution:
     virtual_packages: tuple[VirtualPackage, ...]
     solver: str
     pip: tuple[PipLocked, ...] = ()
+    aside: tuple[SetAside, ...] = ()
+    options: tuple[str, ...] = ()
     python: str = ""
     remarks: tuple[Finding, ...] = ()
 
@@ -269,6 +288,8 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
     ]
     by_pip = [(item.platform, pip) for item in solutions for pip in item.pip]
     rows += [["pip", platform, pip.name, pip.version, pip.url, pip.sha256 or ""] for platform, pip in by_pip]
+    rows += [["aside", item.platform, one.text, str(one.build)] for item in solutions for one in item.aside]
+    rows += [["aside", item.platform, text] for item in solutions for text in item.options]
     # every installer takes all of ours: a category is only ever written into a lock by hand
     categories = [(item.platform, one.url, one.category) for item in solutions for one in item.packages]
     categories += [(platform, one.url, one.category) for platform, one in by_pip]

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
+from cuenv.solve.pip_lines import PipOptions
 
 _RELEASE = regex(r"\d+(?:\.\d+)*")
 _VARIANT = regex(r"\.post[1-9]\d\d$")
@@ -44,6 +45,22 @@ class Provided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unbuilt:
+    """A package of which only a source distribution exists, and whose setup fails here.
+
+    Attributes:
+        version: of the source distribution; its URL where the requirement names that.
+        why: the reason, a main clause.
+        build: whether its setup needs torch, or another package of the environment.
+    """
+
+    name: str
+    version: str
+    why: str
+    build: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipRequest:
     """What is asked of uv.
 
@@ -54,6 +71,10 @@ class PipRequest:
         glibc: lowest C library of the hosts, such as ``2.35``; ``None`` where it is unknown.
         provided: what conda installs; a constraint that is never pulled.
         prefer: packages of an existing lock that stay while they satisfy the rest.
+        constraints: further conditions on what is installed.
+        options: indexes of the pip part.
+        unbuilt: packages whose requirements nobody can read here; they are taken as they are.
+        builds: whether a build that only tells a package's requirements may download torch and CUDA libraries for it.
     """
 
     requirements: tuple[str, ...]
@@ -62,6 +83,10 @@ class PipRequest:
     glibc: str | None = None
     provided: tuple[Provided, ...] = ()
     prefer: tuple[PipLocked, ...] = ()
+    constraints: tuple[str, ...] = ()
+    options: PipOptions = field(default_factory=PipOptions)
+    unbuilt: tuple[Unbuilt, ...] = ()
+    builds: bool = False
 
     @property
     def machine(self) -> str:
@@ -74,6 +99,41 @@ class PipRequest:
         own = glibc_number(self.glibc)
         major, minor = max((item for item in _GLIBC if own is not None and item <= own), default=_GLIBC[0])
         return f"{self.machine}-manylinux_{major}_{minor}"
+
+
+_UNBUILT = regex(r"Failed to (?:download and )?build `([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==|@)\s*([^`]+)`")
+_NO_MODULE = regex(r"No module named ['\"]([A-Za-z0-9_]+)")
+LARGE = (
+    *("torch", "torchvision", "torchaudio", "triton", "tensorflow", "tensorflow-cpu", "tensorflow-gpu", "jaxlib"),
+    *("paddlepaddle", "paddlepaddle-gpu", "mxnet"),
+)
+"""Packages of hundreds of megabytes, most of which bring the CUDA libraries too."""
+
+
+def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
+    """The package whose setup failed, by uv's words; ``None`` where they speak of none."""
+    found = _UNBUILT.search(text)
+    if not found:
+        return None
+    name, number = normalise(found[1]), found[2].strip()
+    tail = text[found.end() :]
+    wanted = re.search(rf"you require ({'|'.join(LARGE)})<0", tail)
+    if wanted:
+        why = (
+            f"its build downloads {wanted[1]}, gigabytes with the CUDA libraries, only to read its requirements; "
+            "--allow-builds permits that"
+        )
+        return Unbuilt(name=name, version=number, why=why, build=True)
+    module = _NO_MODULE.search(tail)
+    if module:
+        there = {item.name for item in request.provided} | set(map(requirement_name, request.requirements))
+        build = module[1] == "torch" or normalise(module[1]) in there
+        where = ", which its build alone does not have" if build else ", which it does not declare"
+        return Unbuilt(name=name, version=number, why=f"its setup imports {module[1]}{where}", build=build)
+    said = tail.partition("\nhint:")[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1].removeprefix("cause: ") if lines else "no reason is given"
+    return Unbuilt(name=name, version=number, why=f"its setup fails: {last[:160]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

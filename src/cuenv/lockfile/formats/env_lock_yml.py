@@ -37,7 +37,7 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
         for package in sorted(solution.packages, key=lambda package: package.name)
     )
     channels = tuple(dict.fromkeys([*asked, *used]))
-    pip = tuple(map(redact, spec.pip))
+    pip = tuple(map(redact, spec.listed or spec.pip))
     if solution.pip:
         pip = (*requirements_txt.indexes(spec), *requirements_txt.lines(requirements_txt.findable(solution.pip)))
     exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip)
@@ -45,7 +45,13 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
 
 
 def _write(file: LockedFile) -> str:
-    return render(file.spec, file.solution, head=(file.origin, *requirements_txt.pip_head(file.spec, file.solution)))
+    asked = replace(file.spec, pip=(), listed=()) if _apart(file) else file.spec
+    return render(asked, file.solution, head=(file.origin, *requirements_txt.pip_head(file.spec, file.solution)))
+
+
+def _apart(file: LockedFile) -> bool:
+    """Whether what is not locked stands in a file of its own, and not here."""
+    return bool(file.solution.aside) and requirements_txt.UNLOCKED not in file.lock.allowed
 
 
 def _install(file: LockedFile) -> Iterable[tuple[str, str]]:
@@ -72,8 +78,10 @@ def _differences(file: LockedFile, text: str) -> Iterator[str]:
     yield from (f"channel {ascii(name)[1:-1]}" for name in map(short_channel, spec.channels) if name not in known)
     if solution.pip:
         yield from requirements_txt.requirement_differences(set(spec.pip), solution.pip)
+    elif _apart(file):
+        yield from (ascii(item)[1:60] for item in spec.pip)
     elif asked:  # left out of the lock (CU501), or by its markers: it stands there as it was asked for
-        yield from (ascii(item)[1:60] for item in set(spec.pip) ^ set(map(redact, asked.pip)))
+        yield from (ascii(item)[1:60] for item in set(spec.pip) ^ set(map(redact, asked.listed or asked.pip)))
     elif requirements_txt.UNLOCKED not in file.lock.allowed:
         yield from (ascii(item)[1:60] for item in spec.pip)
     if asked and asked.variables != spec.variables:

@@ -20,9 +20,12 @@ from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, L
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import EnvironmentSpec, names_index, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
+from cuenv.solve.pip_lines import logical_lines
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
+LEFT_OUT = f"--allow {UNLOCKED} leaves the pip part out of the lock"
+"""Why each line of it is set aside then."""
 
 
 def lines(packages: Iterable[PipLocked]) -> tuple[str, ...]:
@@ -75,15 +78,26 @@ def pip_command(platform: str, folder: Path | None = None) -> str:
 
 def pip_head(spec: EnvironmentSpec, solution: Solution) -> tuple[str, ...]:
     """What the head of a conda file says of the pip part, which an explicit file cannot hold."""
-    if spec.pip and not solution.pip:
-        requested = redact(", ".join(spec.pip))
-        return (f"Not locked (--allow {UNLOCKED}): what pip adds: {requested}. To lock that as well: cuenv lock",)
+    from cuenv.lockfile.formats.unlocked_txt import aside_command  # noqa: PLC0415 - it is written where this is
+
+    aside: tuple[str, ...] = ()
+    if solution.aside:
+        names = ", ".join(item.text for item in solution.aside)
+        left_out = f" (--allow {UNLOCKED}): what pip adds" if solution.aside[0].why == LEFT_OUT else ""
+        aside = (
+            f"Not locked{left_out}: {names}",
+            f"Install that afterwards, in the environment: {aside_command(solution)}",
+        )
+    elif spec.pip and not solution.pip:
+        requested = redact(", ".join(spec.listed or spec.pip))
+        aside = (f"Not locked: what pip adds: {requested}",)
     if not solution.pip:
-        return ()
+        return aside
     names = ", ".join(f"{item.name} {item.version}" for item in solution.pip)
     return (
         f"The pip part adds {len(solution.pip)}: {names}",
         f"An explicit file cannot contain them; install them in the environment with: {pip_command(solution.platform)}",
+        *aside,
     )
 
 
@@ -114,7 +128,6 @@ FORMAT = LockFormat(
 
 _HASH = regex(r"\s--hash[= ]\s*([a-z0-9]+):([0-9A-Za-z]+)")
 _OPTION = regex(r"(--?[A-Za-z][a-z-]*)(?:[= ]\s*(\S+))?")
-_COMMENT = regex(r"(?:^|\s)#.*$")
 _PYTHON = regex(r"(?m)^#.*(?:with [Pp]ython|--python-version[= ])\s*(3\.\d{1,2}(?:\.\d{1,3})?)\b")
 """How pip-compile and uv name the Python at the top."""
 _SHOWN = 3
@@ -143,7 +156,7 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     found: list[_Line] = []
     indexes: list[str] = []
     aside: list[str] = []
-    for number, whole in _logical(text):
+    for number, whole in logical_lines(text):
         option = _OPTION.match(whole)
         if option:
             if option[1] in ("-i", "--index-url", "--extra-index-url"):
@@ -172,24 +185,6 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
         return replace(lock, again=compiled(source))
     except ValueError as error:
         raise InputError(f"{source}: {error}", hint=_AGAIN) from error
-
-
-def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with what they continue on, without comments, each with the number of its first line."""
-    parts: list[str] = []
-    first = 1
-    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        first = first if parts else number
-        bare = _COMMENT.sub("", line).strip()
-        if bare.endswith("\\") and not line.lstrip().startswith("#"):
-            parts.append(bare.removesuffix("\\").strip())
-            continue
-        whole = " ".join(filter(None, (*parts, bare)))
-        parts = []
-        if whole:
-            yield first, whole
-    if parts:
-        yield first, " ".join(filter(None, parts))
 
 
 def _requirement(number: int, whole: str) -> _Line:

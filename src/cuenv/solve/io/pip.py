@@ -27,10 +27,11 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
-from cuenv.solve.environment_spec import names_index, requirement_name
+from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.io.connection import authorities, of_requests
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, conflict, loosened
+from cuenv.solve.pip_lines import PipOptions
+from cuenv.solve.pip_part import LARGE, PipConflict, PipRequest, Provided, Unbuilt, conflict, loosened, unbuilt
 
 _TIMEOUT = 1800.0
 """Seconds for one run: a package may be built to learn what it requires."""
@@ -50,8 +51,10 @@ def resolve(
     certificates: str | None = None,
     offline: bool = False,
     progress: Progress | None = None,
-) -> tuple[PipLocked, ...] | PipConflict:
+) -> tuple[PipLocked, ...] | PipConflict | Unbuilt:
     """Resolve the pip part; a contradiction is a value, with the smallest repair where one was found.
+
+    A package whose setup fails is a value as well: who asks may take it without its requirements.
 
     Args:
         request: requirements, the Python, the platform, and what conda provides.
@@ -62,11 +65,9 @@ def resolve(
 
     Raises:
         ChannelError: an index cannot be reached, wants a login, or does not hold a package at all.
-        OutsideError: uv cannot be run, or a package's setup failed.
+        OutsideError: uv cannot be run.
     """
-    variables = index_variables(environ, certificates)
-    if any(map(names_index, request.requirements)):
-        variables.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # as pip, for which the line was written
+    variables = with_options(index_variables(environ, certificates), request.options)
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
     if not isinstance(answer, PipConflict) or not answer.requirement:
         return answer
@@ -75,7 +76,7 @@ def resolve(
         return answer
     asked = tuple(looser if item == answer.requirement else item for item in request.requirements)
     again = _compile(replace(request, requirements=asked), environ, variables, offline=offline, progress=progress)
-    if isinstance(again, PipConflict):
+    if not isinstance(again, tuple):
         return answer
     name = requirement_name(looser)
     kept = next((item.version for item in again if item.name == name), None)
@@ -90,7 +91,7 @@ def _compile(
     *,
     offline: bool,
     progress: Progress | None,
-) -> tuple[PipLocked, ...] | PipConflict:
+) -> tuple[PipLocked, ...] | PipConflict | Unbuilt:
     if progress:
         progress(f"resolving {len(request.requirements)} requirements for pip ({request.platform})")
     with private_folder("pip") as scratch:
@@ -114,7 +115,8 @@ def _compile(
 
 def _command(request: PipRequest) -> list[str]:
     command = [uv_program(), "pip", "compile", "requirements.in", "--quiet", "--no-progress", "--color", "never"]
-    command += ["--config-file", "uv.toml", "--constraints", "constraints.txt"]
+    command += ["--config-file", "uv.toml", "--constraints", "constraints.txt", *request.options.flags]
+    command += [] if request.builds else ["--build-constraints", "builds.txt"]
     command += ["--format", "pylock.toml", "--output-file", "pylock.cuenv.toml", "--no-header"]
     command += ["--python", sys.executable, "--python-version", request.python, "--python-platform", request.target]
     for item in request.provided:
@@ -153,6 +155,13 @@ def _prepare(scratch: Path, request: PipRequest, target: Path) -> None:
         "requires-dist = []\n"
         for item in request.provided
     ]
+    for one in request.unbuilt:
+        number = "" if "://" in one.version else f"version = {json.dumps(one.version)}\n"
+        metadata.append(f"[[dependency-metadata]]\nname = {json.dumps(one.name)}\n{number}requires-dist = []\n")
+    lines += request.constraints
+    given = {item.name: item.version for item in request.provided}
+    builds = [f"{name}=={given[name]}" if name in given else f"{name}<0" for name in LARGE]
+    (scratch / "builds.txt").write_text("\n".join([*builds, ""]), encoding="utf-8")
     (scratch / "requirements.in").write_text("\n".join([*request.requirements, ""]), encoding="utf-8")
     (scratch / "constraints.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
     (scratch / "uv.toml").write_text("\n".join(metadata), encoding="utf-8")
@@ -180,7 +189,7 @@ def _failed(
     variables: Mapping[str, str],
     *,
     offline: bool,
-) -> PipConflict:
+) -> PipConflict | Unbuilt:
     """The value or the error that a failed run stands for. Order matters: a login also reads as "not found"."""
     text = _clean(uv_output.without_log(done.err), environ)
     where = shown_indexes(variables)
@@ -190,6 +199,9 @@ def _failed(
     if _LOGIN.search(text):
         hint = "UV_INDEX_<NAME>_USERNAME and _PASSWORD, or a line in ~/.netrc"
         raise ChannelError(f"the Python package index wants a login, or refuses it: {where}", hint=hint)
+    failed = None if _FAR.search(text) else unbuilt(text, request)
+    if failed and failed not in request.unbuilt:
+        return failed
     absent = _ABSENT.search(text)
     if absent and offline:
         raise ChannelError(f"offline, and uv's cache does not hold {absent[1]}", hint="once without --offline")
@@ -281,6 +293,28 @@ def index_variables(environ: Mapping[str, str], certificates: str | None = None)
     if "UV_FIND_LINKS" in found:
         found["UV_FIND_LINKS"] = _absolute(found["UV_FIND_LINKS"])
     return found | authorities(environ, environ.get("PIP_CERT"), conf.get("cert"), of_requests(environ), certificates)
+
+
+def with_options(variables: Mapping[str, str], options: PipOptions) -> dict[str, str]:
+    """The variables with what a pip part says itself, as pip takes it: its index replaces the usual one.
+
+    What a file names is a plain URL: a name before it (``NAME=URL``) would bring the login of the user's own index of
+    that name to a host that the file chooses.
+    """
+    found = dict(variables)
+    if options.index:
+        found.pop("UV_INDEX_URL", None)
+        found["UV_DEFAULT_INDEX"] = options.index
+    if options.extra:
+        mine = [found.pop(name, "") for name in ("UV_INDEX", "UV_EXTRA_INDEX_URL")]
+        found["UV_INDEX"] = " ".join(filter(None, [*mine, *options.extra]))
+        found.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+    if options.links:
+        links = [url.replace(",", "%2C") for url in options.links]
+        found["UV_FIND_LINKS"] = ",".join(filter(None, [found.get("UV_FIND_LINKS", ""), *links]))
+    if options.alone:
+        found["UV_NO_INDEX"] = "1"
+    return found
 
 
 def _fill(found: dict[str, str], source: Mapping[str, str]) -> None:

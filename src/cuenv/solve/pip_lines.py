@@ -1,0 +1,318 @@
+"""What people write in a pip part: requirements, options, folders, repositories, and lists in further files.
+
+Indexes and constraints are used. What no hash can pin is set aside, with its reason: a folder, a repository, a URL
+without a hash. The rest is left to the resolver.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from cuenv.core.record import dataclass, field
+from cuenv.core.regex import regex
+from cuenv.core.urls import one_line, redact
+from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.model import SetAside
+
+FILES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2")
+"""How the files end that pip installs."""
+HASHED = regex(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
+_REPOSITORY = regex(r"(?:git|hg|svn|bzr)(?:\+|@|:)")
+_REVISION = regex(r"(?<=[^/@])@([^@/#]+)(?:#.*)?$")
+_COMMIT = regex(r"[0-9a-f]{7,40}")
+_DIRECT = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
+_LOCAL = regex(r"\.{1,2}(?:/|$|\[)|/|~|[A-Za-z]:\\")
+_VARIABLE = regex(r"\$\{[A-Za-z0-9_]+\}")
+_COMMENT = regex(r"(?:^|\s)#.*$")
+_OPTIONS = regex(r"\s(--[a-z][a-z-]*)(?=[\s=]|$)")
+_USER = regex(r"((?:git|hg|svn|bzr)\+ssh://)([A-Za-z][\w.-]*)@(\S*)")
+_SITE = regex(r"(?:https?|file)://[^\s]+")
+
+_VALUED = {
+    "-i": "index",
+    "--index-url": "index",
+    "--pypi-url": "index",
+    "--extra-index-url": "extra",
+    "-f": "links",
+    "--find-links": "links",
+    "-r": "list",
+    "--requirement": "list",
+    "-c": "constraint",
+    "--constraint": "constraint",
+    "-e": "editable",
+    "--editable": "editable",
+    "--no-binary": "flag",
+    "--only-binary": "flag",
+    "--trusted-host": "left",
+    "--use-feature": "left",
+}
+"""Options of a list of requirements that a value follows, and what they are."""
+_PLAIN = {"--no-index": "no_index", "--pre": "pre", "--prefer-binary": "left", "--require-hashes": "left"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipOptions:
+    """Where packages come from, as a pip part says it.
+
+    Attributes:
+        index: the index that stands in for the usual one; empty where none is named.
+        extra: further indexes.
+        links: pages and folders with files.
+        alone: whether only those pages and folders count.
+        flags: further options, as uv takes them.
+    """
+
+    index: str = ""
+    extra: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    alone: bool = False
+    flags: tuple[str, ...] = ()
+
+    def lines(self) -> tuple[str, ...]:
+        """As a list of requirements has them, without credentials."""
+        found = [f"--index-url {redact(self.index)}"] if self.index else []
+        found += [f"--extra-index-url {redact(url)}" for url in self.extra]
+        found += [f"--find-links {redact(url)}" for url in self.links]
+        return (*found, *(["--no-index"] if self.alone else []))
+
+
+class WrongLine(NamedTuple):
+    """A line that pip refuses as well: the line, what is wrong with it, and what to write."""
+
+    text: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipLines:
+    """A pip part, understood.
+
+    Attributes:
+        requirements: what is locked.
+        aside: what no hash can pin.
+        wrong: what pip refuses as well.
+        ignored: options that change nothing of what is locked, each with the reason.
+    """
+
+    requirements: tuple[str, ...] = ()
+    options: PipOptions = field(default_factory=PipOptions)
+    aside: tuple[SetAside, ...] = ()
+    wrong: tuple[WrongLine, ...] = ()
+    ignored: tuple[tuple[str, str], ...] = ()
+
+
+def read_lines(texts: Iterable[str], unread: Mapping[str, str] | None = None) -> PipLines:
+    """Understand the lines of a pip part.
+
+    Args:
+        texts: as they stand in the file, lists of requirements in place of the lines that name them.
+        unread: lines that name a list that could not be read, and why.
+    """
+    reader = _Lines(unread or {})
+    for text in texts:
+        reader.line(_COMMENT.sub("", text).strip())
+    return PipLines(
+        requirements=tuple(dict.fromkeys(reader.requirements)),
+        options=PipOptions(
+            index=reader.one.get("index", ""),
+            extra=tuple(dict.fromkeys(reader.extra)),
+            links=tuple(dict.fromkeys(reader.links)),
+            alone="no_index" in reader.one,
+            flags=tuple(reader.flags),
+        ),
+        aside=tuple(dict.fromkeys(reader.aside)),
+        wrong=tuple(reader.wrong),
+        ignored=tuple(dict.fromkeys(reader.ignored)),
+    )
+
+
+class _Lines:
+    def __init__(self, unread: Mapping[str, str]) -> None:
+        self.unread = unread
+        self.requirements: list[str] = []
+        self.one: dict[str, str] = {}
+        self.extra: list[str] = []
+        self.links: list[str] = []
+        self.flags: list[str] = []
+        self.aside: list[SetAside] = []
+        self.wrong: list[WrongLine] = []
+        self.ignored: list[tuple[str, str]] = []
+
+    def line(self, text: str) -> None:
+        """One line: options, or a requirement with options of its own behind it."""
+        if text.startswith("-"):
+            self._options(text)
+            return
+        first = _OPTIONS.search(text)
+        if first and first[1] not in ("--hash", "--config-settings", "--global-option"):
+            self._options(text[first.start() :].strip())  # pip reads them, and passes over them
+            text = text[: first.start()].strip()
+        if text:
+            self._requirement(text)
+
+    def _options(self, text: str) -> None:
+        words = _words(text)
+        while words:
+            name, joint, value = words.pop(0).partition("=")
+            if not name.startswith("-"):
+                self.wrong.append(WrongLine(shown(text), "an option of pip is expected", "write one entry per option"))
+                return
+            kind = _VALUED.get(name)
+            if not joint and not kind and name[:2] in _VALUED and not name.startswith("--") and len(name) > 2:
+                kind, joint, value = _VALUED[name[:2]], "=", name[2:]  # -fURL
+                name = name[:2]
+            if kind and not joint:
+                value = words.pop(0) if words else ""
+            if kind and not value:
+                self.wrong.append(WrongLine(shown(text), f"a value is missing behind {name}", f"write {name} VALUE"))
+            else:
+                self._option(name, kind or _PLAIN.get(name, ""), value)
+
+    def _option(self, name: str, kind: str, value: str) -> None:
+        whole = f"{name} {value}".strip()
+        if kind in ("index", "extra", "links"):
+            self._site(name, kind, value)
+        elif kind in ("list", "constraint"):
+            why = self.unread.get(f"{name} {value}") or "a list of requirements that was not read"
+            self.aside.append(SetAside(text=shown(whole), why=why))
+        elif kind == "editable":
+            _, why = unpinnable(value) or ("", "a project that is installed in place has no hash")
+            self.aside.append(SetAside(text=f"-e {shown(value)}", why=why))
+        elif kind == "no_index":
+            self.one["no_index"] = "1"
+        elif kind == "pre":
+            self.flags += ["--prerelease", "allow"]
+        elif kind == "flag":
+            self.flags += [name, value]
+        elif kind == "left":
+            self.ignored.append((shown(whole), "it changes no version and no hash"))
+        else:
+            self.ignored.append((shown(whole), "pip does not take this option in a list of requirements"))
+
+    def _site(self, name: str, kind: str, value: str) -> None:
+        if _VARIABLE.search(value):  # a stranger's file must not send what stands in our variables to a host it names
+            scheme, _, rest = value.partition("://")
+            value = f"{scheme}://{rest.rpartition('@')[2]}"
+        if _VARIABLE.search(value) or (kind != "links" and not _SITE.fullmatch(value)):
+            self.wrong.append(WrongLine(shown(f"{name} {value}"), "it is not a URL", f"write {name} https://HOST/PATH"))
+        elif kind == "index":
+            self.one["index"] = value
+        else:
+            (self.extra if kind == "extra" else self.links).append(value)
+
+    def _requirement(self, text: str) -> None:
+        reason = unpinnable(text)
+        if reason:
+            self.aside.append(SetAside(text=shown(text), why=reason[1]))
+            return
+        fault = _invalid(text)
+        if fault:
+            self.wrong.append(fault)
+        else:
+            self.requirements.append(text)
+
+
+def unpinnable(text: str) -> tuple[str, str] | None:
+    """What a requirement names that no hash can pin, and why; ``None`` for one of an index, or of a URL with its hash.
+
+    Returns:
+        ``folder``, ``file``, ``repository`` or ``url``, and the reason.
+    """
+    named = _DIRECT.fullmatch(text)
+    target = (named[1] if named else text).strip()
+    if _VARIABLE.search(text):
+        return "url", "it names a variable of the shell, which cuenv does not fill in"
+    if _REPOSITORY.match(target):
+        revision = _REVISION.search(target.partition("://")[2])
+        if revision and _COMMIT.fullmatch(revision[1]):
+            return "repository", "it names a commit, and pip cannot check a repository by a hash"
+        what = f"it names the branch or tag {revision[1]}" if revision else "it names a repository without a commit"
+        return "repository", f"{what}, which can move"
+    local = target.startswith("file:") or _LOCAL.match(target)
+    if "://" not in target and not local and not named:
+        bare = target.split("[")[0].split(";")[0].strip()
+        local = bare.endswith(FILES) or "/" in bare
+    if local:
+        if target.partition("#")[0].endswith(FILES):
+            return "file", "it is a file on this machine"
+        return "folder", "it is a folder"
+    if "://" in target and not named:
+        return "url", "it is a URL without a name; NAME @ URL#sha256=HASH can be locked"
+    if "://" in target and not HASHED.search(target):
+        return "url", "it is a URL without a hash; NAME @ URL#sha256=HASH can be locked"
+    return None
+
+
+def folder_of(text: str) -> str:
+    """The folder that a requirement names, as it is written; empty for any other."""
+    target = text.removeprefix("-e ").strip()
+    named = _DIRECT.fullmatch(target)
+    target = (named[1] if named else target).strip()
+    found = unpinnable(target)
+    if not found or found[0] != "folder" or target.startswith("-"):
+        return ""
+    return target.removeprefix("file://").removeprefix("file:").split("[")[0].split("#")[0].strip()
+
+
+def project_of(text: str) -> str:
+    """The project that a requirement names, normalised, by its own name or by that of its repository; else empty."""
+    target = text.removeprefix("-e ").strip()
+    egg = re.search(r"#(?:.*&)?egg=([A-Za-z0-9._-]+)", target)
+    if egg:
+        return requirement_name(egg[1])
+    if target.startswith("-"):
+        return ""
+    if _DIRECT.fullmatch(target) or not unpinnable(target):
+        return requirement_name(target)
+    last = target.partition("#")[0].rstrip("/").rpartition("/")[2].partition("@")[0]
+    return requirement_name(last.removesuffix(".git"))
+
+
+def shown(text: str) -> str:
+    """A line for people and for files: without credentials, on one line; a login name alone for SSH stays."""
+    users = [(found[1], found[2], found[3]) for found in _USER.finditer(text)]
+    clean = one_line(redact(text))
+    for scheme, user, rest in users:
+        clean = clean.replace(f"{scheme}{rest}", f"{scheme}{user}@{rest}", 1)
+    return clean
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _invalid(text: str) -> WrongLine | None:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only with a pip part
+
+    bare = re.split(r"\s--", text, maxsplit=1)[0]
+    try:
+        Requirement(bare)
+    except (InvalidRequirement, RecursionError) as error:
+        why = f"it is not a valid requirement ({str(error).splitlines()[0]})"
+        return WrongLine(shown(text), why, "write NAME, NAME>=1 or NAME[extra]==1.2")
+    return None
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a list of requirements with what they continue on, without comments, by the number of the first."""
+    parts: list[str] = []
+    first = 1
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        first = first if parts else number
+        bare = _COMMENT.sub("", line).strip()
+        if bare.endswith("\\") and not line.lstrip().startswith("#"):
+            parts.append(bare.removesuffix("\\").strip())
+            continue
+        whole = " ".join(filter(None, (*parts, bare)))
+        parts = []
+        if whole:
+            yield first, whole
+    if parts:
+        yield first, " ".join(filter(None, parts))
