@@ -103,7 +103,7 @@ GOOD = {
     ),
     "nodefaults": (
         "channels: [conda-forge, nodefaults]\ndependencies: [python=3.11]\n",
-        "'nodefaults' ignored",
+        "'nodefaults': conda's default channels are not added",
         {"python": "3.11.9"},
     ),
     "a byte order mark": ("\ufeffchannels: [conda-forge]\ndependencies: [a]\n", "", {"a": "1.0"}),

@@ -9,6 +9,7 @@ from cuenv.core.findings import Finding
 from cuenv.lockfile.host_check import host_findings, judge_spec, named_cuda, request_of
 from cuenv.lockfile.intent import intent_of
 from cuenv.resolver.policy import spec_findings
+from cuenv.solve.environment_yml import parse
 from given import options, package, shipped_base, solution, spec
 
 CHANNELS = ("pytorch", "nvidia", "conda-forge")
@@ -226,3 +227,23 @@ def test_cudnn_runs_on_later_gpus_only_where_it_is_forward_compatible(
     toolkit = package("cudatoolkit" if cuda < "12" else "cuda-version", cuda)
     said = host_findings(solution(toolkit, package("cudnn", cudnn)), options(gpu, driver="575.57.08"), shipped_base())
     assert [item.severity for item in said if item.code == "CU405"] == ([severity] if severity else [])
+
+
+@collect(
+    ("text", "severity"),
+    [
+        ("dependencies: [python=3.9.17=h1aa4202_0, vs2015_runtime=14.2=h1, m2w64-gmp=6.1.0=2]\n", "error"),
+        ("dependencies: [python=3.9]\nprefix: C:\\Users\\me\\envs\\x\n", "warning"),
+        ("dependencies: [python=3.9]\nprefix: /Users/me/miniconda3/envs/x\n", "warning"),
+        ("dependencies: [python=3.9, clang_osx-64]\n", "error"),
+        ("dependencies: [python=3.9]\nprefix: /home/me/envs/x\n", ""),
+        ("dependencies: [python=3.9, libcxx, vcrpy]\n", ""),
+        ("platforms: [linux-64, win-64]\ndependencies: [python=3.9, pywin32]\n", ""),
+        ("dependencies:\n- python=3.9\n- pywin32  # [win]\n", ""),
+    ],
+)
+def test_a_file_that_another_system_exported_is_named_as_such(text: str, severity: str) -> None:
+    read, _ = parse(f"channels: [conda-forge]\n{text}", "environment.yml")
+    said = [item for item in spec_findings(read, shipped_base()) if item.code == "CU106"]
+    assert [item.severity for item in said] == ([severity] if severity else [])
+    assert all("the file is for " in item.message for item in said)

@@ -137,7 +137,10 @@ def test_two_pins_on_one_name_both_stay() -> None:
         ("dependencies: [a]\npip-repositories: []\n", "'pip-repositories': ignored"),
         ("dependencies: [a]\n'bad\\x1b[31m': 1\n", "ignored"),
         ("dependencies: [a]\n3.5: 1\n", "3.5: ignored"),
-        ("dependencies: [a]\nchannels: [nodefaults, conda-forge]\n", "'nodefaults' ignored"),
+        (
+            "dependencies: [a]\nchannels: [nodefaults, conda-forge]\n",
+            "'nodefaults': conda's default channels are not added",
+        ),
         ("dependencies: [a]\nchannels: [x, x]\n", "channels: 'x' stands twice"),
         ("dependencies:\n- a\n- b  # [win]\n", "line 3: left out, because [win]"),
         ("dependencies:\n- a  # [linux]\n", None),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cuenv.core.errors import ChannelError, HashError, Progress, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, replace
+from cuenv.core.urls import short_channel
 from cuenv.solve import ENGINES
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
@@ -60,12 +61,74 @@ def solved(
     if not engine.foreign:
         from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
 
-        return solve(question, sources, progress=progress)
+        answer = solve(question, sources, progress=progress)
+        return answer if isinstance(answer, Solution) else _with_defaults(answer, question, sources, progress)
     from cuenv.lockfile.io import conda_lock  # noqa: PLC0415 - only with this engine
     from cuenv.lockfile.io.conda_client import find_client  # noqa: PLC0415 - as above
 
     client = find_client(engine.conda, environ)
     return conda_lock.solve(question, sources, client, environ=environ, progress=progress)
+
+
+def _with_defaults(
+    answer: Unsatisfiable, question: SolveRequest, sources: Sources, progress: Progress | None
+) -> Solution | Unsatisfiable:
+    """The answer with conda's default channels behind those of the file, as conda adds them.
+
+    Priority is strict, so they only bring names that no channel of the file has: without such a name nobody asks them.
+    """
+    from cuenv.solve.io.solver import absent, solve  # noqa: PLC0415 - as above
+
+    names = [Pin(name=pin.name) for pin in question.spec.pins if pin.yaml_text() in answer.missing and not pin.channel]
+    if not names or "defaults" in question.channels or question.spec.nodefaults or question.spec.ours:
+        return answer
+    named = absent(names, question.channels, question.platform, sources)
+    if not named:
+        return answer
+    shown = _few([pin.name for pin in named])
+    where = " and ".join(short_channel(url) for url in sources.default_channels)
+    adds = f"The channels of the file do not have {shown}. conda adds its default channels ({where}); they "
+    more = replace(question, channels=(*question.channels, "defaults"))
+    try:
+        again = solve(more, sources, progress=progress)
+    except ChannelError as error:
+        return replace(answer, text=f"{adds}cannot be read here: {error.message}\n{answer.text}")
+    if isinstance(again, Solution):
+        return again
+    have = absent(named, more.channels, question.platform, sources)
+    if not have:
+        return again
+    left = "it either" if len(have) == 1 else "them either"
+    return replace(again, text=f"{adds}do not have {left}\n{again.text}")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def of_defaults(spec: EnvironmentSpec, solutions: Iterable[Solution], sources: Sources) -> tuple[Finding, ...]:
+    """Packages that come from conda's default channels, which the file does not name."""
+    named, default = set(sources.urls(spec.channels)), set(sources.urls(("defaults",)))
+    found = {
+        package.name: short_channel(package.channel)
+        for solution in solutions
+        for package in solution.packages
+        if package.channel in default - named
+    }
+    if not found or not spec.channels:
+        return ()
+    names = list(found)
+    homes = " and ".join(dict.fromkeys(found.values()))
+    return (
+        Finding(
+            code="CU118",
+            severity="warning",
+            subject="channels",
+            message=f"{_few(names)} {'comes' if len(names) == 1 else 'come'} from conda's default channels ({homes}), "
+            "which the file does not name and conda adds",
+            fix="add to channels: defaults, or conda-forge and nodefaults",
+        ),
+    )
 
 
 def compared(

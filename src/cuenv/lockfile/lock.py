@@ -20,7 +20,7 @@ from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
-from cuenv.lockfile.engines import Engine, compared, solved
+from cuenv.lockfile.engines import Engine, compared, of_defaults, solved
 from cuenv.lockfile.files import (
     LOCK_NAME,
     existing_lock,
@@ -219,6 +219,8 @@ def locked(
     )
     # which release the file leaves open is known now
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
+    added = of_defaults(spec, solutions, request.sources)
+    after += added
     from cuenv.resolver.prove import cuda_offered  # noqa: PLC0415 - the solver is heavy
 
     asked_for = {pin.name for pin in spec.pins}
@@ -233,7 +235,7 @@ def locked(
     if late.errors or late.verdict(strict=request.strict) == "not fine":
         return replace(refused, report=late, conda=tuple(solutions))
     made = Lock(
-        channels=spec.channels or ("defaults",),
+        channels=(*spec.channels, "defaults") if added or not spec.channels else spec.channels,
         sources=(request.path.name,),
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),

@@ -11,6 +11,7 @@ from packaging.version import Version
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
@@ -108,7 +109,7 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
         libraries: there may be libraries on torch in it; their table is large.
     """
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
-    found += [*compiler_findings(spec, knowledge), *asked_conflicts(spec, knowledge)]
+    found += [*_exported(spec), *compiler_findings(spec, knowledge), *asked_conflicts(spec, knowledge)]
     if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
     elif wants_cuda(spec, knowledge):
@@ -130,6 +131,42 @@ def asks_for_cpu(spec: EnvironmentSpec) -> bool:
     """Whether a file asks for a CPU build of torch in so many words."""
     torch = spec.pin("pytorch")
     return any(spec.pin(name) for name in _CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
+
+
+_OF_SYSTEM = {
+    "Windows": regex(
+        r"m2w64-.+|m2-.+|msys2-conda-epoch|vs20\d\d_(?:runtime|win-64)|vc|vc14_runtime|ucrt|win_inet_pton|wincertstore|"
+        r"pywin32|pywinpty|winpty|.+_win-64"
+    ),
+    "macOS": regex(r"pyobjc-.+|.+_osx-(?:64|arm64)"),
+}
+"""Packages that exist for one system alone."""
+_PREFIX = {"Windows": regex(r"[A-Za-z]:[\\/]"), "macOS": regex(r"/Users/|/opt/homebrew/")}
+"""How a folder begins that an environment has there."""
+_SHOWN = 3
+
+
+def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """A file that ``conda env export`` wrote on another system: its packages and builds are not those of Linux."""
+    if any(not platform.startswith("linux") for platform in spec.platforms):
+        return  # it is for several systems
+    for system, name in _OF_SYSTEM.items():
+        foreign = [pin.yaml_text() for pin in spec.pins if name.fullmatch(pin.name)]
+        place = f"prefix: {spec.prefix}" if _PREFIX[system].match(spec.prefix) else ""
+        if not foreign and not place:
+            continue
+        more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+        only = f"{', '.join(foreign[:_SHOWN])}{more} exist{'s' if len(foreign) == 1 else ''} for {system} only"
+        builds = sum(bool(pin.build.strip("*")) for pin in spec.pins)
+        told = [place, only if foreign else "", f"{builds} entries name a build string" if builds > 1 else ""]
+        yield Finding(
+            code="CU106",
+            severity="error" if foreign else "warning",
+            subject="dependencies",
+            message=f"the file is for {system}: {'; '.join(filter(None, told))}",
+            fix="write what was asked for, without the builds of that system: conda env export --from-history, "
+            f"or {REPAIR}",
+        )
 
 
 def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:

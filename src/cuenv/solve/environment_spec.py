@@ -146,6 +146,8 @@ class EnvironmentSpec:
         variables: literals; conda stores them as they are and expands nothing.
         header: comment lines at the top: what was decided and why.
         ours: whether cuenv wrote it, and so promises one channel for CUDA.
+        prefix: the folder of the environment that the file was exported from; empty for none.
+        nodefaults: whether the file forbids that conda adds its default channels.
     """
 
     name: str
@@ -159,6 +161,8 @@ class EnvironmentSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     header: tuple[str, ...] = ()
     ours: bool = False
+    prefix: str = ""
+    nodefaults: bool = False
 
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""

@@ -130,7 +130,7 @@ class _EnvironmentParser:
         self.reader.get("category", str)
         channels = self._unique("channels", _channel)
         if "nodefaults" in channels:
-            self.warnings.append("channels: 'nodefaults' ignored; cuenv adds no default channels to those of a file")
+            self.warnings.append("channels: 'nodefaults': conda's default channels are not added")
             if set(channels) == {"nodefaults"}:
                 self.faults.add("channels", "'nodefaults' alone leaves no channel: name one, such as conda-forge")
         platforms = self._unique("platforms", _platform)
@@ -145,6 +145,8 @@ class _EnvironmentParser:
                 platforms=platforms,
                 pip=pip,
                 variables=variables,
+                prefix=prefix if isinstance(prefix := self.data.get("prefix"), str) else "",
+                nodefaults="nodefaults" in channels,
             ),
             tuple(self.warnings),
         )
