@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 
-HEAVY = {"rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"}
+HEAVY = {
+    *("rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"),
+    *("packaging.specifiers", "logging", "subprocess"),
+}
 _LINE = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s+(\S+)")
 
 

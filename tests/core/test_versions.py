@@ -27,6 +27,8 @@ from cuenv.core.versions import (
     parse_arch_list,
     parse_version_spec,
     reaches,
+    releases_named,
+    satisfies,
     serve,
     target_for,
     version,
@@ -378,6 +380,33 @@ def test_a_condition_means_what_packaging_says(request: str, candidate: str, ope
     made = parse_version_spec(text, what="--cuda")
     assert made.admits(Version(candidate)) == SpecifierSet(text).contains(candidate, prereleases=True)
     assert str(made) == text
+
+
+conditions = st.lists(
+    st.tuples(
+        st.sampled_from(["==", ">=", "<", "<=", ">", "!=", "~=", "==="]),
+        releases,
+        st.sampled_from(["", "", "", ".*", "rc1", ".post1", "+cu121"]),
+        st.sampled_from(["", " "]),
+    ).map(lambda parts: f"{parts[0]}{parts[3]}{parts[1]}{parts[2]}"),
+    max_size=3,
+).map(",".join)
+forms = st.tuples(releases, st.sampled_from(["", "", "", "rc1", ".dev0", ".post1", "+cu121"])).map("".join)
+
+
+@given(conditions, forms)
+def test_a_plain_condition_is_read_as_packaging_reads_it(condition: str, candidate: str) -> None:
+    """Also what is no condition at all: it is refused by both."""
+    try:
+        expected = SpecifierSet(condition)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"\w"):
+            satisfies(Version(candidate), condition)
+        with pytest.raises(ValueError, match=r"\w"):
+            releases_named(condition)
+        return
+    assert satisfies(Version(candidate), condition) is expected.contains(candidate, prereleases=True)
+    assert set(releases_named(condition)) == {item.version for item in expected}
 
 
 def test_the_three_kinds_of_wish() -> None:

@@ -412,6 +412,16 @@ def test_a_hint_is_what_its_command_then_gives(
     assert not told
 
 
+@collect("name", WITH_GPU)
+def test_hints_judge_only_what_may_rank_first_and_say_what_judging_all_would(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = (decided(settled(name).case.facts, **more) for more in ({}, {"dev": False}, {"prefer": "native"}))
+    found = [(decision, decision.near_misses) for decision in every]
+    monkeypatch.setattr(Ranking, "rivals", lambda _, items, __: list(items))
+    assert [quick for _, quick in found] == [replace(decision).near_misses for decision, _ in found]
+
+
 def test_one_driver_that_lifts_several_objections_is_hinted() -> None:
     said = [hint.text for hint in hints(decided(machine("12.0", driver="520.61.05")))]
     assert said[0] == "driver 570.26 or later would allow pytorch 2.13.0 cuda129* with CUDA 12.9"

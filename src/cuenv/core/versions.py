@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.reading import describe
 from cuenv.core.regex import regex
+
+if TYPE_CHECKING:  # it takes 15 ms
+    from packaging.specifiers import SpecifierSet
 
 _CAPABILITY = regex(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = regex(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
@@ -226,6 +229,66 @@ def reaches(driver: str, lowest: str) -> bool | None:
     return have >= need
 
 
+_CONDITION = regex(r"\s*(==|!=|>=|<=|>|<)\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*", re.ASCII)
+"""One condition of pip on plain releases; what else there is (``~=``, ``===``, pre-releases) is left to packaging."""
+_Plain: TypeAlias = tuple[str, tuple[int, ...], bool]
+"""An operator, the numbers of a release, and whether it stands for a prefix of releases."""
+
+
+@lru_cache(maxsize=1024)
+def _plainly(condition: str) -> tuple[_Plain, ...] | None:
+    """A condition on plain releases; ``None`` for one that only packaging reads."""
+    found = [_CONDITION.fullmatch(part) for part in condition.split(",") if part.strip()]
+    plain = [(part[1], tuple(map(int, part[2].split("."))), bool(part[3])) for part in found if part]
+    if len(plain) < len(found) or any(prefix and how not in ("==", "!=") for how, _, prefix in plain):
+        return None
+    return tuple(plain)
+
+
+@lru_cache(maxsize=512)
+def _specifiers(condition: str) -> SpecifierSet:
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 15 ms that most runs do not need
+
+    return SpecifierSet(condition)
+
+
+def satisfies(release: Version, condition: str) -> bool:
+    """Whether a release satisfies a condition in the notation of pip, pre-releases included.
+
+    Raises:
+        ValueError: the text is no such condition.
+    """
+    plain = _plainly(condition)
+    if plain is None or release.is_prerelease or release.is_postrelease or release.local or release.epoch:
+        return _specifiers(condition).contains(release, prereleases=True)
+    return all(_holds(release.release, *part) for part in plain)
+
+
+def _holds(have: tuple[int, ...], how: str, named: tuple[int, ...], prefix: bool) -> bool:
+    short = len(named) - len(have)
+    mine = have + (0,) * short
+    if prefix:
+        return (mine[: len(named)] == named) is (how == "==")
+    need = named + (0,) * -short
+    if how in ("==", "!="):
+        return (mine == need) is (how == "==")
+    if how in (">=", "<="):
+        return mine >= need if how == ">=" else mine <= need
+    return mine > need if how == ">" else mine < need
+
+
+def releases_named(condition: str) -> tuple[str, ...]:
+    """The releases that a condition names, as they are written; of a prefix with its ``.*``.
+
+    Raises:
+        ValueError: the text is no such condition.
+    """
+    plain = _plainly(condition)
+    if plain is None:
+        return tuple(item.version for item in _specifiers(condition))
+    return tuple(f"{'.'.join(map(str, named))}{'.*' if prefix else ''}" for _, named, prefix in plain)
+
+
 class VersionSpec(NamedTuple):
     """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""
 
@@ -237,9 +300,7 @@ class VersionSpec(NamedTuple):
         if self.prefix is not None:
             release = candidate.release + (0,) * len(self.prefix)
             return release[: len(self.prefix)] == self.prefix
-        from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 15 ms that most runs do not need
-
-        return SpecifierSet(self.text).contains(candidate, prereleases=True)
+        return satisfies(candidate, self.text)
 
     def __str__(self) -> str:
         return self.text
@@ -286,11 +347,9 @@ def parse_version_spec(text: str, *, what: str) -> VersionSpec:
     prefix = _WISH.fullmatch(stripped)
     if prefix:
         return VersionSpec(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - see Wish.admits
-
     try:
-        SpecifierSet(stripped or "?")
-    except InvalidSpecifier as error:
+        releases_named(stripped or "?")
+    except ValueError as error:
         raise UsageError(
             f"{what}: {text[:_LONGEST]!r} is not a version spec",
             hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",

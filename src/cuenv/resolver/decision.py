@@ -109,7 +109,9 @@ class Decision:
         for remedy in remedies:
             then = _remedied(self.case, remedy)
             order = Ranking(then)
-            best = order.best(_again(self.assessments, then, remedy))
+            ours = next(_again((self.chosen,), then, remedy), None) if self.chosen else None
+            able = order.rivals(self.assessments, ours) if ours else self.assessments
+            best = order.best(_again(able, then, remedy))
             if best is None or (self.chosen and not order.key(best) < order.key(self.chosen)):
                 continue
             if any(best.candidate is miss.candidate for miss in misses if not miss.remedy.option):

@@ -181,6 +181,22 @@ class Ranking:
         """The key of a candidate, one part for each criterion."""
         return tuple([self._part(memory, item) for memory in self._memory])
 
+    def rivals(self, items: Iterable[Assessment], than: Assessment) -> list[Assessment]:
+        """Those that may rank before another, had every rule no question left: who asks judges fewer by the rules.
+
+        What a rule leaves open only ever puts a candidate further back.
+        """
+        own = [(memory, self._part(memory, than)) for memory in self._memory]
+        if any(part for (criterion, *_), part in own if criterion.key is None):
+            return list(items)
+        left, found = list(items), []
+        for memory, bar in own:
+            if memory[0].key is not None:
+                parts = [self._part(memory, item) for item in left]
+                found += [item for item, part in zip(left, parts, strict=True) if part < bar]
+                left = [item for item, part in zip(left, parts, strict=True) if part == bar]
+        return found
+
     def best(self, items: Iterable[Assessment]) -> Assessment | None:
         """The first of the best, asked one criterion after another: most candidates lose by an early one."""
         left = list(items)

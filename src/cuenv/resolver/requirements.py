@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
 
 from packaging.version import Version
 
 from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import version
+from cuenv.core.versions import releases_named, satisfies, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, Regression, TorchWheel
@@ -40,21 +39,14 @@ class Demand:
 
     def admits(self, release: Version) -> bool:
         """Whether a release satisfies the condition."""
-        return not self.condition or bool(_specifiers(self.condition).contains(release, prereleases=True))
+        return not self.condition or satisfies(release, self.condition)
 
     def points(self) -> tuple[Version, ...]:
         """The releases that the condition names, each with one right after it."""
         if not self.condition:
             return ()
-        named = [_release(item.version) for item in _specifiers(self.condition)]
+        named = [_release(text) for text in releases_named(self.condition)]
         return tuple(point for item in named if item for point in (item, _after(item)))
-
-
-@lru_cache(maxsize=512)
-def _specifiers(condition: str) -> Any:
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 15 ms that most runs do not need
-
-    return SpecifierSet(condition)
 
 
 def _release(text: str) -> Version | None:
