@@ -1,4 +1,4 @@
-"""``cuenv export``: dockerfile, github-action, shell."""
+"""``cuenv export``: dockerfile, github-action, shell, uv."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 if TYPE_CHECKING:  # not needed for --help
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import ActionValues, DockerfileValues, ShellValues, TalkValues, VendorValues
+    from cuenv.cli.values import ActionValues, DockerfileValues, ShellValues, TalkValues, UvValues, VendorValues
     from cuenv.export.export import Exported
 
 _LOCK = Path("conda-lock.yml")
@@ -40,7 +40,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "
 @click.group("export", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Write files that deliver an environment: a Dockerfile, a workflow, shell lines.
+    """Write files that deliver an environment: a Dockerfile, a workflow, shell lines, tables for uv.
 
     \b
     Examples:
@@ -181,6 +181,38 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     else:
         place = lock or (_LOCK if _LOCK.exists() else None)
         made = export_shell(place, host_from(values), knowledge_from(values), _release(values["release"]))
+    output = values["output"]
+    return _deliver(made, values, {output: made.product} if output else {})
+
+
+@command.command("uv", short_help="print the tables by which uv takes the torch of these GPUs")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=GPU[,GPU][@DRIVER]",
+    help="A set of GPUs with a wheel of its own, which becomes a dependency group; repeatable.",
+)
+@output_option
+@host_options
+@request_options
+@talk_options
+def _uv(**values: Unpack[UvValues]) -> int:
+    """Write the tables for pyproject.toml by which uv takes the torch of these GPUs.
+
+    The wheel is chosen as 'cuenv resolve --stack wheels' does: for every GPU of the host or of the pool, its driver and
+    its C library. Each --set becomes a dependency group, and the groups of several sets exclude each other. The exit
+    code is 1 when no wheel serves a set.
+
+    \b
+    Examples:
+      cuenv export uv --gpu 'GTX 1080' --driver 580.65.06
+      cuenv export uv --set 'old=GTX 1080,V100@580.65.06' --set 'new=RTX 5090@580.65.06'
+      cuenv export uv --gpu A100 --driver 535.129.03 --pytorch 2.8 --with torchvision
+    """
+    from cuenv.export.export import export_uv  # noqa: PLC0415 - not needed for --help
+
+    made = export_uv(values["sets"], host_from(values), request_from(values), knowledge_from(values))
     output = values["output"]
     return _deliver(made, values, {output: made.product} if output else {})
 

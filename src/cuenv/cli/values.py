@@ -212,6 +212,13 @@ class ActionValues(LookValues, VendorValues):
     output: Path | None
 
 
+class UvValues(LookValues, RequestValues):
+    """``cuenv export uv``."""
+
+    sets: tuple[str, ...]
+    output: Path | None
+
+
 class ShellValues(LookValues):
     """``cuenv export shell``, but for the lock."""
 

@@ -598,6 +598,16 @@ class ImageFields(TypedDict):
     digest: str | None
 
 
+class UvGroupFields(TypedDict):
+    """A set of GPUs, and the wheel of PyTorch that uv takes for it."""
+
+    name: str | None  # of the dependency group; null where there is one set without a name
+    gpus: list[str]
+    pytorch: str
+    build: str  # the tag of its index
+    requirements: list[str]
+
+
 class ActionFields(TypedDict):
     """An action of GitHub, by its commit."""
 
@@ -624,13 +634,14 @@ class ExportFields(TypedDict):
     needed: NotRequired[bool]  # of shell: builds need a toolkit
     toolkit: NotRequired[ToolkitFields | None]  # of shell: the one that is chosen
     because: NotRequired[list[str]]  # of shell: why
+    groups: NotRequired[list[UvGroupFields]]  # of uv: the wheel of each set of GPUs
 
 
 class ExportDocument(ExportFields):
     """What `cuenv export` made."""
 
     schema: Literal["cuenv/export/1"]
-    kind: Literal["dockerfile", "github-action", "shell"]
+    kind: Literal["dockerfile", "github-action", "shell", "uv"]
     refused: str | None  # why there is nothing
     files: dict[str, str]  # the texts by name
     written: list[str]

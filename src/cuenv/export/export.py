@@ -25,6 +25,7 @@ from cuenv.export.io.own_wheel import Own, own
 from cuenv.export.tables import Delivery, Image, load_delivery
 from cuenv.export.toolkit import Need, choose
 from cuenv.export.workflow import Workflow, render_workflow
+from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts, this_machine
@@ -51,7 +52,7 @@ class Exported:
     """What came of an export.
 
     Attributes:
-        kind: ``dockerfile``, ``github-action`` or ``shell``.
+        kind: ``dockerfile``, ``github-action``, ``shell`` or ``uv``.
         files: the texts by name, the first of them the product.
         talk: what to say about it.
         more: for JSON, besides.
@@ -59,7 +60,7 @@ class Exported:
         refused: why there is nothing, and what would help.
     """
 
-    kind: Literal["dockerfile", "github-action", "shell"]
+    kind: Literal["dockerfile", "github-action", "shell", "uv"]
     files: Mapping[str, str] = field(default_factory=dict)
     talk: tuple[str, ...] = ()
     more: ExportFields = field(default_factory=_nothing)
@@ -354,6 +355,36 @@ def _of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version 
     torch = next(iter(around.torch), None)
     cuda = minor(version(torch.cuda)) if torch and torch.cuda else None
     return Need(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)
+
+
+def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowledge: Knowledge) -> Exported:
+    """The tables of a ``pyproject.toml`` by which uv takes the torch of the host, or of each set of GPUs.
+
+    Raises:
+        UsageError: a set or an option names nothing that exists, or asks for what uv cannot install.
+    """
+    from cuenv.export.uv_project import NoWheel, choose_wheels, parse_sets, render  # noqa: PLC0415 - only for uv
+
+    made = choose_wheels(parse_sets(sets, options), request, knowledge)
+    if isinstance(made, NoWheel):
+        return Exported(kind="uv", refused=Refused(made.because, made.hint))
+    return Exported(
+        kind="uv",
+        files={"pyproject.toml": render(made, request)},
+        talk=tuple(f"{item.name or 'torch':7} {item.wheel.name} for {host_line(item.facts)}" for item in made),
+        more={
+            "groups": [
+                {
+                    "name": item.name or None,
+                    "gpus": [str(gpu) for gpu in item.facts.capabilities],
+                    "pytorch": str(item.wheel.version),
+                    "build": item.wheel.build,
+                    "requirements": list(item.needs),
+                }
+                for item in made
+            ]
+        },
+    )
 
 
 _PLACE = ".github/workflows/environment.yml"

@@ -25,6 +25,7 @@ from cuenv.resolver.compilers import locked_gcc, nvcc_asked
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
+from cuenv.resolver.ranking import LAYERS
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.layers import glibc_verdict, range_for
 from cuenv.resolver.verdict import told
@@ -48,8 +49,6 @@ _RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages that bind the CUDA libraries of torch to a release."""
 _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
-_LAYERS = ("device-code", "cudnn", "nccl")
-"""Rules on what a layer holds for a GPU: what nobody knows of one is not fine."""
 _NEEDED = ("device-code", "cudnn")
 """Those of them that every program on a GPU needs: not to know is a warning."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
@@ -238,7 +237,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         message=verdict.because,
         evidence=tuple(evidence_of(verdict, case.knowledge)),
         fix=_fix(verdict, candidate, case),
-        unknown=verdict.outcome == "unknown" and verdict.rule in _LAYERS,
+        unknown=verdict.outcome == "unknown" and verdict.rule in LAYERS,
     )
 
 

@@ -14,6 +14,9 @@ from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen
 from cuenv.resolver.rules import Context, Verdict, rule_named
 from cuenv.resolver.rules.device import jit_count
 
+LAYERS = ("device-code", "cudnn", "nccl")
+"""The rules on what must hold code for the GPUs: what nobody vouches for there is never fine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assessment:
@@ -31,6 +34,11 @@ class Assessment:
     def fits(self) -> bool:
         """No rule rejects it; unknown is not a no."""
         return not self.objections
+
+    @property
+    def open_layers(self) -> tuple[Verdict, ...]:
+        """What no row says of torch, cuDNN and NCCL on the GPUs."""
+        return tuple(item for item in self.verdicts if item.outcome == "unknown" and item.rule in LAYERS)
 
     def verdict(self, rule: str) -> Verdict:
         """The verdict of a rule."""

@@ -143,7 +143,8 @@ def decide_any(case: Context) -> Decision:
     wheels = decide(replace(case, request=replace(request, stack=WHEELS)))
     meant = [item.because for item in decision.rejections if item.rule not in ("cpu", "wish")]
     lead = meant[0] if meant else "no conda build has the requested versions"
-    return replace(wheels, conda=lead) if wheels.chosen else decision
+    known = wheels.chosen and not wheels.chosen.open_layers
+    return replace(wheels, conda=lead) if known else decision
 
 
 def decidable(facts: HostFacts) -> HostFacts:
