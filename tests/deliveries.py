@@ -22,7 +22,7 @@ from cuenv.lockfile.formats import explicit_txt
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.solver import solve
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import VARIABLES, Lock, PipLocked, Solution, content_digest
+from cuenv.solve.model import VARIABLES, Lock, PipLocked, SetAside, Solution, content_digest
 
 LOCKS = Path(__file__).resolve().parent.parent / "locks"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -57,6 +57,7 @@ def make_lock(
     channels: Mapping[str, Iterable[Package]],
     *pins: str | Pin,
     pip: tuple[PipLocked, ...] = (),
+    aside: tuple[SetAside, ...] = (),
     hashes: Iterable[str] = ("md5", "sha256"),
     variables: str = "",
 ) -> tuple[Path, Sources]:
@@ -66,7 +67,7 @@ def make_lock(
     asked = request(*pins, channels=tuple(channels))
     answer = solve(asked, sources)
     assert isinstance(answer, Solution)
-    solution = replace(answer, pip=pip)
+    solution = replace(answer, pip=pip, aside=aside)
     more = {VARIABLES: variables} if variables else {}
     metadata = {"created_by": "cuenv test", "cuenv_content": content_digest((solution,), more), **more}
     lock = Lock(channels=tuple(channels), sources=("environment.yml",), solutions=(solution,), metadata=metadata)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from channel_builder import pkg, self_signed, serve
 from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import SetAside
 from deliveries import HERE, TOOLS, cuenv, make_lock, mirrors, python, tree, wheel_of
 from pip_index import index, wheel
 
@@ -439,3 +441,19 @@ def test_what_another_run_holds_is_waited_for(tmp_path: Path, lock: tuple[Path, 
         assert marker.exists()
     assert child.wait(30) == 0
     assert (tmp_path / "env/bin/tool").exists()
+
+
+def test_what_the_lock_sets_aside_is_named(tmp_path: Path) -> None:
+    aside = (
+        SetAside(text="-e .", why="it is a folder", build=True),
+        SetAside(text="a @ git+https://x.example/a", why="x"),
+    )
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": [python()]}, "python", aside=aside)
+    code, out, err = cuenv(tmp_path, "install", path, "--prefix", "env", "--json", sources=sources)
+    assert code == 0, err
+    python_there = shlex.quote(str(tmp_path / "env" / "bin" / "python"))
+    command = json.loads(out)["afterwards"]
+    assert command == (
+        f"cd {shlex.quote(str(path.parent))} && {python_there} -m pip install --no-build-isolation "
+        "-r requirements-linux-64.unlocked.txt"
+    )

@@ -464,3 +464,18 @@ def test_an_entry_is_judged_for_a_host_that_is_named(tmp_path: Path) -> None:
     assert old.returncode == 1
     assert "environment.yml:4:5: error CU401" in old.stdout
     assert run("lint", "--gpu", "A100", "--driver", "560.35.03", folder=tmp_path).returncode == 0
+
+
+def test_what_lock_sets_aside_is_said_beforehand_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("psutil\n--index-url simple\n")
+    text = "channels: [conda-forge]\ndependencies:\n- python\n- pip\n- pip:\n  - -r more.txt\n  - a\n  - lib/ops\n"
+    found = [
+        (item.at, item.finding.severity, item.finding.message)
+        for item in linted(tmp_path, text).lints
+        if item.finding.code == "CU514"
+    ]
+    place = text.index("lib/ops")
+    assert [(at, severity) for at, severity, _ in found if at == place] == [(place, "warning")]
+    assert [message for _, severity, message in found if severity == "error"] == [
+        "pip: --index-url simple cannot be locked, and pip does not take it: it is not a URL"
+    ]

@@ -90,6 +90,8 @@ def _lines(answer: Installed) -> list[str]:
     count = f"{len(answer.solution.packages)} packages{also}"
     what = f"installed {count}" if answer.changed else f"unchanged {count}, installed before"
     lines = [f"{what}: {answer.prefix}", *([f"build     {answer.hook}"] if answer.hook else [])]
+    if answer.afterwards:
+        lines.append(f"pip       what the lock does not hold: {answer.afterwards}")
     lines.append(f"check     cuenv check --prefix {shlex.quote(str(answer.prefix))}")
     return [*lines, f"use       {answer.commands[0]}", *(f"   or     {item}" for item in answer.commands[1:])]
 
@@ -104,4 +106,5 @@ def _plain(answer: Installed) -> ReportDocument:
         "packages": len(answer.solution.packages) if answer.solution else 0,
         "pip": len(answer.solution.pip) if answer.solution else 0,
         "commands": list(answer.commands) if answer.solution else [],
+        "afterwards": answer.afterwards or None,
     }

@@ -461,6 +461,7 @@ def _plain(answer: Locked) -> ReportDocument:
         "written": [str(file) for file in answer.written],
         "packages": {item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
         "pip": {item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
+        "afterwards": dict(answer.afterwards),
         "host_of_file": answer.named or None,
         "unsatisfiable": None
         if unsatisfiable is None

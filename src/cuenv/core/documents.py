@@ -86,6 +86,7 @@ class ReportDocument(TypedDict):
     written: NotRequired[list[str] | str | None]  # the files that were written; of bundle the bundle
     packages: NotRequired[dict[str, int] | int]  # how many; of lock and bundle for each platform
     pip: NotRequired[dict[str, int] | int]  # packages for pip: how many; of lock and bundle for each platform
+    afterwards: NotRequired[dict[str, str] | str | None]  # installs what is set aside; of lock for each platform
     host_of_file: NotRequired[str | None]  # of lock: the host that the environment file names
     unsatisfiable: NotRequired[Unsolved | None]  # of lock: why the channels do not satisfy the file
     repaired: NotRequired[bool]  # of lock --repair: there is a file that works

@@ -16,6 +16,7 @@ from cuenv.install.io.installer import write_state
 from cuenv.install.make_bundle import checked_place, chosen, platform_here, refusals
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
 from cuenv.lockfile.formats import PLATFORM, explicit_txt
+from cuenv.lockfile.formats.unlocked_txt import aside_command
 from cuenv.solve.io.cache import use
 from cuenv.solve.io.download import JOBS, Wanted, differs, fetch
 from cuenv.solve.io.sources import Sources, place_of
@@ -53,6 +54,7 @@ class Installed:
         solution: what is installed; ``None`` when refused.
         changed: whether there was anything to do.
         lock: the file that names the GPUs that builds are for.
+        folder: where the lock lies; ``None`` for a bundle.
     """
 
     report: Report
@@ -60,6 +62,20 @@ class Installed:
     solution: Solution | None = None
     changed: bool = False
     lock: Path | None = None
+    folder: Path | None = None
+
+    @property
+    def afterwards(self) -> str:
+        """The command that installs what the lock sets aside; empty where it holds everything."""
+        if self.solution is None or not self.solution.aside:
+            return ""
+        python = shlex.quote(str(self.prefix / "bin" / "python"))
+        if self.folder is not None:
+            return aside_command(self.solution, self.folder, python)
+        options = [word for text in self.solution.options for word in _words(text)]
+        words = [word for item in self.solution.aside for word in _words(item.text)]
+        build = "--no-build-isolation " if any(item.build for item in self.solution.aside) else ""
+        return f"{python} -m pip install {build}{shlex.join([*options, *words])}"
 
     @property
     def hook(self) -> str | None:
@@ -80,6 +96,11 @@ class Installed:
             f"conda activate {place}",
             f"micromamba activate {place}",
         )
+
+
+def _words(line: str) -> list[str]:
+    """A line of a list of requirements as words of a command: an option and its value are two."""
+    return line.split(" ", 1) if line.startswith("-") else [line]
 
 
 def install(request: InstallRequest, progress: Progress | None = None) -> Installed:
@@ -125,8 +146,9 @@ def _install(
         variables = lock.variables
     except ValueError as error:
         raise InputError(f"{shown(request.path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+    beside = lock_file(request.path).parent if folder is None else None
     if not installer.needed(solution, prefix, replacing=request.replacing, progress=progress):
-        return Installed(report=judged, prefix=prefix, solution=solution, lock=told)
+        return Installed(report=judged, prefix=prefix, solution=solution, lock=told, folder=beside)
     _check_writable(prefix)
     files = _files(request, solution, folder, progress)
 
@@ -144,7 +166,7 @@ def _install(
         finish=finish,
         progress=progress,
     )
-    return Installed(report=judged, prefix=prefix, solution=solution, changed=changed, lock=told)
+    return Installed(report=judged, prefix=prefix, solution=solution, changed=changed, lock=told, folder=beside)
 
 
 def _check_writable(prefix: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from packaging.version import Version
 
@@ -21,6 +22,7 @@ from cuenv.resolver.rules.device import device_code
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
 from cuenv.solve.match_spec import parse_spec
+from cuenv.solve.pip_lines import shown
 
 _FLOAT = regex(r"[0-9]+\.[0-9]+")
 
@@ -138,7 +140,13 @@ class _Entry:
 
 
 def environment_lints(
-    text: str, tree: Node, spec: EnvironmentSpec | None, knowledge: Knowledge, machine: Machine
+    text: str,
+    tree: Node,
+    spec: EnvironmentSpec | None,
+    knowledge: Knowledge,
+    machine: Machine,
+    *,
+    folder: Path | None = None,
 ) -> Iterator[Lint]:
     """What is wrong with an environment file.
 
@@ -148,6 +156,7 @@ def environment_lints(
         spec: what it says, with each ``name: version`` as what it means; ``None`` when it cannot be read.
         knowledge: the tables.
         machine: what it is for.
+        folder: where it lies; ``None`` where nobody knows.
     """
     entries = tuple(_entries(tree))
     yield from number_lints(tree)
@@ -161,6 +170,7 @@ def environment_lints(
     laws = spec_findings(spec, knowledge)
     yield from _on_host(tree, entries, spec, machine, knowledge)
     yield from _laws(text, tree, entries, laws)
+    yield from _aside(tree, spec, folder)
     yield from _frozen(tree, spec, knowledge)
     yield from _post_link(entries, laws, knowledge)
     variables = tree.get("variables")
@@ -183,6 +193,22 @@ def _on_host(
     place = torch or tree.get("dependencies") or tree
     facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
     for finding in judge_file(spec, facts, knowledge):
+        yield Lint(finding=finding, at=place.start)
+
+
+def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None) -> Iterator[Lint]:
+    """What ``cuenv lock`` sets aside or refuses of the pip part, at the first line that the finding names."""
+    if not spec.pip:
+        return
+    from cuenv.lockfile.pip import beforehand  # noqa: PLC0415 - most files have no pip part
+
+    dependencies = tree.get("dependencies") or tree
+    lines = [
+        node for item in dependencies.items for key, value in item.entries if key.text == "pip" for node in value.items
+    ]
+    for finding in beforehand(spec, folder):
+        named = [node for node in lines if shown(node.text.strip()) in finding.message]
+        place = max(named, key=lambda node: len(node.text), default=dependencies)  # "a" stands in many a message
         yield Lint(finding=finding, at=place.start)
 
 

@@ -237,6 +237,7 @@ def _unreadable(error: InputError, text: str) -> Lint:
 def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint.environment_file import environment_lints, number_lints  # noqa: PLC0415 - as above
     from cuenv.lint.marks import marked_yaml  # noqa: PLC0415 - as above
+    from cuenv.lockfile.requirement_files import with_lists  # noqa: PLC0415 - as above
     from cuenv.resolver.policy import for_file  # noqa: PLC0415 - as above
     from cuenv.solve import environment_yml  # noqa: PLC0415 - each kind loads its own reader
 
@@ -250,7 +251,9 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
         spec, _ = environment_yml.parse(edited(text, number_lints(tree)), source)
     except InputError as error:
         yield _unreadable(error, text)
-    for item in environment_lints(text, tree, spec, knowledge, machine):
+    folder = Path(source).parent if is_file(source) else None
+    spec = with_lists(spec, folder) if spec and folder else spec
+    for item in environment_lints(text, tree, spec, knowledge, machine, folder=folder):
         (finding,) = for_file([item.finding], source)
         yield replace(item, finding=finding)
 

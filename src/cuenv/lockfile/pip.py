@@ -18,7 +18,7 @@ from cuenv.lockfile.formats.unlocked_txt import aside_command
 from cuenv.resolver.wheels import INDEX, cuda_of_wheels
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside, Solution
-from cuenv.solve.pip_lines import FILES, PipLines, folder_of, project_of, read_lines, shown
+from cuenv.solve.pip_lines import FILES, HASHED, PipLines, folder_of, project_of, read_lines, shown
 from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, glibc_of, provided
 
 
@@ -91,7 +91,7 @@ def lock_pip(
     if UNLOCKED in allow:
         whole = _left_out(lines)
         made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
-        return made, [finding for item in made for finding in aside_findings(item, folder)]
+        return made, [finding for item in made for finding in _aside_findings(item.aside, None)]
     made, found = [], [*_ignored(lines)]
     lines = replace(lines, aside=with_setups(lines.aside, folder))
     for solution in solutions:
@@ -245,7 +245,9 @@ def aside_findings(solution: Solution, folder: Path | None = None) -> Iterator[F
 def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterator[Finding]:
     for why in dict.fromkeys(item.why for item in aside):
         mine = [item.text for item in aside if item.why == why]
-        names = ", ".join(mine[:_SHOWN]) + (f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else "")
+        names = ", ".join(map(_label, mine[:_SHOWN])) + (
+            f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
+        )
         left_out = why == LEFT_OUT
         said = (
             f"the pip requirements are not locked ({len(mine)}), because {why}: {names}"
@@ -259,6 +261,12 @@ def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterato
             message=said,
             fix=f"install afterwards, in the environment: {command}" if command else None,
         )
+
+
+def _label(text: str) -> str:
+    """A line for people: of a file of an index, its name is enough."""
+    name, mark, url = text.partition(" @ ")
+    return f"{name} ({url.partition('#')[0].rpartition('/')[2]})" if mark and HASHED.search(url) else text
 
 
 def _ignored(lines: PipLines) -> Iterator[Finding]:

@@ -120,7 +120,7 @@ def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
     wanted = re.search(rf"you require ({'|'.join(LARGE)})<0", tail)
     if wanted:
         why = (
-            f"its build downloads {wanted[1]}, gigabytes with the CUDA libraries, only to read its requirements; "
+            f"its build asks for {wanted[1]}, which would be downloaded with CUDA libraries of gigabytes; "
             "--allow-builds permits that"
         )
         return Unbuilt(name=name, version=number, why=why, build=True)

@@ -16,11 +16,11 @@ _GUARDED = {"pytorch": "torch", "torch": "torch", "torchvision": "torchvision", 
 """What pip must not replace while it installs the rest, by its name in conda and on PyPI."""
 
 
-def aside_command(solution: Solution, folder: Path | None = None) -> str:
+def aside_command(solution: Solution, folder: Path | None = None, python: str = "python") -> str:
     """The one command that installs what was set aside, in the environment."""
     folder = folder or Path()
     build = "--no-build-isolation " if any(item.build for item in solution.aside) else ""
-    start = f"python -m pip install {build}-r "
+    start = f"{python} -m pip install {build}-r "
     file = FORMAT.path(folder, solution.platform)
     if folder != Path() and any(map(_is_local, (item.text for item in solution.aside))):
         return f"cd {shlex.quote(str(folder))} && {start}{shlex.quote(file.name)}"

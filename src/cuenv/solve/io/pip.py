@@ -159,9 +159,7 @@ def _prepare(scratch: Path, request: PipRequest, target: Path) -> None:
         number = "" if "://" in one.version else f"version = {json.dumps(one.version)}\n"
         metadata.append(f"[[dependency-metadata]]\nname = {json.dumps(one.name)}\n{number}requires-dist = []\n")
     lines += request.constraints
-    given = {item.name: item.version for item in request.provided}
-    builds = [f"{name}=={given[name]}" if name in given else f"{name}<0" for name in LARGE]
-    (scratch / "builds.txt").write_text("\n".join([*builds, ""]), encoding="utf-8")
+    (scratch / "builds.txt").write_text("".join(f"{name}<0\n" for name in LARGE), encoding="utf-8")
     (scratch / "requirements.in").write_text("\n".join([*request.requirements, ""]), encoding="utf-8")
     (scratch / "constraints.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
     (scratch / "uv.toml").write_text("\n".join(metadata), encoding="utf-8")
