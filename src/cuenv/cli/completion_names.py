@@ -110,7 +110,7 @@ def packages(extra: Path | None = None) -> dict[str, str]:
 
 def topics() -> dict[str, str]:
     """The topics of ``cuenv explain``, each with what recipes say."""
-    found: dict[str, str] = {}
+    found = {str(row.get("topic")): str(row.get("asks", "")) for row in _rows("guidance/answers", None)}
     for row in _rows("guidance/errata", None):
         if _good(row.get("topic")):
             found.setdefault(row["topic"], str(row.get("says", "")))

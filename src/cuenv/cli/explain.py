@@ -8,7 +8,7 @@ import click
 
 from cuenv.cli.command import Grouped
 from cuenv.cli.completion_names import completes
-from cuenv.cli.options import knowledge_from, knowledge_option, talk_options
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import UsageError
 from cuenv.knowledge.base import Knowledge
@@ -17,26 +17,28 @@ from cuenv.knowledge.guidance import Guidance
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import KbValues
+    from cuenv.cli.values import LookValues
 
 
 @click.command("explain", cls=Grouped)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("explain"))
 @click.argument("subject", required=False, metavar="[GPU]", shell_complete=completes("explain-gpu"))
+@host_options
 @knowledge_option
 @talk_options
-def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) -> None:
-    """Compare what recipes say about CUDA and PyTorch with what is true.
+def command(topic: str | None, subject: str | None, **values: Unpack[LookValues]) -> None:
+    """Answer questions about CUDA and PyTorch, for this machine or another one.
 
-    TOPIC is one of the topics that 'cuenv explain' lists, an id such as E03, or words of the text. 'gpu NAME' has
-    advice for training on that GPU. The option -v shows the sources.
+    TOPIC is a question in plain words, a topic that 'cuenv explain' lists, an error message, or an id such as E03. The
+    answer is filled from the tables for what the question names and for the host; where recipes say otherwise, it
+    says so. 'gpu NAME' has advice for training on that GPU. The option -v shows the sources.
 
     \b
     Examples:
       cuenv explain
-      cuenv explain libcudart
+      cuenv explain 'do I need the CUDA toolkit?'
+      cuenv explain 'which driver for CUDA 12.8' --gpu A100 --driver 470.129.06
       cuenv explain minor-version-compatibility
-      cuenv explain 'libcudart.so.11.0'
       cuenv explain gpu 'RTX 4090'
     """
     from cuenv.diagnosis.explain import errata_lines, errata_plain, line  # noqa: PLC0415 - not needed for --help
@@ -49,27 +51,63 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
         return
     if subject is not None:
         raise UsageError(f"explain takes one topic, and {subject!r} is a second one", hint=f"cuenv explain '{topic}'")
+    brief = not values["verbose"]
+    found = guidance.about(topic) if topic is not None else guidance.errata
+    answers = [
+        row for row in guidance.answers if topic is not None and topic.strip().lower() in (row.topic, row.id.lower())
+    ]
+    if topic is not None and (answers or not found):
+        _question(topic, guidance, knowledge, values)
+        return
     if topic is None:
-        found = guidance.errata
-        text = ["what recipes say, and is wrong or only half true, by topic:"]
+        text = ["topics; a question in plain words finds its topic, too:"]
         text += [line(name, guidance) for name in guidance.topics]
-        text.append("what is true instead: cuenv explain libcudart")
+        text.append("one of them in full: cuenv explain libcudart")
     else:
-        found = guidance.about(topic)
-        if not found:
-            near = guidance.near(topic)
-            raise UsageError(
-                f"explain {topic!r}: no such topic" + (f"; the nearest are {', '.join(near)}" if near else ""),
-                hint=f"cuenv explain {near[0]}" if near else "cuenv explain",
-            )
-        text = [item for row in found for item in errata_lines(row, guidance, knowledge, brief=not values["verbose"])]
+        text = [item for row in found for item in errata_lines(row, guidance, knowledge, brief=brief)]
     if values["as_json"]:
         emit_json(errata_plain(found, guidance, knowledge))
     else:
         emit_lines([*text, *_more(values, about=topic is not None)])
 
 
-def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: KbValues) -> None:
+def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
+    """The page that a question means, for the host that it names, the options name, or this machine."""
+    from cuenv.diagnosis import explain as page  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.answers import asked_about, here, host_asked  # noqa: PLC0415 - as above
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
+
+    asked = asked_about(question, guidance, knowledge)
+    if len(asked.models) == 1 and not asked.plain:
+        _gpu(asked.models[0].name, guidance, knowledge, values)
+        return
+    if not asked.found:
+        near = asked.beside
+        raise UsageError(
+            f"explain {question!r}: no such topic" + (f"; the nearest are {', '.join(near)}" if near else ""),
+            hint=f"cuenv explain {near[0]}" if near else "cuenv explain",
+        )
+    options = host_from(values)
+    host = None if options.given else host_asked(asked, knowledge)
+    if host is None and any(row.join for row in asked.answers):
+        host = host_facts(options, knowledge)
+    heres = {row.id: here(row, asked, knowledge, host) for row in asked.answers}
+    if values["as_json"]:
+        emit_json(page.errata_plain(asked.errata, guidance, knowledge, asked, heres))
+        return
+    brief = not values["verbose"]
+    text: list[str] = []
+    for row in asked.answers:
+        text += page.answer_lines(row, heres[row.id], guidance, knowledge, brief=brief)
+    for error in asked.symptoms:
+        text += page.error_lines(error, guidance, knowledge, brief=brief)
+    for erratum in asked.errata:
+        text += page.errata_lines(erratum, guidance, knowledge, brief=brief)
+    text += [f"see also: {', '.join(asked.beside)}"] if asked.beside and not values["quiet"] else []
+    emit_lines([*text, *_more(values, about=True)])
+
+
+def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     from cuenv.diagnosis import explain as gpu_advice  # noqa: PLC0415 - only for a GPU
 
     if name is None:
@@ -82,6 +120,6 @@ def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: KbV
         emit_lines([*lines, *_more(values, about=True)])
 
 
-def _more(values: KbValues, *, about: bool) -> list[str]:
+def _more(values: LookValues, *, about: bool) -> list[str]:
     """Where the sources are."""
     return ["sources with -v"] if about and not values["verbose"] and not values["quiet"] else []

@@ -449,11 +449,41 @@ class ErratumFields(TypedDict):
     sources: list[SourceFields]
 
 
+class AnswerFields(TypedDict):
+    """The answer to a question."""
+
+    id: str
+    topic: str
+    asks: str
+    says: list[str]
+    here: list[str]  # what the tables say for what the question names, and for the host
+    do: str
+    confidence: Confidence
+    note: str | None
+    sources: list[SourceFields]
+
+
+class KnownErrorFields(TypedDict):
+    """An error that a question speaks of."""
+
+    symptom: str
+    says: str
+    why: str
+    remedy: str
+    command: str
+    codes: list[str]
+    sources: list[SourceFields]
+
+
 class ExplainDocument(TypedDict):
-    """What recipes say about a topic."""
+    """What is known about a topic or a question: answers, errors, and what recipes say."""
 
     schema: Literal["cuenv/explain/1"]
+    question: str | None
+    answers: list[AnswerFields]
+    errors: list[KnownErrorFields]
     entries: list[ErratumFields]
+    beside: list[str]  # topics and errors that come near
 
 
 class AdviceFields(TypedDict):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 
 from cuenv.core.record import dataclass
@@ -106,6 +105,24 @@ class Advice(Row, key=("id",)):
         return (self.tensor is None or self.tensor in tensor) and (self.lacks is None or self.lacks not in tensor)
 
 
+class AnswerPage(Row, key=("id",)):
+    """An answer to what everybody asks at the beginning."""
+
+    id: str = column(shaped(r"Q[0-9]{2,3}", "an id such as Q03"), "stable")
+    topic: str = column(
+        shaped(_WORDS, "a topic such as ld-library-path"), "what it is about, as `cuenv explain` takes it"
+    )
+    asks: str = column(TEXT, "the question")
+    words: tuple[str, ...] = column(several(TEXT), "the question in other words: a question that shares them finds it")
+    says: tuple[str, ...] = column(several(TEXT), "the answer that holds everywhere, a paragraph each")
+    do: str = column(TEXT, "the command that shows it, or does it")
+    join: str | None = column(
+        shaped(r"[a-z]+(_[a-z]+)*", "a name such as drivers"),
+        "what of the tables and of the host answers it further, a name in `answers.FILLS`",
+        default=None,
+    )
+
+
 class Symptom(Row, key=("id",)):
     """An error message, what it means and what cures it."""
 
@@ -156,6 +173,7 @@ class Symptom(Row, key=("id",)):
 TABLES: Mapping[str, type[TableRow]] = {
     "sources": Source,
     "errata": Erratum,
+    "answers": AnswerPage,
     "advice": Advice,
     "ds_keys": DeepSpeedKeys,
     "codes": FindingCode,
@@ -170,6 +188,7 @@ class Guidance:
 
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
+    answers: tuple[AnswerPage, ...]
     advice: tuple[Advice, ...]
     ds_keys: tuple[DeepSpeedKeys, ...]
     codes: tuple[FindingCode, ...]
@@ -177,20 +196,13 @@ class Guidance:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics of the errata, each once, in order."""
-        return tuple(dict.fromkeys(row.topic for row in self.errata))
+        """The topics of the answers and of the errata, each once, in order."""
+        return tuple(dict.fromkeys([*(row.topic for row in self.answers), *(row.topic for row in self.errata)]))
 
     def about(self, text: str) -> tuple[Erratum, ...]:
-        """The errata on a topic or with an id; else those that hold the very words."""
+        """The errata on a topic or with an id."""
         wanted = text.strip().lower()
-        exact = tuple(row for row in self.errata if wanted in (row.topic, row.id.lower()))
-        if exact or len(wanted) < 3:
-            return exact
-        return tuple(row for row in self.errata if wanted in f"{row.topic} {row.says} {row.truth}".lower())
-
-    def near(self, text: str) -> tuple[str, ...]:
-        """The topics nearest to a word that names none."""
-        return tuple(get_close_matches(text.strip().lower(), self.topics, n=3, cutoff=0.5))
+        return tuple(row for row in self.errata if wanted in (row.topic, row.id.lower()))
 
 
 def parse_guidance(tables: Mapping[str, object], known: frozenset[str], where: str = "guidance") -> Guidance:

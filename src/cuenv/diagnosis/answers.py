@@ -1,0 +1,308 @@
+"""Answers to questions in plain words: the page that a question means, filled from the tables for a host.
+
+A question may name a GPU, a generation or CUDA releases; what it names counts before the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+
+from packaging.version import Version
+
+from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
+from cuenv.core.versions import Capability, serve, target_for, version
+from cuenv.diagnosis.log_scan import scan
+from cuenv.diagnosis.on_host import LogContext, floor_verdict, newest_for, with_code
+from cuenv.host.describe import gpu_text
+from cuenv.host.facts import Driver, Gpu, HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.gpu_names import find_gpu
+from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
+from cuenv.knowledge.rows import PLATFORMS, GpuModel
+from cuenv.knowledge.search import WordPage, ranked
+
+_CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
+_DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
+_TOKEN = regex(r"[\w.+()-]+")
+_SHARE = 0.75
+"""Pages of the same kind that cover so much of what the best page covers are named beside it."""
+_TOGETHER = 3
+_BESIDE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a question is about.
+
+    Attributes:
+        answers: the page that answers it; none where no page does.
+        symptoms: errors that it speaks of.
+        errata: statements of recipes that it speaks of.
+        gpus: the GPUs that it names, or those of a generation that it names.
+        cudas: the CUDA releases that it names.
+        driver: the driver that it names.
+        plain: what is left of it without the names of GPUs.
+        beside: topics and ids of pages that come near.
+    """
+
+    question: str
+    answers: tuple[AnswerPage, ...] = ()
+    symptoms: tuple[Symptom, ...] = ()
+    errata: tuple[Erratum, ...] = ()
+    gpus: tuple[Capability, ...] = ()
+    models: tuple[GpuModel, ...] = ()
+    cudas: tuple[Version, ...] = ()
+    driver: str = ""
+    plain: str = ""
+    beside: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether any page is about it."""
+        return bool(self.answers or self.symptoms or self.errata)
+
+
+def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Question:
+    """The pages that a question means: an error that stands in it, else the page whose words it shares."""
+    models, rest = _models(question, knowledge)
+    generations = _generations(rest, knowledge)
+    gpus = tuple(dict.fromkeys([*(model.capability for model in models), *generations]))
+    cudas = tuple(dict.fromkeys(version(text) for text in _CUDA.findall(question)))
+    shown = scan([question.encode()], guidance.symptoms).sightings
+    exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
+    hits = ranked(f"{rest} gpu" if models else rest, pages(guidance))
+    best = hits[0].page.kind if hits else ""
+    chosen = [hit for hit in hits if hit.page.kind == best and hit.share >= hits[0].share * _SHARE]
+    keys = [hit.page.key for hit in chosen][: 1 if best == "answer" else _TOGETHER]
+    answers = tuple(row for row in guidance.answers if row.id in keys)
+    symptoms = tuple(row for row in guidance.symptoms if row.id in keys)
+    errata = tuple(row for row in guidance.errata if row.id in keys)
+    topics = {row.topic for row in answers}
+    near = dict.fromkeys(_topic(hit.page.key, guidance) for hit in hits if hit.page.key not in keys)
+    if not hits:
+        near = dict.fromkeys(get_close_matches(question.strip().lower(), guidance.topics, n=3, cutoff=0.6))
+    return Question(
+        question=question,
+        plain=rest if models else question,
+        answers=answers,
+        symptoms=exact or symptoms,
+        errata=errata or tuple(row for row in guidance.errata if row.topic in topics),
+        gpus=gpus,
+        models=models,
+        cudas=cudas,
+        driver=next(iter(_DRIVER.findall(question)), ""),
+        beside=tuple(item for item in near if item not in topics)[:_BESIDE],
+    )
+
+
+def _topic(key: str, guidance: Guidance) -> str:
+    topics = {row.id: row.topic for row in guidance.errata} | {row.id: row.topic for row in guidance.answers}
+    return topics.get(key, key)
+
+
+def pages(guidance: Guidance) -> Iterator[WordPage]:
+    """Every page that can be found by words."""
+    for row in guidance.answers:
+        yield WordPage("answer", row.id, (row.topic.replace("-", " "), row.asks, *row.words), " ".join(row.says))
+    for item in guidance.errata:
+        yield WordPage("erratum", item.id, (item.topic.replace("-", " "), item.says), item.truth)
+    for one in guidance.symptoms:
+        titles = (one.id.replace("-", " "), one.says, *one.marks)
+        yield WordPage("symptom", one.id, titles, f"{one.cause} {one.remedy}")
+
+
+def _models(question: str, knowledge: Knowledge) -> tuple[tuple[GpuModel, ...], str]:
+    """The GPUs that a question names, and the question without their names; the longest name counts."""
+    words = _TOKEN.findall(question[:600])
+    found: list[GpuModel] = []
+    rest: list[str] = []
+    at = 0
+    while at < len(words):
+        for length in range(min(5, len(words) - at), 0, -1):
+            part = words[at : at + length]
+            digits = any(letter.isdigit() for word in part for letter in word)
+            model = (
+                find_gpu(" ".join(part).strip(".?!,"), knowledge.gpus) if digits and part[-1][:1].isalnum() else None
+            )
+            if model is not None and not _CUDA.fullmatch(" ".join(part)):
+                found.append(model)
+                at += length
+                break
+        else:
+            rest.append(words[at])
+            at += 1
+    return tuple(dict.fromkeys(found)), " ".join(rest) if found else question
+
+
+def _generations(question: str, knowledge: Knowledge) -> Iterator[Capability]:
+    lowered = question.lower()
+    sold = {row.capability for row in knowledge.gpus if row.kind != "jetson"}
+    for row in knowledge.generations:
+        if row.capability not in sold:
+            continue
+        name = row.architecture.lower().split(" ")[0]
+        if regex(rf"\b{name}\b").search(lowered):
+            yield row.capability
+    for major, minor in regex(r"\bsm_?([0-9]{1,2})([0-9])\b").findall(lowered):
+        yield Capability.parse(f"{major}.{minor}")
+
+
+def host_asked(asked: Question, knowledge: Knowledge) -> HostFacts | None:
+    """The host that a question names by its driver and GPUs; ``None`` where it names no driver."""
+    if not asked.driver:
+        return None
+    driver = Driver(version=asked.driver, cuda=knowledge.cuda_of(asked.driver))
+    gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(asked.gpus))
+    return HostFacts(label="the host of the question", platform=PLATFORMS[0], driver=driver, gpus=gpus)
+
+
+# -- what the tables and the host say further
+
+
+def here(row: AnswerPage, asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
+    """What the tables say for what the question names, and for the host."""
+    return tuple(FILLS[row.join](asked, knowledge, facts)) if row.join else ()
+
+
+def _drivers(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    for row in () if asked.cudas else knowledge.floors:
+        yield f"CUDA {row.major}.x needs driver {row.driver} or later"
+    case = LogContext(knowledge=knowledge, facts=facts)
+    for cuda in asked.cudas:
+        minimum, native = knowledge.minimum_driver(cuda), knowledge.native_driver(cuda)
+        if minimum:
+            came = f"; driver {native} came with it, which PTX and new functions of {cuda} need" if native else ""
+            yield f"CUDA {cuda} runs from driver {minimum.driver} on{came}"
+    driver = facts.driver if facts else None
+    if facts is None or driver is None:
+        return
+    named = f"driver {driver.version}" if driver.version else "the driver"
+    yield (
+        f"{facts.label} has {named}, which supports CUDA {driver.cuda}" if driver.cuda else f"{facts.label} has {named}"
+    )
+    for cuda in asked.cudas:
+        verdict = floor_verdict(case, cuda)
+        yield with_code(verdict) if verdict.outcome != "pass" else f"CUDA {cuda} runs on {named} of {facts.label}"
+    if not asked.cudas and (runs := newest_for(case)):
+        yield f"torch builds up to CUDA {runs} run on it"
+
+
+def _three_versions(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    for cuda in asked.cudas:
+        minimum = knowledge.minimum_driver(cuda)
+        branch = knowledge.branch_for(cuda)
+        if minimum and branch:
+            yield (
+                f"CUDA {cuda}: nvidia-smi shows it, or more, from driver branch {branch.number} on; "
+                f"programs built with it run from driver {minimum.driver} on"
+            )
+    if facts is None:
+        return
+    if facts.driver and facts.driver.cuda:
+        yield f"nvidia-smi on {facts.label} shows CUDA {facts.driver.cuda}"
+    yield from _toolkits(asked, knowledge, facts)
+    for torch in facts.torch:
+        yield f"torch {torch.version} in the {torch.where} is built for CUDA {torch.cuda or '(a CPU build)'}"
+
+
+def _toolkits(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    del asked, knowledge
+    for item in facts.toolkits if facts else ():
+        where = "on PATH" if item.on_path else f"found by {item.via}"
+        yield f"{facts.label if facts else ''} has toolkit {item.release or 'of unknown release'}, {where}"
+    if facts and facts.detected and not facts.toolkits:
+        yield f"{facts.label} has no CUDA toolkit"
+
+
+def _virtual(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    del asked, knowledge
+    if facts is None:
+        return
+    level = facts.driver.cuda if facts.driver else None
+    yield f"{facts.label}: __cuda is {level}" if level else f"{facts.label}: __cuda is absent, because it has no driver"
+    if facts.libc and facts.libc.family == "glibc":
+        yield f"{facts.label}: __glibc is {facts.libc.version}"
+
+
+def _capabilities(asked: Question, facts: HostFacts | None) -> Sequence[Capability]:
+    return asked.gpus or (facts.capabilities if facts else ())
+
+
+def _capability(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    for model in asked.models:
+        yield f"{model.name}: compute capability {model.capability} ({model.architecture})"
+    named = {model.capability for model in asked.models}
+    for capability in asked.gpus:
+        row = knowledge.compute_capability(capability)
+        if row and capability not in named:
+            yield f"compute capability {capability} is {row.architecture}"
+    if not asked.gpus and facts and facts.gpus:
+        yield f"{facts.label} has {gpu_text(facts)}"
+
+
+def _torch(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    platform = facts.platform if facts else PLATFORMS[0]
+    wheels = [row for row in knowledge.wheels if row.platform == platform and row.cuda and row.code]
+    builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
+    newest = max((row.version for row in wheels), default=None)
+    for capability in _capabilities(asked, facts):
+        able = [row for row in wheels if row.code and serve(row.code, capability)]
+        names = ", ".join(model.name for model in asked.models if model.capability == capability)
+        of = f"compute capability {capability}" + (f" ({names})" if names else "")
+        if not able:
+            yield f"{of}: no wheel that the cuenv tables list has code for it"
+            continue
+        first, last = min(row.version for row in able), max(row.version for row in able)
+        tags = [row.build for row in able if row.version == last]
+        until = f"to {last} (built for {', '.join(tags)})" + (
+            "" if last == newest else f"; the newest release is {newest}"
+        )
+        yield f"{of}: wheels of torch {first} {until}"
+        conda = [row for row in builds if row.code and serve(row.code, capability) and row.stack == "conda-forge"]
+        if conda:
+            top = max(row.version for row in conda)
+            cudas = sorted({row.cuda for row in conda if row.version == top and row.cuda})
+            yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
+
+
+def _archs(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    found = _capabilities(asked, facts)
+    if not found:
+        return
+    whose = "the GPUs of the question" if asked.gpus else f"the GPUs of {facts.label}" if facts else "these GPUs"
+    yield f'for {whose}: export TORCH_CUDA_ARCH_LIST="{";".join(map(str, found))}"'
+    for capability in found:
+        able = [row.version for row in knowledge.cudas if target_for(capability, row.targets) == capability]
+        if able:
+            yield f"nvcc {min(able)} to {max(able)} compile for compute capability {capability}"
+
+
+def _sees(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    del asked
+    if facts is None:
+        return
+    inside = f" inside {facts.environment.container}" if facts.environment.container else ""
+    if facts.driver is None:
+        yield f"{facts.label} has no NVIDIA driver{inside}, so no program can use a GPU there"
+        return
+    runs = newest_for(LogContext(knowledge=knowledge, facts=facts))
+    upto = f", which runs torch builds up to CUDA {runs}" if runs else ""
+    yield f"{facts.label} has driver {facts.driver.version or 'unknown'}{upto}, and {gpu_text(facts)}"
+    for torch in facts.torch:
+        kind = f"is built for CUDA {torch.cuda}" if torch.cuda else "is a CPU build"
+        yield f"torch {torch.version} in the {torch.where} {kind}"
+
+
+FILLS: dict[str, Callable[[Question, Knowledge, HostFacts | None], Iterator[str]]] = {
+    "archs": _archs,
+    "capability": _capability,
+    "drivers": _drivers,
+    "sees": _sees,
+    "three_versions": _three_versions,
+    "toolkits": _toolkits,
+    "torch": _torch,
+    "virtual": _virtual,
+}
+"""What fills an answer, by the names that rows give."""

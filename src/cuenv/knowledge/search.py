@@ -1,0 +1,156 @@
+"""Which page a question in plain words is about: words that it shares with pages, rare ones first.
+
+No list of questions lies behind it. Words are stripped of endings and mapped to one word for each thing; a page matches
+when it covers the words of the question that tell pages apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+from cuenv.core.regex import regex
+
+_LONGEST = 600
+_WORD = regex(r"[a-z_]*[a-z][a-z0-9_+]*|[0-9]+(?:\.[0-9x]+)+|[0-9]{3,5}")
+_SAME = {
+    word: one
+    for one, words in {
+        "available": ("unavailable",),
+        "capability": ("sm", "cc", "compute", "capabilities"),
+        "conda": ("anaconda", "miniconda", "mamba", "micromamba"),
+        "container": ("docker", "podman", "containers"),
+        "differ": ("different", "differs", "disagree", "mismatch", "mismatches"),
+        "driver": ("drivers",),
+        "gpu": ("card", "cards", "graphics", "device", "devices", "gpus", "videocard"),
+        "install": ("setup", "installation"),
+        "kernel": ("kernels",),
+        "library": ("libs", "libraries"),
+        "memory": ("oom", "vram", "ram"),
+        "minimum": ("lowest", "minimal"),
+        "need": ("requires", "required", "require", "needs", "needed", "necessary", "must"),
+        "new": ("newer", "newest", "latest"),
+        "nvidia-smi": ("smi", "nvidia_smi"),
+        "old": ("older", "oldest"),
+        "pytorch": ("torch",),
+        "run": ("runs", "running"),
+        "see": (
+            "detected",
+            "detect",
+            "found",
+            "find",
+            "recognized",
+            "recognised",
+            "recognize",
+            "sees",
+            "seen",
+            "visible",
+        ),
+        "segmentation": ("segfault", "crash", "crashes"),
+        "support": ("supported", "supports", "serves", "serve", "works", "work", "compatible"),
+        "toolkit": ("toolkits", "cudatoolkit"),
+        "use": ("utilized", "utilization", "used", "using", "uses", "ignored"),
+        "version": ("versions", "releases", "release"),
+    }.items()
+    for word in words
+}
+"""Words that mean one thing here."""
+_STOP = regex(
+    r"(?:a|about|actually|all|am|an|and|any|are|as|at|be|been|between|but|by|can|cannot|could|did|do|does|"
+    r"doing|don|exactly|explain|for|from|get|gets|give|has|have|having|he|help|how|i|if|in|into|is|isn|it|"
+    r"it's|its|just|know|let|like|make|many|may|me|mean|means|mine|more|most|much|my|no|not|of|on|once|one|"
+    r"only|or|other|our|out|over|own|please|question|really|say|says|shall|she|should|show|shows|so|some|"
+    r"still|such|tell|than|that|the|their|them|then|there|these|they|thing|this|those|though|to|too|under|"
+    r"until|up|us|versus|vs|want|was|we|were|what|when|where|which|while|who|whose|why|will|with|without|"
+    r"would|you|your)"
+)
+_ENOUGH = 0.5
+"""The share of a question, by weight, that a page has to cover."""
+_UNKNOWN = 0.6
+"""The weight of a word that no page has, beside that of the rarest word that one has."""
+
+
+class WordPage(NamedTuple):
+    """A page that can be found.
+
+    Attributes:
+        kind: ``answer``, ``erratum``, ``symptom``.
+        key: of the row.
+        titles: texts that say what it is about; their words count in full.
+        body: what it says; its words count half.
+    """
+
+    kind: str
+    key: str
+    titles: tuple[str, ...]
+    body: str = ""
+
+
+class Hit(NamedTuple):
+    """A page, and how much of the question it covers, from 0 to 1."""
+
+    page: WordPage
+    share: float
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text that tell something, each in one form."""
+    found = (_plain(word) for word in _WORD.findall(text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi")))
+    return tuple(dict.fromkeys(word for word in found if word and not _STOP.fullmatch(word)))
+
+
+def _plain(word: str) -> str:
+    word = word.removeprefix("sm_") if word.startswith("sm_") else word
+    if word in _SAME:
+        return _SAME[word]
+    if _STOP.fullmatch(word) or len(word) < 5 or not word.isalpha():
+        return word
+    for ending in ("ing", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return _SAME.get(word[: -len(ending)], word[: -len(ending)])
+    return word
+
+
+def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
+    """The pages that a question may be about, best first; none where none covers enough of it."""
+    asked = words_of(question)
+    every = tuple(pages)
+    if not asked or not every:
+        return ()
+    titles = {page: frozenset(word for text in page.titles for word in words_of(text)) for page in every}
+    bodies = {page: frozenset(words_of(page.body)) for page in every}
+    weights = _weights(asked, every, titles, bodies)
+    total = sum(weights.values())
+    hits = []
+    for page in every:
+        got = sum(
+            weight * (1.0 if word in titles[page] else 0.5 if word in bodies[page] else 0.0)
+            for word, weight in weights.items()
+        )
+        if got / total >= _ENOUGH and not titles[page].isdisjoint(weights):
+            head = frozenset(word for text in page.titles[:2] for word in words_of(text))
+            focus = sum(weight for word, weight in weights.items() if word in head) / total
+            rank = got / total + focus / 2 + _KINDS.get(page.kind, 0)
+            hits.append((rank, focus, Hit(page, got / total)))
+    hits.sort(key=lambda hit: (-round(hit[0], 2), -hit[1]))
+    return tuple(hit for *_, hit in hits)
+
+
+_KINDS = {"answer": 0.35, "symptom": 0.01}
+"""A page that answers a question goes before one that only speaks of the same things."""
+
+
+def _weights(
+    asked: Sequence[str],
+    pages: Sequence[WordPage],
+    titles: Mapping[WordPage, frozenset[str]],
+    bodies: Mapping[WordPage, frozenset[str]],
+) -> dict[str, float]:
+    """How much each word tells: the rarer, the more; a version number little, since any may be asked for."""
+    found = {}
+    for word in asked:
+        holders = sum(1 for page in pages if word in titles[page] or word in bodies[page])
+        weight = log(1 + len(pages) / holders) if holders else log(1 + len(pages)) * _UNKNOWN
+        found[word] = weight * (0.2 if word[0].isdigit() else 1.0)
+    return found

@@ -1,0 +1,122 @@
+"""Questions in plain words: which page they find, and what the tables and the host add to the answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import inside as run
+from cuenv.diagnosis.answers import FILLS, Question, asked_about, here
+from cuenv.host.io.record import read_host
+from cuenv.knowledge.search import WordPage, ranked, words_of
+from failure_logs import tables
+from thorough import examples
+
+
+def asked(question: str) -> Question:
+    knowledge, guidance = tables()
+    return asked_about(question, guidance, knowledge)
+
+
+def told(question: str, host: str = "rtx4090-535") -> str:
+    found = asked(question)
+    return " | ".join(here(found.answers[0], found, tables()[0], read_host(host, str)))
+
+
+@pytest.mark.parametrize(
+    ("question", "topic"),
+    [
+        ("must I install cuda before pytorch?", "toolkit"),
+        ("is the cuda toolkit necessary if I only run torch", "toolkit"),
+        ("Why does nvcc --version print another version than nvidia-smi", "nvidia-smi"),
+        ("what is the oldest driver for CUDA 12.6", "driver"),
+        ("minimum nvidia driver version cuda 13.0", "driver"),
+        ("conda vs pip for torch", "pip-or-conda"),
+        ("what does __cuda mean in conda", "virtual-packages"),
+        ("PTX", "ptx"),
+        ("how is ptx different from sass", "ptx"),
+        ("compute capability of a T4", "compute-capability"),
+        ("newest pytorch version that supports a Tesla P100", "torch-for-gpu"),
+        ("will pytorch run on my GTX 980?", "torch-for-gpu"),
+        ("pytorch for blackwell cards", "torch-for-gpu"),
+        ("training only runs on the cpu, gpu idle", "gpu-not-used"),
+        ("torch does not find my graphics card", "gpu-not-used"),
+        ("meaning of: no kernel image is available for execution", "no-kernel-image"),
+        ("minor version compatibility limits", "minor-version-compatibility"),
+        ("which value for TORCH_CUDA_ARCH_LIST on an L4", "arch-list"),
+        ("does my docker image need the nvidia driver", "container"),
+    ],
+)
+def test_a_question_in_other_words_finds_its_page(question: str, topic: str) -> None:
+    assert [row.topic for row in asked(question).answers] == [topic]
+
+
+@pytest.mark.parametrize("question", ["where can I buy bread", "who are you", "", "?", "the of and"])
+def test_a_question_about_something_else_finds_nothing(question: str) -> None:
+    assert not asked(question).found
+
+
+def test_an_error_that_is_pasted_finds_its_symptom() -> None:
+    assert [row.id for row in asked("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB").symptoms] == [
+        "cuda-out-of-memory"
+    ]
+    assert {row.layer for row in asked("nccl").symptoms} <= {"multi-gpu", "loader"}
+
+
+def test_the_tables_answer_for_what_the_question_names() -> None:
+    pascal = told("which torch still serves my GTX 1080 Ti")
+    assert "compute capability 6.1 (GeForce GTX 1080 Ti): wheels of torch " in pascal
+    assert "the newest release is " in pascal
+    driver = told("which driver for CUDA 12.8")
+    assert "CUDA 12.8 runs from driver 525.60.13 on; driver 570.26 came with it" in driver
+    assert "driver 535.129.03" in driver
+    assert "CUDA 13.0 needs" in told("which driver for CUDA 13.0") or "CU401" in told("which driver for CUDA 13.0")
+
+
+def test_the_host_answers_where_the_question_names_nothing() -> None:
+    assert "GeForce RTX 4090" in told("which pytorch runs on my gpu") or "8.9" in told("which pytorch runs on my gpu")
+    assert "__cuda is 12.2" in told("what is __cuda")
+    assert "no NVIDIA driver" in told("why is my gpu not used", "no-gpu")
+
+
+def test_a_driver_in_the_question_is_its_host(tmp_path: Path) -> None:
+    said = run("explain", "can I run CUDA 13.0 with driver 535.54.03", folder=tmp_path).stdout
+    assert "the host of the question has driver 535.54.03, which supports CUDA 12.2" in said
+    assert "CU401" in said
+
+
+def test_every_fill_is_named_by_a_row_and_every_name_is_one() -> None:
+    assert {row.join for row in tables()[1].answers if row.join} == set(FILLS)
+
+
+def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
+    text = run("explain", "do I need the cuda toolkit?", folder=tmp_path).stdout
+    assert text.startswith("Do I need to install the CUDA toolkit? (Q01)")
+    assert "recipes say:" in text
+    found = json.loads(run("explain", "which driver for CUDA 12.8", "--gpu", "A100", "--json", folder=tmp_path).stdout)
+    assert found["question"] == "which driver for CUDA 12.8"
+    assert found["answers"][0]["id"] == "Q03"
+    assert all(item["title"] for item in found["answers"][0]["sources"])
+    assert "cuenv explain gpu" not in text
+    assert "24 GB" in run("explain", "RTX 4090", folder=tmp_path).stdout
+
+
+def test_words_are_one_in_all_their_forms() -> None:
+    assert words_of("Which GPUs are supported?") == words_of("which cards support")
+    assert words_of("") == ()
+
+
+@given(st.text(max_size=300))
+@examples(60)
+def test_any_text_may_be_asked(text: str) -> None:
+    assert asked(text).question == text
+
+
+def test_without_pages_there_is_no_answer() -> None:
+    assert ranked("driver", ()) == ()
+    page = WordPage("answer", "x", ("the driver",))
+    assert ranked("driver", [page])[0].share == 1
