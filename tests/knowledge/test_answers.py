@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import inside as run
-from cuenv.diagnosis.answers import FILLS, Question, asked_about, here
+from cuenv.diagnosis.answers import FILLS, AskedQuestion, asked_about, here
 from cuenv.host.io.record import read_host
 from cuenv.knowledge.search import WordPage, ranked, words_of
 from failure_logs import tables
 from thorough import examples
 
 
-def asked(question: str) -> Question:
+def asked(question: str) -> AskedQuestion:
     knowledge, guidance = tables()
     return asked_about(question, guidance, knowledge)
 

@@ -33,7 +33,7 @@ _BESIDE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class AskedQuestion:
     """What a question is about.
 
     Attributes:
@@ -64,7 +64,7 @@ class Question:
         return bool(self.answers or self.symptoms or self.errata)
 
 
-def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Question:
+def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> AskedQuestion:
     """The pages that a question means: an error that stands in it, else the page whose words it shares."""
     models, rest = _models(question, knowledge)
     generations = _generations(rest, knowledge)
@@ -83,7 +83,7 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Ques
     near = dict.fromkeys(_topic(hit.page.key, guidance) for hit in hits if hit.page.key not in keys)
     if not hits:
         near = dict.fromkeys(get_close_matches(question.strip().lower(), guidance.topics, n=3, cutoff=0.6))
-    return Question(
+    return AskedQuestion(
         question=question,
         plain=rest if models else question,
         answers=answers,
@@ -149,7 +149,7 @@ def _generations(question: str, knowledge: Knowledge) -> Iterator[Capability]:
         yield Capability.parse(f"{major}.{minor}")
 
 
-def host_asked(asked: Question, knowledge: Knowledge) -> HostFacts | None:
+def host_asked(asked: AskedQuestion, knowledge: Knowledge) -> HostFacts | None:
     """The host that a question names by its driver and GPUs; ``None`` where it names no driver."""
     if not asked.driver:
         return None
@@ -161,12 +161,12 @@ def host_asked(asked: Question, knowledge: Knowledge) -> HostFacts | None:
 # -- what the tables and the host say further
 
 
-def here(row: AnswerPage, asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
+def here(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
     """What the tables say for what the question names, and for the host."""
     return tuple(FILLS[row.join](asked, knowledge, facts)) if row.join else ()
 
 
-def _drivers(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for row in () if asked.cudas else knowledge.floors:
         yield f"CUDA {row.major}.x needs driver {row.driver} or later"
     case = LogContext(knowledge=knowledge, facts=facts)
@@ -189,7 +189,7 @@ def _drivers(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> 
         yield f"torch builds up to CUDA {runs} run on it"
 
 
-def _three_versions(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _three_versions(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for cuda in asked.cudas:
         minimum = knowledge.minimum_driver(cuda)
         branch = knowledge.branch_for(cuda)
@@ -207,7 +207,7 @@ def _three_versions(asked: Question, knowledge: Knowledge, facts: HostFacts | No
         yield f"torch {torch.version} in the {torch.where} is built for CUDA {torch.cuda or '(a CPU build)'}"
 
 
-def _toolkits(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _toolkits(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     del asked, knowledge
     for item in facts.toolkits if facts else ():
         where = "on PATH" if item.on_path else f"found by {item.via}"
@@ -216,7 +216,7 @@ def _toolkits(asked: Question, knowledge: Knowledge, facts: HostFacts | None) ->
         yield f"{facts.label} has no CUDA toolkit"
 
 
-def _virtual(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _virtual(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     del asked, knowledge
     if facts is None:
         return
@@ -226,11 +226,11 @@ def _virtual(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> 
         yield f"{facts.label}: __glibc is {facts.libc.version}"
 
 
-def _capabilities(asked: Question, facts: HostFacts | None) -> Sequence[Capability]:
+def _capabilities(asked: AskedQuestion, facts: HostFacts | None) -> Sequence[Capability]:
     return asked.gpus or (facts.capabilities if facts else ())
 
 
-def _capability(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _capability(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for model in asked.models:
         yield f"{model.name}: compute capability {model.capability} ({model.architecture})"
     named = {model.capability for model in asked.models}
@@ -242,7 +242,7 @@ def _capability(asked: Question, knowledge: Knowledge, facts: HostFacts | None) 
         yield f"{facts.label} has {gpu_text(facts)}"
 
 
-def _torch(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     platform = facts.platform if facts else PLATFORMS[0]
     wheels = [row for row in knowledge.wheels if row.platform == platform and row.cuda and row.code]
     builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
@@ -267,7 +267,7 @@ def _torch(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> It
             yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
 
 
-def _archs(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _archs(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     found = _capabilities(asked, facts)
     if not found:
         return
@@ -279,7 +279,7 @@ def _archs(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> It
             yield f"nvcc {min(able)} to {max(able)} compile for compute capability {capability}"
 
 
-def _sees(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _sees(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     del asked
     if facts is None:
         return
@@ -295,7 +295,7 @@ def _sees(asked: Question, knowledge: Knowledge, facts: HostFacts | None) -> Ite
         yield f"torch {torch.version} in the {torch.where} {kind}"
 
 
-FILLS: dict[str, Callable[[Question, Knowledge, HostFacts | None], Iterator[str]]] = {
+FILLS: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]] = {
     "archs": _archs,
     "capability": _capability,
     "drivers": _drivers,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         KnownErrorFields,
         SourceFields,
     )
-    from cuenv.diagnosis.answers import Question
+    from cuenv.diagnosis.answers import AskedQuestion
 
 
 def line(topic: str, guidance: Guidance) -> str:
@@ -76,7 +76,7 @@ def errata_plain(
     rows: Iterable[Erratum],
     guidance: Guidance,
     knowledge: Knowledge,
-    asked: Question | None = None,
+    asked: AskedQuestion | None = None,
     heres: Mapping[str, tuple[str, ...]] | None = None,
 ) -> ExplainDocument:
     """Pages as plain data, each with its sources in full."""
