@@ -247,15 +247,15 @@ def test_of_several_platforms_the_first_in_order_is_told(channel: Path, tmp_path
     mirror = ("--mirror", f"conda-forge={channel}")
     named = "".join(f"  - {name}\n" for name in PLATFORMS)
     (tmp_path / "environment.yml").write_text(
-        f"name: x\nchannels:\n  - conda-forge\nplatforms:\n{named}dependencies:\n  - nowhere=1.0\n"
+        f"name: x\nchannels: [conda-forge, nodefaults]\nplatforms:\n{named}dependencies:\n  - nowhere=1.0\n"
     )
     said = {
-        name: run("lock", *H200, *mirror, "--platform", name, folder=tmp_path).stderr.splitlines()[:3]
+        name: run("lock", *H200, *mirror, "--platform", name, folder=tmp_path).stderr.splitlines()[:4]
         for name in PLATFORMS
     }
     both = run("lock", *H200, *mirror, folder=tmp_path)
     assert both.returncode == 1
-    assert both.stderr.splitlines()[:3] == said[PLATFORMS[0]]
+    assert both.stderr.splitlines()[:4] == said[PLATFORMS[0]]
     assert not list(tmp_path.glob("conda-*"))
 
 

@@ -8,6 +8,7 @@ from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.lockfile.host_check import host_findings, judge_spec, named_cuda, request_of
 from cuenv.lockfile.intent import intent_of
+from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_yml import parse
 from given import options, package, shipped_base, solution, spec
@@ -247,3 +248,74 @@ def test_a_file_that_another_system_exported_is_named_as_such(text: str, severit
     said = [item for item in spec_findings(read, shipped_base()) if item.code == "CU106"]
     assert [item.severity for item in said] == ([severity] if severity else [])
     assert all("the file is for " in item.message for item in said)
+
+
+@collect(
+    ("entry", "found"),
+    [
+        ("_pytorch_select=0.1=cpu_0", True),
+        ("_pytorch_select=0.2=gpu_0", False),
+        ("pytorch-mutex=1.0=cpu", True),
+        ("pytorch-mutex=1.0=cuda", False),
+        ("torchvision=0.4.2=cpu_py37h9ec355b_0", True),
+        ("torchvision=0.4.2=cuda102py37_0", False),
+    ],
+)
+def test_what_forces_a_cpu_build_beside_cuda_is_an_error_in_any_channel(entry: str, found: bool) -> None:
+    said = findings("cudatoolkit=10.2", entry, channels=("defaults",))
+    assert [item.severity for item in said if item.code == "CU103"] == (["error"] if found else [])
+
+
+@collect(
+    ("channels", "glob"),
+    [
+        (("pytorch", "conda-forge"), "*_cu*"),
+        (("conda-forge", "pytorch"), "cuda*"),
+        (("dglteam", "pytorch", "nvidia", "conda-forge"), "*_cu*"),
+    ],
+)
+def test_the_build_strings_of_a_file_are_of_the_channel_that_torch_comes_from(
+    channels: tuple[str, ...], glob: str
+) -> None:
+    said = findings("pytorch=1.10", "torchvision", "torchaudio", "cudatoolkit=11.3", channels=channels)
+    guards = {
+        (item.fix or "").rpartition("=")[2] for item in said if item.code == "CU104" and item.subject != "pytorch"
+    }
+    assert guards == {glob}
+
+
+@collect(
+    ("dependencies", "gpu", "driver", "codes"),
+    [
+        (("tensorflow", "cuda-version=12.4"), "8.0", "470.129.06", {"CU401"}),
+        (("tensorflow", "cuda-version>=12.6"), "8.0", "470.129.06", {"CU401"}),
+        (("tensorflow", "cuda-version=12"), "8.0", "470.129.06", {"CU401"}),
+        (("tensorflow", "cuda-version=12.4"), "8.0", "535.129.03", set()),
+        (("jaxlib", "cuda-nvcc=12.4", "cuda-version=12.4"), "12.0", "575.57.08", {"CU404"}),
+        (("tensorflow-gpu=2.3", "cudatoolkit=10.1", "cudnn=7.6"), "8.0", "535.129.03", {"CU405"}),
+        (("pytorch=1.13", "cpuonly"), "8.0", "535.129.03", {"CU103"}),
+    ],
+)
+def test_what_cannot_run_is_said_before_the_solve_without_a_torch_as_well(
+    dependencies: tuple[str, ...], gpu: str, driver: str, codes: set[str]
+) -> None:
+    said = judge_file(spec(*dependencies), options(gpu, driver=driver), shipped_base())
+    assert {item.code for item in said} == codes
+
+
+@collect(
+    ("name", "cuda", "gpu", "severity"),
+    [
+        ("tensorflow", "11.8", "12.0", "warning"),
+        ("tensorflow", "12.9", "12.0", "info"),
+        ("numpy", "12.9", "12.0", ""),
+    ],
+)
+def test_a_program_of_which_no_row_says_what_it_supports_is_unknown(
+    name: str, cuda: str, gpu: str, severity: str
+) -> None:
+    toolkit = package("cuda-version", cuda)
+    program = package(name, "2.0", "0", depends=("cuda-version >=11",) if name != "numpy" else ())
+    said = host_findings(solution(toolkit, program), options(gpu, driver="575.57.08"), shipped_base())
+    assert [item.severity for item in said if item.code == "CU403"] == ([severity] if severity else [])
+    assert all(item.unknown for item in said if item.code == "CU403")

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping
 from cuenv.core.errors import ChannelError, HashError, Progress, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.solve import ENGINES
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
+_PART = regex(r"\Achannel \S+: |\Achannel \S+, \S+: ")
+_ADDRESS = regex(r" \(\S+://\S+\)\Z")
 _SHOWN = 5
 """Requirements that a finding names."""
 
@@ -92,7 +95,9 @@ def _with_defaults(
     try:
         again = solve(more, sources, progress=progress)
     except ChannelError as error:
-        return replace(answer, text=f"{adds}cannot be read here: {error.message}\n{answer.text}")
+        # Which of their parts is the first that cannot be read differs from run to run.
+        reason = _ADDRESS.sub("", _PART.sub("", error.message))
+        return replace(answer, text=f"{adds}cannot be read here: {reason}\n{answer.text}")
     if isinstance(again, Solution):
         return again
     have = absent(named, more.channels, question.platform, sources)

@@ -27,8 +27,8 @@ from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.ranking import LAYERS
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
-from cuenv.resolver.rules.layers import glibc_verdict, range_for
-from cuenv.resolver.verdict import told
+from cuenv.resolver.rules.layers import glibc_verdict, range_for, younger
+from cuenv.resolver.verdict import both, told
 from cuenv.resolver.wheels import (
     cuda_of_wheels,
     library_advice,
@@ -40,7 +40,7 @@ from cuenv.resolver.wheels import (
     wheel_row,
 )
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
-from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
+from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu, names_cuda
 
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
@@ -152,6 +152,37 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
             yield from as_findings(verdict, candidate, case)
     if torch and not torch.build.sources:
         yield unknown_build(torch)
+    if torch is None:
+        yield from _programs(solution, facts, candidate.cuda, knowledge)
+
+
+def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Knowledge) -> Iterator[Finding]:
+    """Programs for GPUs of which no row says for which they hold code, such as TensorFlow, JAX and CuPy."""
+    names = [package.name for package in solution.packages if _uses_cuda(package, knowledge)]
+    if not names or not facts.capabilities:
+        return
+    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    newer = [item for item in facts.capabilities if younger(item, cuda, knowledge)]
+    message = f"the cuenv tables do not list the GPU code of {listed}"
+    if newer:
+        verb, given = "is" if len(names) == 1 else "are", both(newer)
+        nothing = f"CUDA {cuda}, whose nvcc compiles no machine code for the newer compute capability {given}"
+        message = f"{listed} {verb} for {nothing}: only what contains PTX can run there"
+    yield Finding(
+        code="CU403",
+        severity="warning" if newer else "info",
+        subject=names[0],
+        message=message,
+        unknown=True,
+    )
+
+
+def _uses_cuda(package: LockedPackage, knowledge: Knowledge) -> bool:
+    """Whether a package that is no part of CUDA is made for it."""
+    if knowledge.is_component(package.name) or package.subdir == "noarch":
+        return False
+    needs = {text.split(" ")[0] for text in package.depends}
+    return bool(names_cuda(package.build)) or bool(needs & {"cuda-version", "cudatoolkit", "cuda-cudart"})
 
 
 def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding:

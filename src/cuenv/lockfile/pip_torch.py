@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from cuenv.core.findings import Finding
-from cuenv.core.versions import VersionSpec
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.core.versions import VersionSpec, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -13,10 +17,12 @@ from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.host_check import as_findings, judge_spec, toolkit_asked, unknown_build
 from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
 from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
-from cuenv.resolver.policy import spec_of
+from cuenv.resolver.compilers import nvcc_asked
+from cuenv.resolver.policy import asks_for_cpu, cuda_pins, spec_of
 from cuenv.resolver.rules import RULES, Context, Judge, verdict_of
 from cuenv.solve.environment_spec import EnvironmentSpec
 
+_FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
 _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 """The torches of conda, beside which another from pip is a mistake of its own."""
 
@@ -24,19 +30,41 @@ _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
     found = (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
-    return found or tuple(_judge_cuda(spec, facts, knowledge))
+    told = any(item.severity == "error" for item in found)
+    return (*_of_cpu(spec, facts), *found, *(() if told else _judge_cuda(spec, facts, knowledge)))
+
+
+def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
+    """A file that asks for a CPU build of torch, for a host with GPUs; of what cuenv wrote, somebody asked for that."""
+    if asks_for_cpu(spec) and facts.gpus:
+        yield Finding(
+            code="CU103",
+            severity="info" if spec.ours else "warning",
+            subject="pytorch",
+            message=f"the file asks for a CPU build of PyTorch: it does not use the GPUs of {facts.label}",
+        )
 
 
 def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """A file with CUDA and no torch: its driver, before a solver says the same as a tree of packages."""
-    cuda = None if any(map(spec.pin, _CONDAS)) or torch_asked(spec.pip) else toolkit_asked(spec)
+    """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs."""
+    exact = toolkit_asked(spec)
+    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or _oldest(spec)
     if cuda is None:
         return
-    candidate = bare_candidate(cuda, facts.platform)
-    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
-    verdict = verdict_of("driver-floor", candidate, case)
-    if verdict.outcome == "reject":
-        yield from as_findings(verdict, candidate, case)
+    nvcc, cudnn = nvcc_asked(spec), spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
+    release = version(cudnn.text) if cudnn and cudnn.prefix else None
+    candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
+    case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
+    for name in ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if release else ())):
+        verdict = verdict_of(name, candidate, case)
+        if verdict.outcome == "reject":
+            yield from as_findings(verdict, candidate, case)
+
+
+def _oldest(spec: EnvironmentSpec) -> Version | None:
+    """The oldest CUDA release that a file admits, where it names no release: ``cuda-version>=12``."""
+    bounds = (_FROM.match(pin.version) for pin in cuda_pins(spec))
+    return next((version(f"{found[1]}.{found[2] or 0}") for found in bounds if found), None)
 
 
 def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

@@ -72,11 +72,11 @@ def _torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -> str:
     if pin is None:
         wheel = torch_asked(spec.pip) if WHEELS in row.stacks else None
         return wheel.text if wheel and _all_before(wheel.demand, row, (WHEELS,), knowledge) else ""
-    demand, home = pin_demand(pin), _home(pin, spec)
+    demand, home = pin_demand(pin), torch_home(pin, spec)
     return pin.yaml_text() if demand and home in row.stacks and _all_before(demand, row, (home,), knowledge) else ""
 
 
-def _home(torch: Pin, spec: EnvironmentSpec) -> str:
+def torch_home(torch: Pin, spec: EnvironmentSpec) -> str:
     """The channel that torch comes from, as far as the file says."""
     channels = (short_channel(channel) for channel in spec.channels)
     listed = "pytorch" if spec.pin("pytorch-cuda") else next((item for item in channels if item in STACKS), "")

@@ -17,7 +17,7 @@ from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS
 from cuenv.resolver.compilers import bounded_gcc, compiler_findings
-from cuenv.resolver.conflicts import asked_conflicts
+from cuenv.resolver.conflicts import asked_conflicts, torch_home
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
@@ -92,6 +92,9 @@ def judged_requests(
 REPAIR = "cuenv lock --repair -o environment.new.yml"
 """What mends an environment file as a whole: the file that does what it was meant to do."""
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
+_SELECTORS = regex(r"_?(?:pytorch|tflow|tensorflow)[-_](?:select|mutex)")
+"""Packages whose build string chooses between CPU and CUDA builds of others."""
+_WITH_TORCH = ("torchvision", "torchaudio", "torchtext", "pytorch-mutex")
 _NO_COMPILER = (
     "; pytorch-cuda contains run-time libraries only, neither nvcc nor headers, so this environment cannot compile"
 )
@@ -393,12 +396,21 @@ def two_channels(message: str, *, ours: bool = False) -> Finding:
 def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Pins that ask for a CPU twin in a CUDA environment, and pins that would let one in."""
     channels = [short_channel(channel) for channel in spec.channels]
+    torch = spec.pin("pytorch")
+    home = torch_home(torch, spec) if torch else ""
     for pin in spec.pins:
         if pin.name in _CPU_PACKAGES:
             yield _cpu_variant(pin, f"{pin.name} forces the CPU build in an environment that names CUDA")
             continue
+        if _SELECTORS.fullmatch(pin.name) and "cpu" in pin.build:
+            yield _cpu_variant(pin, f"{pin.yaml_text()} forces the CPU build in an environment that names CUDA")
+            continue
         homes = [pin.channel] if pin.channel else channels
-        twin = next((row for row in (knowledge.twin(pin.name, home) for home in homes) if row), None)
+        if not pin.channel and home and pin.name in _WITH_TORCH:
+            homes = [home]  # its CUDA build is one of the channel that torch comes from
+        twin = next((row for row in (knowledge.twin(pin.name, place) for place in homes) if row), None)
+        if twin is None and "cpu" in pin.build:  # of a channel that no row is about
+            twin = next((row for row in knowledge.twins if row.package == pin.name), None)
         if twin is None or not twin.essential:
             continue
         if "cpu" in pin.build:

@@ -109,7 +109,7 @@ def _layer(
         because = f"a CPU build needs no {name}" if built_cuda is None else f"without a GPU, {name} is not used"
         return Verdict(rule=library, outcome="pass", because=because)
     oldest = devices[0]
-    young = [device for device in devices if _younger(device, built_cuda, kb)]
+    young = [device for device in devices if younger(device, built_cuda, kb)]
     if young:
         older = tuple(device for device in devices if device not in young)
         rest = _layer(library, requirement, release, built_cuda=built_cuda, devices=older, kb=kb)
@@ -172,7 +172,7 @@ def _doubtful(serving: tuple[LibrarySupport, ...], device: Capability, rows: tup
     return any(row.low for row in serving) and device < max(later, default=device)
 
 
-def _younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
+def younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
     """Whether a GPU came after a CUDA release: its libraries hold no machine code for it, at best PTX."""
     row = knowledge.compute_capability(device)
     return (
