@@ -19,7 +19,8 @@ from packaging.version import Version
 
 import cuenv
 from cuenv.core.versions import Capability
-from cuenv.diagnosis.causes import Diagnosis, diagnose, folded
+from cuenv.diagnosis.causes import Diagnosis, diagnose
+from cuenv.diagnosis.lead import folded
 from cuenv.diagnosis.log_scan import LINE, MANY, scan
 from cuenv.host.facts import Compiler, Driver, FoundToolkit, Gpu, HostFacts, Libc, LibraryPath, Surroundings
 from cuenv.host.io.record import read_host
@@ -103,10 +104,11 @@ def test_every_cause_swallows_every_envelope() -> None:
             assert "error-building-extension" in followers(found)
 
 
-def test_two_causes_stand_side_by_side_in_their_order() -> None:
-    two = (LOGS / "numpy2/warning.log").read_bytes() + OOM
-    assert names(read(two)) == ["numpy2", "cuda-out-of-memory"]
-    assert names(read(OOM + two)) == ["cuda-out-of-memory", "numpy2"]
+def test_what_ended_the_run_leads_whatever_was_told_before() -> None:
+    notice = (LOGS / "numpy2/warning.log").read_bytes()
+    assert names(read(notice + OOM)) == names(read(OOM + notice)) == ["cuda-out-of-memory", "numpy2"]
+    cpp = (LOGS / "cxx-compiler-missing/which.log").read_bytes()
+    assert names(read(cpp + OOM)) == ["cxx-compiler-missing", "cuda-out-of-memory"]
 
 
 def test_a_harmless_warning_never_leads() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from commands import inside as run
-from cuenv.diagnosis.causes import Verdict
+from cuenv.diagnosis.lead import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")

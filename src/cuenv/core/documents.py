@@ -229,6 +229,8 @@ class CauseFields(SymptomFields):
 
     layer: str
     kind: str  # cause, effect or remark
+    rank: int  # place among the causes, from 1
+    leads: str  # why it stands at this place
     told: dict[str, str]  # what the line says, by name
     why: str
     because: list[str]  # what of this host confirms it
@@ -261,7 +263,7 @@ class LogDiagnosisDocument(TypedDict):
     evidence: list[EvidenceFields]  # where each fact of the host is from
     contradictions: list[str]  # facts of the host that are told in two ways
     mentions: dict[str, str]  # versions that the log names
-    causes: list[CauseFields]  # the first cause leads
+    causes: list[CauseFields]  # the first cause leads; of an unknown log none does
     unknown: list[UnknownLine]
     send: str | None  # the command whose output helps to explain an unknown log
 

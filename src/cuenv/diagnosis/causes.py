@@ -1,6 +1,6 @@
 """What a log means: the causes in it, what merely follows from them, why on this host, and the one command each.
 
-The first *cause* leads; what it explains is folded under it. What no row knows is *unknown*, and said to be.
+What ended the run leads (`lead.py`); what it explains is folded under it. What no row knows is *unknown*.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from shlex import quote
-from typing import Literal
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis import cures, on_host, on_host_build, on_host_run
 from cuenv.diagnosis.cures import named
+from cuenv.diagnosis.lead import RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words
@@ -25,10 +25,8 @@ from cuenv.prefix.inventory import Prefix
 JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **cures.JOINS}
 """Every join, by the name that rows give."""
 
-Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
 SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 """What of the software that a log tells is shown with its diagnosis."""
-_RANK = {"cause": 0, "effect": 1, "remark": 2}
 _SLOT = regex(r"\{([a-z]+)\}")
 _UNTOLD = {"cuda": "X.Y", "header": "a header", "op": "an extension", "gcc": "the highest", "asked": "some memory"}
 
@@ -38,6 +36,7 @@ class Cause:
     """A symptom that nothing else in the log explains.
 
     Attributes:
+        leads: why it stands where it stands among the causes.
         why: what it is caused by, in general.
         because: what the host, the environment and the line say, one sentence each.
         command: what cures it.
@@ -45,6 +44,7 @@ class Cause:
     """
 
     sighting: SymptomMatch
+    leads: str
     why: str
     because: tuple[str, ...]
     remedy: str
@@ -61,6 +61,11 @@ class Cause:
         """The row."""
         return self.sighting.symptom
 
+    @property
+    def kind(self) -> str:
+        """As the row has it; a remark that the log proves to be more is a cause."""
+        return self.sighting.kind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
@@ -70,10 +75,10 @@ class Diagnosis:
         verdict: ``known``: a cause stands in it; ``effect``: only what follows from a cause that is not in it;
             ``harmless``: only what harms nothing; ``unknown``: it fails, and no row knows why; ``clean``: nothing in
             it looks like a failure.
-        causes: what nothing else explains, the one that leads first.
+        causes: what nothing else explains, the one that leads first; where it is unknown, none of them ended the run.
         facts: the host that it is from, as far as the log, or who gave it, tells.
         contradictions: what is told of the host in two ways.
-        strange: the last lines that look like a failure and belong to no symptom; only when it is unknown.
+        strange: the lines that fail and that nothing explains; only when it is unknown.
     """
 
     verdict: Verdict
@@ -122,19 +127,11 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
         packages=host.told.packages,
         builds=host.told.builds,
     )
-    causes = tuple(_cause(sighting, followers, base) for sighting, followers in folded(found.sightings))
-    verdict: Verdict = "clean"
-    strange: tuple[tuple[int, str], ...] = ()
-    if causes and causes[0].symptom.kind != "remark":
-        verdict = "known" if causes[0].symptom.kind == "cause" else "effect"
-    else:
-        known = {sighting.line for sighting in found.sightings}
-        strange = tuple(item for item in found.failures if item[0] not in known)
-        verdict = "unknown" if strange else "harmless" if causes else "clean"
+    order = ranked(found)
     return Diagnosis(
-        verdict=verdict,
-        causes=causes,
-        strange=strange,
+        verdict=order.verdict,
+        causes=tuple(_cause(root, base) for root in order.roots),
+        strange=tuple((one.line, one.text) for one in order.strange),
         lines=found.lines,
         size=found.size,
         mentions=mentions,
@@ -143,34 +140,10 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     )
 
 
-def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:
-    """What nothing else explains, causes first and then by place, each with what it explains."""
-    parents: dict[str, SymptomMatch] = {}
-    for one in sightings:
-        explains = [other for other in sightings if one.symptom.follower_of(other.symptom)]
-        if explains:
-            parents[one.symptom.id] = min(explains, key=_lead)
-    roots = [one for one in sightings if one.symptom.id not in parents]
-    under: dict[str, list[SymptomMatch]] = {}
-    for one in sightings:
-        top = one.symptom.id
-        seen = {top}
-        while top in parents and parents[top].symptom.id not in seen:
-            top = parents[top].symptom.id
-            seen.add(top)
-        if top != one.symptom.id:
-            under.setdefault(top, []).append(one)
-    return tuple((one, tuple(under.get(one.symptom.id, ()))) for one in sorted(roots, key=_lead))
-
-
-def _lead(sighting: SymptomMatch) -> tuple[int, int]:
-    return _RANK[sighting.symptom.kind], sighting.line
-
-
-def _cause(sighting: SymptomMatch, followers: tuple[SymptomMatch, ...], base: LogContext) -> Cause:
-    row = sighting.symptom
-    told = decoded(sighting.told)
-    case = replace(base, told=told, line=sighting.text)
+def _cause(root: RankedSymptom, base: LogContext) -> Cause:
+    row = root.sighting.symptom
+    told = decoded(root.sighting.told)
+    case = replace(base, told=told, line=root.sighting.text)
     joined = JOINS[row.join](case) if row.join else Joined()
     where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
     values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}
@@ -178,12 +151,13 @@ def _cause(sighting: SymptomMatch, followers: tuple[SymptomMatch, ...], base: Lo
     for word, meant in named(case):
         command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
     return Cause(
-        sighting=sighting,
+        sighting=root.sighting,
+        leads=root.leads,
         why=filled(row.cause, values),
         because=(*joined.because, *_not_here(base.facts, command)),
         remedy=joined.remedy or filled(row.remedy, values),
         command=command,
-        followers=followers,
+        followers=root.followers,
     )
 
 

@@ -1,18 +1,38 @@
 """Read a log of any size in bounded memory: which symptoms stand in it, on which lines, and what the lines tell.
 
-The log is bytes: ranks interleaved, colours, carriage returns of progress bars, text that is no UTF-8. Nothing is
-decoded but the few lines that are shown. Work is linear: each byte is looked at once for each mark.
+The log is bytes: ranks interleaved, colours, carriage returns of progress bars, text that is no UTF-8. Of lines of one
+shape (`log_lines.shape_of`) the first is looked at; only where a shape holds a mark, all its lines are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
+from cuenv.diagnosis.log_lines import (
+    FAILURE_MARKS,
+    Grade,
+    ended,
+    fails,
+    fails_weakly,
+    foreign_marks,
+    grade_of,
+    in_box,
+    is_envelope,
+    of_the_gpu,
+    of_the_user,
+    plain,
+    rank_of,
+    shape_of,
+    uncoloured,
+)
 from cuenv.host.paste.reading import Passages
 from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
@@ -25,34 +45,32 @@ MANY = 1000
 """Sightings of one symptom that are counted."""
 _OVERLAP = 1024
 _KEY = 5
-_FAILURES = 3
 _SHOWN = 300
+_KEPT = 16
+_SHAPES = 16 * 1024 * 1024
+_HEAD, _TAIL = 64 * 1024, 256 * 1024
+_WRAPPED_FROM = 36
+_WRAPPED_OVER = 6
+_NEAR = 12
+_AT_END = 8
+_LAST = 3
 
-_COLOURS = regex(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
-_FAILURE_MARKS = (
-    b"rror",
-    b"RROR",
-    b"Traceback",
-    b"xception",
-    b"atal",
-    b"FATAL",
-    b"Killed",
-    b"ailed",
-    b"FAILED",
-    b"critical",
-)
-_FAILURE = regex(
-    rb"Traceback \(most recent call last\)|\b[A-Za-z_.]{0,60}(?:Error|Exception)\b(?::|$)|"
-    rb"\b(?:fatal )?error(?:\[[^\]\n]{0,40}\])?: (?![-+.0-9])|\bERROR\b|\bFATAL\b|\bfatal\b ?:|^Killed\b|\bFAILED\b|"
-    rb"\b[Ff]ailed (?:to|with)\b|\b(?:error|critical) {1,8}libmamba\b",
-    re.MULTILINE,
-)
 _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "torch": (b"+cu", re.compile(rb"\b([1-9]\.[0-9]{1,2}\.[0-9]{1,2}\+cu[0-9]{2,3})\b")),
     "cuda": (b"CUDA used to build PyTorch: ", re.compile(rb"CUDA used to build PyTorch: ([0-9]{1,2}\.[0-9])\b")),
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
 }
+_TRACEBACK = b"Traceback (most recent call last"
+_CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
+_RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
+_ROOT = b"(local_rank: "
+_ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
+_GOES_ON = regex(
+    rb"(?i)Successfully|\b(?:done|finished|completed?|saved|saving)\b|\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
+    rb"\bit/s\b|\bs/it\b"
+)
+_QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +82,10 @@ class SymptomMatch:
         text: that line, for people: no control characters, no credentials, shortened.
         told: what its named groups hold.
         count: lines that show it, up to `MANY`.
+        kind: as the row has it; a remark that the log proves to be more is a cause.
+        grade: how the line says it; of several lines, the gravest.
+        last: number of the last line that says it so.
+        ranks: the first ranks whose lines show it, as far as prefixes tell.
     """
 
     symptom: Symptom
@@ -71,6 +93,28 @@ class SymptomMatch:
     text: str
     told: Mapping[str, str]
     count: int = 1
+    kind: str = "cause"
+    grade: Grade = "line"
+    last: int = 0
+    ranks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedLine:
+    """A line that fails and belongs to no symptom.
+
+    Attributes:
+        outer: it says that something failed and not what.
+        gpu: it may have to do with GPUs, torch or what is installed.
+        own: it is an exception of the user's own data or program.
+    """
+
+    line: int
+    text: str
+    grade: Grade
+    outer: bool = False
+    gpu: bool = False
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +123,27 @@ class Scan:
 
     Attributes:
         sightings: in the order of their first lines.
-        failures: the last lines that look like a failure, each with its number, whether a symptom knows them or not.
+        failures: lines that fail and belong to no symptom, the first and the last of them.
+        weak: lines at the end of the log that may fail, in weaker words.
         mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
         told: what outputs of tools in it tell of the host and of packages.
+        chain: the line on which the last exception begins, with those that it is chained to; 0 without any.
+        many: whether the log is of several processes.
+        root: the rank that failed first, as the launcher says; empty where it does not.
+        goes_on: the last line that shows a run at work; 0 where none near the end does.
     """
 
     sightings: tuple[SymptomMatch, ...]
-    failures: tuple[tuple[int, str], ...]
+    failures: tuple[FailedLine, ...]
+    weak: tuple[FailedLine, ...] = ()
     mentions: Mapping[str, str] = field(default_factory=dict)
     told: tuple[Told, ...] = ()
     lines: int = 0
     size: int = 0
+    chain: int = 0
+    many: bool = False
+    root: str = ""
+    goes_on: int = 0
 
 
 def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
@@ -99,22 +153,32 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         blocks: its bytes, in pieces of any length.
         symptoms: the table.
     """
-    rows = tuple(symptoms)
-    seeker = _Seeker(rows)
     passages = Passages()
+    seeker = _Seeker(tuple(symptoms), passages)
     size = lines = 0
+    head = tail = b""
     for text, first, raw in _whole_lines(blocks):
         size += raw
         seeker.look(text, first)
-        passages.look(text, first)
         lines = first - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
+        head = head if len(head) >= _HEAD else (head + text)[:_HEAD]
+        tail = (tail + text[-_TAIL:])[-_TAIL:]
+    total = lines if size else 0
+    seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
+    if len(head) >= _HEAD:
+        seeker.look_wrapped(head, 1)
     return Scan(
         sightings=seeker.sightings(),
-        failures=tuple(seeker.failures),
+        failures=seeker.failures(total),
+        weak=seeker.weak(tail, total),
         mentions=seeker.mentions,
         told=passages.told(),
-        lines=lines if size else 0,
+        lines=total,
         size=size,
+        chain=seeker.chain,
+        many=seeker.many,
+        root=seeker.root,
+        goes_on=_goes_on(tail, total),
     )
 
 
@@ -137,102 +201,355 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
             rest = text
             continue
         if not cut:  # an endless line: its end is looked at again, so that nothing is cut in two
-            yield _plain(text), number, raw
+            yield _readable(text), number, raw
             rest, raw = text[-_OVERLAP:], 0
             continue
         rest = text[cut:]
-        yield _plain(text[:cut]), number, raw
+        yield _readable(text[:cut]), number, raw
         raw = 0
         number += text.count(b"\n", 0, cut)
     if rest or raw:
-        yield _plain(rest), number, raw
+        yield _readable(rest), number, raw
 
 
-def _plain(text: bytes) -> bytes:
-    """Without colours, and UTF-16 as the ASCII in it."""
+def _readable(text: bytes) -> bytes:
+    """UTF-16 as the ASCII in it, and the ends of lines as they are on Linux."""
     if b"\0" in text:
         text = text.replace(b"\0", b"")
-    if b"\x1b" in text:
-        text = _COLOURS.sub(b"", text)
-    return text
+    return text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+class _LineShape:
+    """What is known of a shape of lines: the rows whose marks it holds, and whether it fails."""
+
+    __slots__ = ("fails", "passages", "rows", "special")
+
+    def __init__(
+        self, rows: tuple[Symptom, ...], *, fails: bool, special: bool, passages: tuple[bytes, ...] = ()
+    ) -> None:
+        self.rows = rows
+        self.passages = passages
+        self.fails = fails
+        self.special = special
 
 
 class _Seeker:
     """What was found so far."""
 
-    def __init__(self, rows: tuple[Symptom, ...]) -> None:
+    def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
+        self.passages = passages
+        self.told = {brief: mark for mark in passages.marks if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
         for row in rows:
             for mark in row.marks:
-                self.by_mark.setdefault(mark.encode(), []).append(row)
-        self.by_key = keyed(frozenset(self.by_mark))
+                self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
+        self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
         self.order = {row.id: index for index, row in enumerate(rows)}
-        self.besides = {mark.encode() for row in rows for mark in row.beside}
+        self.failing = tuple({shape_of(mark.encode()) for mark in FAILURE_MARKS})
+        special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, *self.besides, *(mark for mark, _ in _MENTIONS.values()))
+        self.watched = tuple({shape_of(mark) for mark in special})
+        self.by_key = keyed(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *foreign_shapes())))
+        self.keys = tuple(self.by_key)
         self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
         self.there: set[bytes] = set()
         self.mentions: dict[str, str] = {}
-        self.failures: list[tuple[int, str]] = []
+        self.boring: set[bytes] = set()
+        self.hot: dict[bytes, _LineShape | None] = {}
+        self.kept = 0
+        self.early: list[FailedLine] = []
+        self.late: deque[FailedLine] = deque(maxlen=_KEPT)
+        self.outer: deque[FailedLine] = deque(maxlen=_LAST)
+        self.exception = 0
+        self.chain = 0
+        self.linked = False
+        self.many = False
+        self.root = ""
 
     def look(self, text: bytes, first: int) -> None:
         """Look at whole lines, the first of which has this number."""
-        for key, marks in self.by_key.items():
-            if key in text:
-                for mark in marks:
-                    self._mark(mark, text, first)
-        self.there.update(mark for mark in self.besides - self.there if mark in text)
-        for name, (mark, pattern) in _MENTIONS.items():
-            if name not in self.mentions and mark in text and (found := pattern.search(text)):
-                self.mentions[name] = found[1].decode()
-        self._last_failures(text, first)
-
-    def _mark(self, mark: bytes, text: bytes, first: int) -> None:
-        wanted = [row for row in self.by_mark[mark] if len(self.where[row.id]) < MANY]
-        at = text.find(mark) if wanted else -1
-        done, line = 0, first
-        while at >= 0:
-            start, end = _around(text, at)
-            line += text.count(b"\n", done, start)
-            done = start
-            for row in wanted:
-                self._match(row, text[start:end], line)
-            at = text.find(mark, max(end, at + len(mark)))
-
-    def _match(self, row: Symptom, part: bytes, line: int) -> None:
-        for pattern in row.patterns:
-            found = compiled(pattern).search(part)
-            if not found:
-                continue
-            if len(self.where[row.id]) < MANY:
-                self.where[row.id].add(line)
-            if row.id not in self.first or line < self.first[row.id].line:
-                told = {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
-                shows = shown(part, found.start())
-                self.first[row.id] = SymptomMatch(symptom=row, line=line, text=shows, told=told)
+        shapes = shape_of(text).split(b"\n")
+        new = {*shapes}
+        fresh = new - self.boring - self.hot.keys()
+        if fresh:
+            self._learn(fresh)
+        there = new & self.hot.keys()
+        told = {mark for shape in there if (about := self.hot[shape]) for mark in about.passages}
+        if self.passages.wants(told, first):
+            self.passages.look(uncoloured(text), first)
+        if not there:
             return
+        lines = ended(text).split(b"\n")
+        hits = [index for index, shape in enumerate(shapes) if shape in self.hot]
+        starts = list(accumulate((len(line) + 1 for line in lines), initial=0)) if b"\r" in text else []
+        done, number = 0, first
+        for index in hits:
+            if starts:
+                number += text.count(b"\n", done, starts[index])
+                done = starts[index]
+            else:
+                number = first + index
+            self._line(lines[index], number, self.hot[shapes[index]])
 
-    def _last_failures(self, text: bytes, first: int) -> None:
-        """The last lines that look like a failure: as many of the whole log are kept as are shown."""
-        found: list[tuple[int, str]] = []
-        places = {mark: text.rfind(mark) for mark in _FAILURE_MARKS}
-        while len(found) < _FAILURES and (at := max(places.values())) >= 0:
-            start, end = _around(text, at)
-            if _FAILURE.search(text, start, end):
-                found.append((first + text.count(b"\n", 0, start), shown(text[start:end], at - start)))
-            for mark, place in places.items():
-                if place >= start:  # the others are looked for no second time: the work stays linear
-                    places[mark] = text.rfind(mark, 0, start)
-        self.failures = [*self.failures, *reversed(found)][-_FAILURES:]
+    def _learn(self, fresh: set[bytes]) -> None:
+        """Sort new shapes into those that hold a mark and all others, which are never looked at again."""
+        if self.kept > _SHAPES:
+            self.boring.clear()
+            self.hot.clear()
+            self.kept = 0
+        coloured = {shape for shape in fresh if b"\x1b" in shape}
+        for shape in coloured:
+            bare = uncoloured(shape)
+            if any(key in bare for key in self.keys):
+                self.hot[shape] = self._shape_of(bare)
+        others = b"\n".join(fresh - coloured)
+        for key in self.keys:
+            at = others.find(key)
+            while at >= 0:
+                start, end = others.rfind(b"\n", 0, at) + 1, others.find(b"\n", at)
+                end = len(others) if end < 0 else end
+                shape = others[start:end]
+                if shape not in self.hot:
+                    self.hot[shape] = self._shape_of(shape)
+                at = others.find(key, end)
+        self.boring |= fresh - self.hot.keys()
+        self.kept += sum(map(len, fresh)) + 60 * len(fresh)
+
+    def _shape_of(self, shape: bytes) -> _LineShape | None:
+        """What a shape holds; ``None`` where each line has to be asked, because it is in another language."""
+        if b"&" in shape or any(mark in shape for mark in foreign_shapes()):
+            return None
+        rows = {row.id: row for mark, rows in self.by_mark.items() if mark in shape for row in rows}
+        special = any(mark in shape for mark in self.watched)
+        failing = any(mark in shape for mark in self.failing)
+        told = tuple(mark for brief, mark in self.told.items() if brief in shape)
+        return _LineShape(tuple(rows.values()), fails=failing, special=special, passages=told)
+
+    def _line(self, line: bytes, number: int, about: _LineShape | None) -> None:
+        line = plain(line)
+        if about is None:
+            about = self._shape_of_english(shape_of(line))
+        if about.special:
+            self._special(line, number)
+        found = any(self._row(row, line, number) for row in about.rows if row.kind == "remark")
+        if not found:  # a line that is a notice is nothing else
+            for row in about.rows:
+                found = self._row(row, line, number) or found
+        if about.fails and not found:
+            self._failure(line, number)
+
+    def _shape_of_english(self, shape: bytes) -> _LineShape:
+        rows = {row.id: row for mark, rows in self.by_mark.items() if mark in shape for row in rows}
+        return _LineShape(tuple(rows.values()), fails=True, special=True)
+
+    def _special(self, line: bytes, number: int) -> None:
+        """What tells of tracebacks, of ranks, and of what rows want beside them."""
+        if _TRACEBACK in line:
+            self.chain = self.chain if self.linked and self.chain else number
+            self.linked = False
+        elif any(mark in line for mark in _CHAINED):
+            self.linked = True
+        self.many = self.many or any(mark in line for mark in _RANKS)
+        if not self.root and _ROOT in line and (found := _ROOT_RANK.search(line)):
+            self.root = found[1].decode()
+        self.there.update(mark for mark in self.besides - self.there if mark in line)
+        for name, (mark, pattern) in _MENTIONS.items():
+            if name not in self.mentions and mark in line and (told := pattern.search(line)):
+                self.mentions[name] = told[1].decode()
+
+    def _row(self, row: Symptom, line: bytes, number: int) -> bool:
+        where = self.where[row.id]
+        if len(where) >= MANY:
+            return True
+        for part in _parts(line, row):
+            for pattern in row.patterns:
+                found = compiled(pattern).search(part)
+                if found:
+                    self._sighted(row, part, found, number)
+                    return True
+        return False
+
+    def _sighted(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
+        grade = grade_of(part, found.start())
+        if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
+            grade = "exception"  # the message of an exception goes on
+        self.where[row.id].add(number)
+        rank = rank_of(part)
+        before = self.first.get(row.id)
+        if before is None:
+            told = {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
+            self.first[row.id] = SymptomMatch(
+                symptom=row,
+                line=number,
+                text=shown(part, found.start()),
+                told=told,
+                kind=row.kind,
+                grade=grade,
+                last=number,
+                ranks=(rank,) if rank else (),
+            )
+            return
+        ranks = before.ranks
+        if rank and rank not in ranks and len(ranks) < _KEPT:
+            ranks = (*ranks, rank)
+        if _GRAVITY[grade] < _GRAVITY[before.grade]:
+            before = replace(before, grade=grade, last=number)
+        elif grade == before.grade:
+            before = replace(before, last=number)
+        if grade == "exception":
+            self.exception = 0
+        self.first[row.id] = replace(before, ranks=ranks)
+
+    def _failure(self, line: bytes, number: int) -> None:
+        part = line[:WINDOW]
+        if not fails(part):
+            return
+        grade = grade_of(part)
+        outer = is_envelope(part)
+        if grade == "exception" and part.rstrip().endswith((b":", b"Error", b"Exception")):
+            self.exception = number
+        one = FailedLine(
+            line=number,
+            text=shown(part),
+            grade=grade,
+            outer=outer,
+            gpu=of_the_gpu(part),
+            own=grade == "exception" and of_the_user(part),
+        )
+        if outer:
+            self.outer.append(one)
+        else:
+            if len(self.early) < _LAST and grade != "warning":
+                self.early.append(one)
+            self.late.append(one)
+
+    def failures(self, total: int) -> tuple[FailedLine, ...]:
+        """The lines that fail and belong to no symptom, in their order; warnings only where the log ends."""
+        known = [line for where in self.where.values() for line in where]
+        found = {one.line: one for one in (*self.early, *self.late, *self.outer)}
+        kept = []
+        for one in found.values():
+            if one.grade == "warning" and one.line <= total - _LAST:
+                continue
+            bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception"))
+            if bare and any(one.line <= line <= one.line + _NEAR for line in known):
+                continue  # its message is known
+            kept.append(one)
+        return tuple(sorted(kept, key=lambda item: item.line))
+
+    def weak(self, tail: bytes, total: int) -> tuple[FailedLine, ...]:
+        """Lines at the end that fail in weaker words, unless the log goes on after them."""
+        known = {line for where in self.where.values() for line in where}
+        found: list[FailedLine] = []
+        for count, (number, raw) in enumerate(_backwards(tail, total), 1):
+            line = plain(raw)[:WINDOW]
+            if _GOES_ON.search(line):
+                break
+            if number not in known and fails_weakly(line) and (count <= _LAST or not _QUIET.search(line)):
+                found.append(FailedLine(line=number, text=shown(line), grade="line", gpu=of_the_gpu(line)))
+        return tuple(reversed(found[:_LAST]))
+
+    def look_wrapped(self, text: bytes, first: int) -> None:
+        """Look for messages that are broken over lines, or that stand in a box; only for rows that were not seen."""
+        if any(item.kind == "cause" and item.grade in ("exception", "error") for item in self.first.values()):
+            return
+        known = {line for where in self.where.values() for line in where}
+        lines, numbers = _unboxed(text, first)
+        shapes = [shape_of(line) for line in lines]
+        whole = b"".join(shapes)
+        starts = list(accumulate(map(len, shapes), initial=0))
+        for key in self.keys:
+            if key not in whole:
+                continue
+            for mark in (mark for mark in self.by_key[key] if mark in self.by_mark):
+                at, tries = whole.find(mark), 0
+                while at >= 0 and tries < _KEPT:
+                    tries += 1
+                    index = bisect_right(starts, at) - 1
+                    if numbers[index] not in known:
+                        self._wrapped(mark, lines, numbers, index)
+                    at = whole.find(
+                        mark, starts[min(index + 1, len(starts) - 1)] + (len(mark) if index + 1 >= len(lines) else 0)
+                    )
+
+    def _wrapped(self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int) -> None:
+        rows = [row for row in self.by_mark[mark] if row.id not in self.first]
+        if not rows or len(lines[index]) < _WRAPPED_FROM:
+            return
+        low = index
+        while low > 0 and index - low < 2 and len(lines[low - 1]) >= _WRAPPED_FROM:
+            low -= 1
+        part = lines[low : index + _WRAPPED_OVER]
+        for between in (b" ", b""):
+            joined = plain(between.join(part))
+            for row in rows:
+                for pattern in row.patterns:
+                    found = compiled(pattern).search(joined)
+                    if found and row.id not in self.first:
+                        self._sighted(row, joined, found, numbers[index])
 
     def sightings(self) -> tuple[SymptomMatch, ...]:
-        """All of them in the order of the log, but those whose company is missing."""
+        """All in the order of the log, but those whose company is missing; a remark that is proved is a cause."""
         found = []
-        for name, item in self.first.items():
-            needs = item.symptom.beside
-            if needs and not any(mark.encode() in self.there for mark in needs):
+        for name, seen in self.first.items():
+            item, row = seen, seen.symptom
+            if row.beside and not any(mark.encode() in self.there for mark in row.beside):
                 continue
+            if row.kind == "remark" and any(mark.encode() in self.there for mark in row.proof):
+                item = replace(item, kind="cause", grade="error")
             found.append(replace(item, count=len(self.where[name])))
         return tuple(sorted(found, key=lambda item: (item.line, self.order[item.symptom.id])))
+
+
+_GRAVITY: Mapping[Grade, int] = {"exception": 0, "error": 1, "line": 2, "warning": 3}
+
+
+def _backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
+    """The last lines of a log that are not empty, from its end, and their numbers."""
+    lines = tail.rstrip(b"\n").split(b"\n")
+    last = total - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)
+    count = 0
+    for back, line in enumerate(reversed(lines)):
+        if line.strip():
+            count += 1
+            yield max(1, last - back), line
+        if count >= _AT_END:
+            return
+
+
+def _goes_on(tail: bytes, total: int) -> int:
+    """The last line that shows a run at work."""
+    return next((number for number, line in _backwards(tail, total) if _GOES_ON.search(line)), 0)
+
+
+def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
+    """A line, or of a long one the surroundings of each mark."""
+    if len(line) <= 2 * WINDOW:
+        yield line
+        return
+    for mark in row.marks:
+        at = line.find(mark.encode())
+        while at >= 0:
+            yield line[max(0, at - WINDOW) : at + WINDOW]
+            at = line.find(mark.encode(), at + WINDOW)
+
+
+def _unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
+    """Lines without the borders of boxes and the prefixes of ranks, and their numbers."""
+    lines, numbers = [], []
+    for index, raw in enumerate(text.split(b"\n")):
+        for part in raw.split(b"\r"):
+            line = in_box(uncoloured(part))
+            if line is not None and line.strip():
+                lines.append(line.strip())
+                numbers.append(first + index)
+    return lines, numbers
+
+
+@lru_cache(maxsize=1)
+def foreign_shapes() -> tuple[bytes, ...]:
+    """The messages in other languages as they stand in shapes."""
+    return tuple({shape_of(mark) for mark in foreign_marks()})
 
 
 @lru_cache(maxsize=4)
@@ -252,11 +569,3 @@ def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
         found[key] = tuple(holders[key])
         left = [mark for mark in left if mark not in found[key]]
     return found
-
-
-def _around(text: bytes, at: int) -> tuple[int, int]:
-    """The line of a place, no more of it than a window; a carriage return ends a line as well."""
-    low, high = max(0, at - WINDOW), min(len(text), at + WINDOW)
-    start = max(text.rfind(b"\n", low, at), text.rfind(b"\r", low, at)) + 1 or low
-    ends = [end for end in (text.find(b"\n", at, high), text.find(b"\r", at, high)) if end >= 0]
-    return start, min(ends, default=high)

@@ -36,10 +36,11 @@ def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose
     text: list[str] = []
     if found.verdict != "known":
         text.append(f"{found.verdict}  {size}: {_HEADS[found.verdict]}")
-    for index, cause in enumerate(found.causes):
-        text += _cause(cause, guidance, knowledge, word="cause" if not index else "also", verbose=verbose, brief=brief)
     if found.verdict == "unknown":
         text += [f"         line {number}: {line}" for number, line in found.strange]
+    for index, cause in enumerate(found.causes):
+        word = "also" if index or found.verdict == "unknown" else "cause"
+        text += _cause(cause, guidance, knowledge, word=word, verbose=verbose, brief=brief)
     if found.verdict in ("unknown", "effect"):
         text.append("send     the log from its first error on, of every rank, and what this prints:")
         text.append(f"         {SEND}")
@@ -55,7 +56,7 @@ def _cause(
     cause: Cause, guidance: Guidance, knowledge: Knowledge, *, word: str, verbose: bool, brief: bool
 ) -> list[str]:
     row = cause.symptom
-    mark = {"cause": word, "effect": "effect", "remark": "harmless"}[row.kind]
+    mark = {"cause": word, "effect": "effect", "remark": "harmless"}[cause.kind]
     text = [f"{mark:8} {row.says} ({row.id})"]
     if brief:
         return [*text, f"         {cause.command}"]
@@ -73,6 +74,7 @@ def _cause(
         names = ", ".join(f"{item.symptom.id} (line {item.line})" for item in cause.followers)
         text.append(f"follows  {names}")
     if verbose:
+        text.append(f"leads    {cause.leads}")
         for item in cause.followers:
             text += _seen(item)
         text += [f"source   {source.shown}" for source in sources_of(row, guidance, knowledge)]
@@ -94,7 +96,7 @@ def results(found: Diagnosis, log: str) -> list[CheckResult]:
     findings = [
         Finding(
             code=cause.symptom.id,
-            severity=severities.get(cause.symptom.kind, "info"),
+            severity=severities.get(cause.kind, "info"),
             subject=cause.symptom.layer,
             message=f"{cause.symptom.says}: {cause.why}",
             evidence=(cause.sighting.text, *cause.because),
@@ -127,18 +129,20 @@ def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> LogDiag
         ],
         "contradictions": list(found.contradictions),
         "mentions": dict(found.mentions),
-        "causes": [_plain(cause, guidance, knowledge) for cause in found.causes],
+        "causes": [_plain(cause, rank, guidance, knowledge) for rank, cause in enumerate(found.causes, 1)],
         "unknown": [{"line": number, "text": text} for number, text in found.strange],
         "send": SEND if found.verdict in ("unknown", "effect") else None,
     }
 
 
-def _plain(cause: Cause, guidance: Guidance, knowledge: Knowledge) -> CauseFields:
+def _plain(cause: Cause, rank: int, guidance: Guidance, knowledge: Knowledge) -> CauseFields:
     row = cause.symptom
     return {
         **_sighting(cause.sighting),
         "layer": row.layer,
-        "kind": row.kind,
+        "kind": cause.kind,
+        "rank": rank,
+        "leads": cause.leads,
         "told": dict(cause.sighting.told),
         "why": cause.why,
         "because": list(cause.because),

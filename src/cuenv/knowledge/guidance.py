@@ -26,7 +26,19 @@ from cuenv.knowledge.schema import (
 )
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
-LAYERS = ("driver", "device", "install", "loader", "build", "extension", "memory", "multi-gpu", "container", "solve")
+LAYERS = (
+    "driver",
+    "device",
+    "install",
+    "loader",
+    "build",
+    "extension",
+    "memory",
+    "multi-gpu",
+    "container",
+    "solve",
+    "scope",
+)
 ANY = "any"
 """In ``follows``: the row follows every cause that stands in the same log."""
 
@@ -140,6 +152,9 @@ class Symptom(Row, key=("id",)):
     )
     beside: tuple[str, ...] = column(
         several(TEXT), "one of these stands somewhere in the log; left out: the line alone is enough", default=()
+    )
+    proof: tuple[str, ...] = column(
+        several(TEXT), "of a remark: where one of these stands in the log, it is the cause", default=()
     )
     cause: str = column(TEXT, "why it happens; `{name}` is what the line or the host tells")
     remedy: str = column(TEXT, "what helps, in words")

@@ -54,6 +54,15 @@ class Passages:
         self._lines: dict[int, str] = {}
         self._open = 0
 
+    @property
+    def marks(self) -> tuple[bytes, ...]:
+        """One of them stands in the first line of every part."""
+        return tuple(self._reach)
+
+    def wants(self, marks: Iterable[bytes], first: int) -> bool:
+        """Whether lines from this number on, which hold these marks, are to be looked at."""
+        return self._open >= first or any(self._left[mark] > 0 for mark in marks)
+
     def look(self, text: bytes, first: int) -> None:
         """Look at whole lines, the first of which has this number."""
         if self._open >= first:

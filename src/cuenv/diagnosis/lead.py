@@ -1,0 +1,171 @@
+"""What ended the run: which of the causes in a log leads and why, what merely follows, and what no row explains.
+
+An exception or an error leads before a line that only mentions something, and that before a warning. Of several
+exceptions the last one leads, where one process ran; of several ranks, the one that failed first. A warning, or a line
+in passing, does not lead where the run was ended by something that has nothing to do with it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cuenv.core.record import dataclass
+from cuenv.diagnosis.log_scan import FailedLine, Scan, SymptomMatch
+from cuenv.knowledge.guidance import ANY
+
+Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
+
+_KINDS = {"cause": 0, "effect": 1, "remark": 2}
+_GRADES = {"exception": 0, "error": 0, "line": 1, "warning": 2}
+_STRANGE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedSymptom:
+    """A symptom that nothing else in the log explains.
+
+    Attributes:
+        followers: what it explains, in the order of the log.
+        leads: why it stands where it stands, in one sentence.
+    """
+
+    sighting: SymptomMatch
+    followers: tuple[SymptomMatch, ...]
+    leads: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """What a scan means.
+
+    Attributes:
+        roots: the one that leads first; where the verdict is ``unknown``, none of them does.
+        strange: the lines that fail and that nothing explains; only where the verdict is ``unknown``.
+    """
+
+    verdict: Verdict
+    roots: tuple[RankedSymptom, ...]
+    strange: tuple[FailedLine, ...] = ()
+
+
+def ranked(found: Scan) -> Ranked:
+    """Put the symptoms of a log in order, and say what the log means."""
+    order = _Order(found)
+    groups = sorted(folded(found.sightings), key=lambda group: order.place(group[0]))
+    roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
+    inner = tuple(one for one in found.failures if not one.outer)
+    first = roots[0].sighting if roots else None
+    quiet = all(one.kind == "remark" or one.grade == "warning" for one in found.sightings)
+    if first is not None and quiet and found.goes_on > first.last and not found.failures:
+        return Ranked(verdict="harmless", roots=roots)
+    if first is not None and first.kind == "cause":
+        ending = _ending(first, inner, found)
+        return Ranked(verdict="unknown" if ending else "known", roots=roots, strange=ending)
+    if first is not None and first.kind == "effect":
+        strange = _told(inner)
+        return Ranked(verdict="unknown" if strange else "effect", roots=roots, strange=strange)
+    strange = _told(inner) or _told(found.failures) or found.weak
+    verdict: Verdict = "unknown" if strange else "harmless" if roots else "clean"
+    return Ranked(verdict=verdict, roots=roots, strange=strange)
+
+
+def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:
+    """What nothing else explains, causes first and then by place, each with what it explains."""
+    parents: dict[str, SymptomMatch] = {}
+    for one in sightings:
+        explains = [other for other in sightings if _follows(one, other)]
+        if explains:
+            parents[one.symptom.id] = min(explains, key=_by_kind)
+    roots = [one for one in sightings if one.symptom.id not in parents]
+    under: dict[str, list[SymptomMatch]] = {}
+    for one in sightings:
+        top = one.symptom.id
+        seen = {top}
+        while top in parents and parents[top].symptom.id not in seen:
+            top = parents[top].symptom.id
+            seen.add(top)
+        if top != one.symptom.id:
+            under.setdefault(top, []).append(one)
+    return tuple((one, tuple(under.get(one.symptom.id, ()))) for one in sorted(roots, key=_by_kind))
+
+
+def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
+    """Whether another symptom explains this one; a remark explains nothing, unless the log proves it."""
+    if other.kind == "remark":
+        return False
+    if other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows:
+        return other.symptom.id != one.symptom.id
+    grave = other.kind == "cause" and (other.grade != "warning" or one.kind == "effect")
+    return ANY in one.symptom.follows and grave and ANY not in other.symptom.follows
+
+
+def _by_kind(sighting: SymptomMatch) -> tuple[int, int, int]:
+    return _KINDS[sighting.kind], _GRADES[sighting.grade], sighting.line
+
+
+class _Order:
+    """Where a symptom stands among those of a log."""
+
+    def __init__(self, found: Scan) -> None:
+        self.found = found
+
+    def ends(self, one: SymptomMatch) -> bool:
+        """Whether it is in the last exception of a log of one process."""
+        found = self.found
+        return bool(found.chain) and not found.many and one.grade == "exception" and one.last >= found.chain
+
+    def first_rank(self, one: SymptomMatch) -> bool:
+        """Whether the rank that failed first shows it."""
+        return bool(self.found.root) and self.found.root in one.ranks
+
+    def place(self, one: SymptomMatch) -> tuple[int, int, int, int, int, int]:
+        """Less is further ahead."""
+        return (
+            _KINDS[one.kind],
+            one.symptom.layer != "scope",
+            _GRADES[one.grade],
+            not self.first_rank(one),
+            not self.ends(one),
+            one.line,
+        )
+
+    def why(self, one: SymptomMatch) -> str:
+        """The reason of its place."""
+        if one.kind == "remark":
+            return "it is a notice that ends no run"
+        if one.kind == "effect":
+            return "it is an outer error, and the log does not show its cause"
+        if one.symptom.layer == "scope":
+            return "the log is from a system that cuenv does not support"
+        if one.grade == "warning":
+            return f"it is a warning (line {one.line}), and no error of the log explains it"
+        if one.grade == "line":
+            return f"line {one.line} says so, and no error of the log explains it"
+        if self.first_rank(one):
+            return f"rank {self.found.root} shows it, which failed first (line {one.line})"
+        if self.ends(one):
+            return f"it is the exception that ended the run (line {one.last})"
+        return f"it is an error (line {one.line}) that nothing else in the log explains"
+
+
+def _ending(first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan) -> tuple[FailedLine, ...]:
+    """What ended the run instead of the first cause; empty where the cause did, or may have done so."""
+    if first.symptom.layer == "scope":
+        return ()
+    later = [one for one in failures if one.grade in ("exception", "error") and one.line > first.last]
+    if not later:
+        return ()
+    if first.grade in ("exception", "error"):
+        alone = [one for one in later if one.own and found.chain > first.last and not found.many]
+        return _told(tuple(alone)) if alone and alone[-1] is later[-1] else ()
+    ends = [one for one in later if one.grade == "exception"] or (later if first.grade == "warning" else [])
+    return () if any(one.gpu for one in ends) else _told(tuple(ends))
+
+
+def _told(failures: tuple[FailedLine, ...]) -> tuple[FailedLine, ...]:
+    """The few that are shown: the exception of the end, the first and the last lines."""
+    if len(failures) <= _STRANGE:
+        return failures
+    exceptions = [one for one in failures if one.grade == "exception"]
+    chosen = {one.line: one for one in (*exceptions[-1:], failures[0], failures[-1], failures[-2])}
+    return tuple(sorted(list(chosen.values())[:_STRANGE], key=lambda one: one.line))

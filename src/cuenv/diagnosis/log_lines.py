@@ -1,0 +1,234 @@
+"""What one line of a log is: an exception, an error, a warning, a failure in other words; and its text in English."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from cuenv.core.regex import regex
+from cuenv.diagnosis.translations import TRANSLATIONS
+
+Grade = Literal["exception", "error", "line", "warning"]
+"""How a line says what it says; ``line``: without a word that tells."""
+
+_DELETED = b"0123456789 .-#=>|%\t\xc2\xa0\xe2\x94\x95\x96" + bytes(range(0x82, 0x91))
+_ENDS = bytes.maketrans(b"\r", b"\n")
+_COLOURS = regex(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_WARNING = regex(
+    rb"[A-Z]\w{0,40}Warning\b|\bWARN(?:ING)?\b|\b[Ww]arning?(?: #[0-9-]+)?:|\[warn|"
+    rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
+    rb"^\W{0,3}W[0-9]{4} |\[W[ 0-9]|: W (?:tensorflow|external)/"
+)
+_EXCEPTION = regex(
+    rb"(?:^|[\]:|>$\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8})(?:[A-Za-z_]\w{0,60}\.){0,8}"
+    rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible)|Exception|"
+    rb"Interrupt)"
+    rb"(?:\x1b\[[0-9;]*m)?(?::|\s*$)"
+)
+_ERROR = regex(
+    rb"\b[Ee]rror\b|\bERROR\b|Error:|\bFATAL\b|\b[Ff]atal\b|\bFAILED\b|\bAssertion\b|^Killed\b|terminate called|"
+    rb"\[E[ 0-9]|: E (?:tensorflow|external)/|critical {1,8}libmamba|NCCL WARN|\bdied\b|panicked at"
+)
+FAILURE_MARKS = (
+    "rror",
+    "RROR",
+    "Traceback",
+    "xception",
+    "atal",
+    "FATAL",
+    "illed",
+    "ailed",
+    "FAIL",
+    "ailure",
+    "critical",
+    "CRITICAL",
+    "ssertion",
+    "No solution",
+    "exit",
+    "return code",
+    "core dumped",
+    "Abort",
+    "panicked",
+    "egmentation",
+    "Segfault",
+    "SIG",
+    "undefined symbol",
+    "No module named",
+    "conflict",
+    "nsatisfiable",
+)
+"""One of them stands in every line that fails in so many words."""
+
+_FAILURE = regex(
+    rb"Traceback \(most recent call last|"
+    rb"(?:\b|_)[Ee]rror\b(?:\[[^\]]{0,40}\])?(?: #[0-9]+)?(?: in [\w./]{1,80})? ?:(?! ?[-+.0-9])|"
+    rb"[a-z]Error\w{0,40}\b(?! ?=)|"
+    rb"\b[A-Z]\w{0,60}(?:Error|Exception)\b|\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
+    rb"\berror (?:at|in|while|loading|occurred)\b|"
+    rb"\bError #[0-9]|[Cc]ore dumped|\bAbort(?:ed|ing)?\b|\bSIG(?:ABRT|SEGV|KILL|BUS|ILL|FPE|TERM)\b|"
+    rb"[Ss]egmentation fault|Segfault|"
+    rb"^\W*Killed\b|: Killed\b|: *[0-9]{1,8} Killed\b|\bFAIL(?:ED|URE)?\b|\b[Ff]ailed\b|\b[Ff]ailure\b|"
+    rb"\b[Aa]ssertion\b|"
+    rb"\b(?:error|critical) {1,8}libmamba\b|\bNo solution found\b|"
+    rb"\b[Ee]xit(?:ed)?[ _]?(?:with )?(?:code|status) {0,3}[:=]? {0,3}(?:of |is )?-?[1-9]|"
+    rb"exitcode {0,3}: {0,3}-?[1-9]|"
+    rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
+    rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
+)
+_HARMLESS = regex(
+    rb"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"
+    rb"failures?)[\"']? {0,2}[:=] {0,2}0\b|"
+    rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
+    rb"[\"'](?:\w{0,30}_)?error[\"']|"
+    rb"\b[Ee]rror[ _]rate|\w_error ?[:=]|"
+    rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
+    rb"^\W{0,12}[0-9]* *(?:raise |except )|"
+    rb"NCCL_ASYNC_ERROR_HANDLING|\bon_error\b|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|[Ee]xit(?:ed)? (?:code|"
+    rb"status):? 0\b"
+)
+_WEAK = regex(
+    rb"\b(?:[Uu]nable to|UNABLE|[Cc]annot|[Cc]an.?t|[Cc]ould ?n.{0,3}t|[Cc]ould not|not found|NOT found|NOT FOUND|"
+    rb"[Nn]o such|not supported|"
+    rb"[Uu]nsupported|[Ii]ncompatible|[Mm]ismatch(?:es)?|refused|[Dd]enied|[Tt]imed out|[Cc]rash(?:ed|es)?|[Kk]illed|"
+    rb"aborted|"
+    rb"[Uu]ndefined|unreachable|not installed|not available|unavailable|too old|does ?n.?t exist|does not exist|"
+    rb"not compatible|"
+    rb"[Ii]llegal|insufficient|[Cc]orrupt(?:ed)?|[Ff]ails?|[Ff]ailing|[Ee]rrors?|OOM|[Oo]ut of memory|hangs|stuck)\b"
+)
+_ENVELOPE = regex(
+    rb"CalledProcessError|returned non-zero exit status|ChildFailedError|ProcessExitedException|"
+    rb"ProcessRaisedException|"
+    rb"subprocess-exited-with-error|did not run successfully|ninja: build stopped|Error compiling objects|"
+    rb"\bmake(?:\[[0-9]+\])?: |"
+    rb"metadata-generation-failed|Failed to build|[Ff]ailed building|Traceback \(most recent|SystemExit|"
+    rb"legacy-install-failure|"
+    rb"Error building extension|FAILED: |compilation terminated|ld returned 1|Command .{0,400} (?:returned|failed)|"
+    rb"exit ?code|"
+    rb"[Ee]xit(?:ed)?(?: with)? (?:code|status)|return code|See above for output|originates from a subprocess|"
+    rb"Failures:|FAILURE|"
+    rb"Root Cause|error_file|TORCH_USE_CUDA_DSA|core dumped|Could not build wheels|errors occurred!|See also \"|"
+    rb"\[end of output\]|Fatal Python error: Aborted|Engine (?:core|process)|closing signal|\bAborted\b|"
+    rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"
+    rb"The above exception|During handling|finished with status|command '.{0,200}' failed with exit|"
+    rb"libmamba Could not solve|executor failed running"
+)
+_OF_GPU = regex(
+    rb"(?i)cuda|gpu|nvidia|nccl|cudnn|cublas|devices?\b|driver|nvml|nvcc|torch|bf16|bfloat|fp16|kernel|triton|compil|"
+    rb"import|symbol|shared object|librar|no module|NameError|flash|xformers|deepspeed|bitsandbytes|numpy|"
+    rb"distributed|attribute"
+)
+_USERS_OWN = regex(
+    rb"\b(?:KeyError|JSONDecodeError|ZeroDivisionError|SyntaxError|IndentationError|TabError|UnicodeDecodeError|"
+    rb"StopIteration|RecursionError|FileNotFoundError|IsADirectoryError|NotADirectoryError|PermissionError|"
+    rb"ParserError|"
+    rb"ScannerError|HTTPError|ConnectionError|ReadTimeout|RepositoryNotFoundError|GatedRepoError|"
+    rb"LocalEntryNotFoundError|"
+    rb"ValidationError|KeyboardInterrupt|EOFError|UnpicklingError|DatasetNotFoundError|DataFilesNotFoundError)\b"
+)
+_CUDA_FILE = regex(rb"\.so\b|nvcc|nvidia|cuda|ninja|gcc|g\+\+|torch_extensions")
+_WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")
+_OF_WEB = {b"%20": b" ", b"&nbsp;": b" ", b"&quot;": b'"', b"&#39;": b"'", b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&"}
+_RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
+_BORDER = regex("^[\\s>]*[│┃|║][\\s]?|[\\s]*[│┃|║]\\s*$".encode())
+_BORDER_ROW = regex("^\\s*[╭╰┌└┏┗╔╚+][─━═-]".encode())
+
+
+def shape_of(text: bytes) -> bytes:
+    """What is left where numbers, spaces and bars are gone: lines of one kind have one shape."""
+    return text.translate(_ENDS, _DELETED)
+
+
+def ended(text: bytes) -> bytes:
+    """The same text, in which a carriage return ends a line as well."""
+    return text.translate(_ENDS) if b"\r" in text else text
+
+
+def uncoloured(text: bytes) -> bytes:
+    """Without what colours it."""
+    return _COLOURS.sub(b"", text) if b"\x1b" in text else text
+
+
+def plain(line: bytes) -> bytes:
+    """A line without colours, with plain spaces and in English."""
+    line = uncoloured(line)
+    if b"%20" in line or b"&" in line:
+        line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
+    if b"\xc2\xa0" in line:
+        line = line.replace(b"\xc2\xa0", b" ")
+    if b"\xef\xbc\x9a" in line:  # a colon as wide as a Chinese character
+        line = line.replace(b"\xef\xbc\x9a", b": ").replace(b":  ", b": ")
+    return english(line)
+
+
+def english(line: bytes) -> bytes:
+    """A line in which the messages of the C library, of gcc and of shells are English."""
+    pattern, meanings, firsts = _translations()
+    if line.isascii() and not any(first in line for first in firsts):
+        return line
+    return pattern.sub(lambda found: meanings[found[0]], line)
+
+
+@lru_cache(maxsize=1)
+def _translations() -> tuple[re.Pattern[bytes], dict[bytes, bytes], tuple[bytes, ...]]:
+    meanings = {text.encode(): meant.encode() for meant, texts in TRANSLATIONS.items() for text in texts}
+    longest = sorted(meanings, key=len, reverse=True)
+    return (
+        re.compile(b"|".join(map(re.escape, longest))),
+        meanings,
+        tuple(text for text in longest if text.isascii()),
+    )
+
+
+@lru_cache(maxsize=1)
+def foreign_marks() -> tuple[bytes, ...]:
+    """The messages in other languages, by which a line is found before it is put into English."""
+    return tuple(_translations()[1])
+
+
+def grade_of(line: bytes, at: int = 0) -> Grade:
+    """How a line says what stands at a place of it."""
+    head = line[max(0, at - 300) : at + 60]
+    if _WARNING.search(head) and b"NCCL WARN" not in line:
+        return "warning"
+    if _EXCEPTION.search(line[max(0, at - 300) : at + 120]):
+        return "exception"
+    return "error" if any(words.search(line) for words in (_ERROR, _FAILURE, _WEAK)) else "line"
+
+
+def fails(line: bytes) -> bool:
+    """Whether a line says in so many words that something failed."""
+    return bool(_FAILURE.search(line)) and not _HARMLESS.search(line)
+
+
+def fails_weakly(line: bytes) -> bool:
+    """Whether a line may say that something failed: it counts where the log ends."""
+    return bool(_WEAK.search(line)) and not _HARMLESS.search(line)
+
+
+def is_envelope(line: bytes) -> bool:
+    """Whether it says that something failed and not what."""
+    return bool(_ENVELOPE.search(line))
+
+
+def of_the_gpu(line: bytes) -> bool:
+    """Whether a failure may have to do with GPUs, torch or what is installed, so that a warning can explain it."""
+    return bool(_OF_GPU.search(line)) and not _USERS_OWN.search(line)
+
+
+def of_the_user(line: bytes) -> bool:
+    """Whether an exception is of the user's own data or program, and of nothing that is installed."""
+    return bool(_USERS_OWN.search(line)) and not _CUDA_FILE.search(line)
+
+
+def rank_of(line: bytes) -> str:
+    """The rank whose line it is; empty where no prefix tells."""
+    found = _RANK.search(line)
+    return (found[1] or found[2]).decode() if found else ""
+
+
+def in_box(line: bytes) -> bytes | None:
+    """What stands between the borders of a box; ``None`` where the line is the border itself."""
+    if _BORDER_ROW.search(line):
+        return None
+    return _BORDER.sub(b"", line)

@@ -1,0 +1,156 @@
+"""Which cause leads: what ended the run, and never a notice, however many stand before it; and what is never clean."""
+
+from __future__ import annotations
+
+import pytest
+
+from cases import collect
+from cuenv.diagnosis.causes import Diagnosis
+from failure_logs import CASES, LOGS, read, rows
+
+OOM = (LOGS / "cuda-out-of-memory/torch25.log").read_bytes()
+TRACEBACK = b'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
+HEALTHY = b"{'loss': 1.25, 'epoch': 0.1}\n{'loss': 1.05, 'epoch': 0.2}\nSaving model checkpoint to out\n"
+NOTICES = {
+    "deepspeed": b"""
+ [WARNING]  async_io requires the dev libaio .so object and headers but these were not found.
+ [WARNING]  async_io: please install the libaio-dev package with apt
+ [WARNING]  If libaio is already installed, try setting the CFLAGS and LDFLAGS environment variables.
+ [WARNING]  Please specify the CUTLASS repo directory as environment variable $CUTLASS_PATH
+ [WARNING]  sparse_attn requires a torch version >= 1.5 but detected 2.2
+ [WARNING]  using untested triton version (2.2.0), only 1.0.0 is known to be compatible
+""",
+    "accepted toolkit": b"Installed CUDA version 12.2 does not match the version torch was compiled with 12.1 "
+    b"but since the APIs are compatible, accepting this combination\n",
+    "torchvision": (LOGS / "torchvision-image-notice/symbol.log").read_bytes(),
+    "pip": b"ERROR: pip's dependency resolver does not currently take into account all the packages that are "
+    b"installed. This behaviour is the source of the following dependency conflicts.\n"
+    b"torchaudio 2.0.1 requires torch==2.0.0, but you have torch 2.1.0 which is incompatible.\n"
+    b"Successfully installed torch-2.1.0\n",
+    "tensorflow": b"2024-05-01 10:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_fft.cc:607] Unable to "
+    b"register cuFFT factory: Attempting to register factory for plugin cuFFT when one has already been registered\n"
+    b"2024-05-01 10:00:01.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find "
+    b"TensorRT\n",
+}
+
+
+def ids(found: Diagnosis) -> list[str]:
+    return [cause.symptom.id for cause in found.causes]
+
+
+@collect("name", NOTICES)
+def test_a_notice_before_a_failure_never_leads(name: str) -> None:
+    for case in CASES:
+        row = rows()[case.parent.name]
+        alone = read(case.read_bytes())
+        if row.kind == "cause" and alone.causes[0].sighting.grade != "warning":
+            found = read(NOTICES[name] + case.read_bytes())
+            assert (found.verdict, ids(found)[0]) == ("known", row.id), case
+
+
+@collect("name", NOTICES)
+def test_a_healthy_log_with_notices_is_fine(name: str) -> None:
+    assert read(NOTICES[name] + HEALTHY).fine
+
+
+@collect("name", NOTICES)
+def test_the_users_own_error_after_notices_is_shown_and_none_of_them_leads(name: str) -> None:
+    error = b"json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
+    found = read(NOTICES[name] + TRACEBACK + error + b"\n")
+    assert found.verdict == "unknown"
+    assert error.decode() in [text for _, text in found.strange]
+
+
+def test_a_notice_is_a_cause_where_the_log_proves_it() -> None:
+    proof = b"RuntimeError: Unable to JIT load the async_io op due to it not being compatible.\n"
+    found = read(NOTICES["deepspeed"] + TRACEBACK + proof)
+    assert (found.verdict, ids(found)[0]) == ("known", "libaio-missing")
+    assert found.causes[0].kind == "cause"
+
+
+def test_of_two_exceptions_the_one_that_ended_the_run_leads() -> None:
+    first = TRACEBACK + b"ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory\n"
+    last = TRACEBACK + OOM.replace(b"[rank0]: ", b"")
+    found = read(first + b"plugin skipped\n" + last)
+    assert ids(found) == ["cuda-out-of-memory", "libcudart-missing"]
+    assert found.causes[0].leads == f"it is the exception that ended the run (line {found.lines})"
+
+
+def test_of_chained_exceptions_the_first_is_the_cause() -> None:
+    first = TRACEBACK + b"ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory\n"
+    chain = b"\nDuring handling of the above exception, another exception occurred:\n\n"
+    found = read(first + chain + TRACEBACK + b"RuntimeError: Failed to import the extension\n")
+    assert (found.verdict, ids(found)) == ("known", ["libcudart-missing"])
+
+
+def test_the_rank_that_failed_first_leads() -> None:
+    log = b"""[rank0]: RuntimeError: CUDA error: an illegal memory access was encountered
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 3)
+  exitcode  : 1 (pid: 1234)
+"""
+    found = read(log)
+    assert ids(found)[0] == "cuda-out-of-memory"
+    assert found.causes[0].leads.startswith("rank 3 shows it, which failed first")
+
+
+def test_an_error_of_the_users_own_program_is_not_explained_by_a_warning() -> None:
+    warning = (LOGS / "driver-too-old-torch/torch-warning.log").read_bytes()
+    own = read(warning + TRACEBACK + b"KeyError: 'labels'\n")
+    assert (own.verdict, own.strange[-1][1]) == ("unknown", "KeyError: 'labels'")
+    of_gpu = read(warning + TRACEBACK + b"ValueError: this program needs a GPU\n")
+    assert (of_gpu.verdict, ids(of_gpu)[0]) == ("known", "driver-too-old-torch")
+
+
+def test_an_envelope_with_a_strange_exception_inside_is_unknown_and_shows_it() -> None:
+    envelope = (LOGS / "child-failed/torchrun.log").read_bytes()
+    found = read(TRACEBACK + b"KeyError: 'labels'\n" + envelope)
+    assert found.verdict == "unknown"
+    assert "KeyError: 'labels'" in [text for _, text in found.strange]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CMake Error at CMakeLists.txt:12 (find_package):",
+        "foo.cu:103: bar: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0` failed.",
+        "  x No solution found when resolving dependencies:",
+        "    exitcode  : 1 (pid: 4221)",
+        "process exited with code 137",
+        "make: *** [Makefile:12: all] Error 2",
+        "./run.sh: line 3: 4711 Aborted                 (core dumped) python train.py",
+        "terminate called after throwing an instance of 'c10::Error'",
+        "OMP: Error #99: something",
+        "hipErrorSomethingNew: no code object",
+        "thread 'main' panicked at src/main.rs:2:5:",
+        "Job failed with exit status 3",
+        "could not open the camera",
+        "ImportError: /opt/x.so: undefined symbol: foo_bar",
+        "RuntimeError",
+    ],
+)
+def test_what_fails_is_never_clean(line: str) -> None:
+    for around in ("", "loading\nready\n"):
+        found = read(f"{around}{line}\n".encode())
+        assert not found.fine
+        assert found.verdict in ("unknown", "effect", "known")
+        if found.verdict == "unknown":
+            assert line.strip()[:40] in " ".join(text for _, text in found.strange)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "12 passed, 0 failed in 3.1s\nerrors: 0\n",
+        "retry_on_error=True errors='ignore'\nprocess exited with code 0\n",
+        "UserWarning: optional backend is not available\nepoch 1: loss 0.3\nfinished\n",
+        "INFO checkpoint not found, starting from scratch\nstep 1 loss 2.0\nstep 2 loss 1.0\n",
+        "export NCCL_ASYNC_ERROR_HANDLING=1\ndone\n",
+    ],
+)
+def test_what_does_not_fail_is_clean(log: str) -> None:
+    assert read(log.encode()).fine, read(log.encode()).strange
