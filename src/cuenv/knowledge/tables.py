@@ -81,6 +81,8 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("extensions", "ptxas", "cudas", lambda row: row.ptxas),
 )
 """Which column of which table names rows of which other table."""
+_NAMED = ("cudas", "generations")
+"""The tables that others name rows of."""
 
 
 def _capabilities(code: DeviceCode | None) -> Iterable[Capability]:
@@ -126,6 +128,20 @@ def merge(
     rows, edition = _read(overlay, faults, frozenset(base.sources))
     known = {name: {row.sort_key(): row for row in rows_of(base, name)} for name in TABLES}
     return _join(known, rows, edition or base.edition, faults)
+
+
+def beside(base: Knowledge, name: str, table: object, where: str) -> tuple[Any, ...]:
+    """The rows of one table in order, where a base has what they name.
+
+    Raises:
+        KnowledgeError: with every fault in it and its path.
+    """
+    faults = Faults(where, KnowledgeError)
+    rows, _ = _read({name: table}, faults, frozenset(base.sources))
+    found = check_keys(name, rows[name], faults)
+    _check_references({each: rows_of(base, each) for each in _NAMED}, rows, faults)
+    faults.check(hint=_HINT)
+    return tuple(found[key] for key in sorted(found))
 
 
 def rows_of(knowledge: Knowledge, table: str) -> tuple[Any, ...]:
@@ -174,7 +190,7 @@ def _join(known: Mapping[str, Mapping[Any, Any]], rows: Rows, edition: str, faul
 
 def _check_references(joined: Mapping[str, tuple[Any, ...]], rows: Rows, faults: Faults) -> None:
     """Every CUDA release and every capability that a new row names must have a row of its own."""
-    there = {name: {row.sort_key() for row in joined[name]} for name in ("cudas", "generations")}
+    there = {name: {row.sort_key() for row in joined[name]} for name in _NAMED}
     for name, column, target, named in _REFERENCES:
         for index, row in enumerate(rows.get(name, ())):
             for wanted in named(row) if row else ():

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, TorchWheel
@@ -18,12 +19,12 @@ from cuenv.resolver.requirements import Demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import index_option, requirement_name
 
-_OWN = re.compile(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
-_TAG = re.compile(r"cu\d{2,3}")
+_OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
+_TAG = regex(r"cu\d{2,3}")
 _FIRST = 100
 _MAIN = ("-i", "--index-url")
-_EXACT = re.compile(r"={2,3}([0-9.]+)")
-_ELSEWHERE = re.compile(r"win|darwin|macos", re.IGNORECASE)
+_EXACT = regex(r"={2,3}([0-9.]+)")
+_ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
 _ENDLESS = version("9999")
 
 

@@ -124,6 +124,11 @@ _OF_CANDIDATE = {
     "asked_nccl": "build.nccl",
 }
 """Where in a candidate what a rule names is found."""
+_SIDES = (
+    ({"build", "cudnn", "nccl", *(name for name, path in _OF_CANDIDATE.items() if path.startswith("build."))}, "build"),
+    ({"cuda", "label", "compiler", "stack"}, "toolkit"),
+)
+"""The two sides of a candidate, most of which share one with many others: what is of a side is asked once for it."""
 _TEXTS = ("python", "built_for", "stack")
 """What is compared by value also in a quick key: equal texts of two rows are not one object."""
 
@@ -276,12 +281,13 @@ def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
 
 
 class _Memory(NamedTuple):
-    """What a rule said already: by identity of what it reads, and by what it reads."""
+    """What a rule said already: by identity of what it reads, by its value, and without the ground that it cites."""
 
     rule: Rule
     key: Callable[[Candidate], Hashable]
     quick: dict[Hashable, Verdict]
     by_value: dict[Hashable, Verdict] | None
+    bare: tuple[Callable[[Candidate], Hashable], dict[Hashable, Verdict]] | None
     units: tuple[tuple[Unit, dict[str, Any]], ...]
 
 
@@ -291,29 +297,65 @@ class Judge:
     def __init__(self, case: Context, among: Iterable[Rule] | None = None) -> None:
         self.case = case
         self._asker = Asker(case.request, case.knowledge, proving=case.proving)
-        self._memory = [
+        memories = [
             _Memory(
                 one,
                 key_of(() if self._settled(one) else one.questions),
                 {},
                 {} if one.reads & _READINGS.keys() else None,
+                (key_of((one.judge,)), {}) if one.cites else None,
                 tuple((unit, seen(one.judge, unit)) for unit in units(case.facts, one.per)),
             )
             for one in (rules() if among is None else among)
         ]
+        sides = [self._side_of(memory.rule) for memory in memories]
+        self._of_build, self._of_toolkit, self._of_both = (
+            [memory for memory, side in zip(memories, sides, strict=True) if side == each]
+            for each in ("build", "toolkit", "both")
+        )
+        places = [*self._of_build, *self._of_toolkit, *self._of_both]
+        self._places = [next(place for place, item in enumerate(places) if item is memory) for memory in memories]
+        self._builds: dict[Hashable, tuple[Verdict, ...]] = {}
+        self._toolkits: dict[Hashable, tuple[Verdict, ...]] = {}
         self._alive: list[Candidate] = []
 
     def verdicts(self, candidate: Candidate) -> tuple[Verdict, ...]:
         """The verdict of every rule, in the order of the rules."""
-        found = []
-        for memory in self._memory:
-            key = memory.key(candidate)
-            verdict = memory.quick.get(key)
-            if verdict is None:
-                verdict = memory.quick[key] = self._remembered(memory, candidate)
-                self._alive.append(candidate)  # keys are identities
-            found.append(verdict)
-        return tuple(found)
+        build, rest = candidate.build, self._of_both
+        of_build = id(build), id(candidate.cudnn), id(candidate.nccl)
+        of_toolkit = id(candidate.cuda), id(candidate.label), id(candidate.compiler), build.stack
+        found = [
+            *(self._builds.get(of_build) or self._side(self._builds, of_build, self._of_build, candidate)),
+            *(self._toolkits.get(of_toolkit) or self._side(self._toolkits, of_toolkit, self._of_toolkit, candidate)),
+        ]
+        found += [self._verdict(memory, candidate) for memory in rest]
+        return tuple([found[place] for place in self._places])
+
+    def _side(
+        self,
+        known: dict[Hashable, tuple[Verdict, ...]],
+        key: Hashable,
+        memories: list[_Memory],
+        candidate: Candidate,
+    ) -> tuple[Verdict, ...]:
+        """What the rules say that read one side of a candidate."""
+        found = known[key] = tuple([self._verdict(memory, candidate) for memory in memories])
+        self._alive.append(candidate)  # keys are identities
+        return found
+
+    def _verdict(self, memory: _Memory, candidate: Candidate) -> Verdict:
+        key = memory.key(candidate)
+        verdict = memory.quick.get(key)
+        if verdict is None:
+            verdict = memory.quick[key] = self._remembered(memory, candidate)
+            self._alive.append(candidate)  # as above
+        return verdict
+
+    def _side_of(self, one: Rule) -> str:
+        """The side of a candidate that a rule reads, or both."""
+        read = () if self._settled(one) else (name for each in one.questions for name in _read_at_last(each))
+        of_candidate = {name for name in read if name in _OF_CANDIDATE}
+        return next((side for names, side in _SIDES if of_candidate <= names), "both")
 
     def _settled(self, one: Rule) -> bool:
         """Whether a rule says the same of every candidate: what answers before it reads the request alone."""
@@ -337,9 +379,16 @@ class Judge:
             return before
         if not memory.units:
             return Verdict(one.name, "pass", one.without)
-        given = values(one.judge, candidate)
-        verdicts = [told(one.judge(**given, **of_host), *unit) for unit, of_host in memory.units]
-        found = worst(verdicts)
-        return (
-            found._replace(grounds=(one.cites(**values(one.cites, candidate)), *found.grounds)) if one.cites else found
-        )
+        if one.cites is None or memory.bare is None:
+            return self._asked(memory, candidate)
+        key, known = memory.bare
+        same = key(candidate)
+        found = known.get(same)
+        if found is None:
+            found = known[same] = self._asked(memory, candidate)
+        return found._replace(grounds=(one.cites(**values(one.cites, candidate)), *found.grounds))
+
+    def _asked(self, memory: _Memory, candidate: Candidate) -> Verdict:
+        judge = memory.rule.judge
+        given = self._asker.values(judge, candidate)
+        return worst([told(judge(**given, **of_host), *unit) for unit, of_host in memory.units])

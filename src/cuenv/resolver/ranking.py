@@ -187,7 +187,11 @@ class Ranking:
 
     def key(self, item: Assessment) -> tuple[Any, ...]:
         """The key of a candidate, one part for each criterion."""
-        return tuple([self._part(memory, item) for memory in self._memory])
+        candidate, found = item.candidate, []
+        for memory in self._memory:
+            part = memory[2].get(memory[1](candidate))
+            found.append(self._part(memory, item) if part is None else part)
+        return tuple(found)
 
     def rivals(self, items: Iterable[Assessment], than: Assessment) -> list[Assessment]:
         """Those that may rank before another, had every rule no question left: who asks judges fewer by the rules.

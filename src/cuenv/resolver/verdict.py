@@ -112,7 +112,7 @@ def fact_reason(fact: str, says: str) -> Reason:
 
 def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     """A verdict with the words that name the host, and the evidence of the facts that it rests on."""
-    if not verdict.grounds and verdict.because.isascii():
+    if verdict.because.isascii() and all(ground.kind != "host" for ground in verdict.grounds):
         return verdict
     words = {ord(HOST): facts.label}
     if gpu:

@@ -12,7 +12,7 @@ from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
 from cuenv.core.reading import once
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.tables import TABLES, merge, parse, rows_of
+from cuenv.knowledge.tables import TABLES, beside, merge, parse
 
 if TYPE_CHECKING:
     from cuenv.knowledge.guidance import Guidance
@@ -23,8 +23,8 @@ FOLDER = DATA
 GUIDANCE = DATA / "guidance"
 """Where the tables of guidance lie."""
 
-_SELDOM = ("extensions", "wheels")
-"""The largest tables that most runs ask nothing of: libraries on torch, and torch from pip."""
+_SELDOM = ("extensions", "wheels", "gpus", "features", "states", "regressions")
+"""The tables that most runs ask nothing of: libraries on torch, torch from pip, names of GPUs, and three small ones."""
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
 
 
@@ -53,7 +53,7 @@ def load_from(folder: Path) -> Knowledge:
     first = parse({name: nothing.get(name) or decode(folder / f"{name}.json") for name in TABLES}, str(folder))
 
     def rest(name: str) -> tuple[Any, ...]:
-        return rows_of(merge(first, {name: decode(folder / f"{name}.json")}, str(folder)), name)
+        return beside(first, name, decode(folder / f"{name}.json"), str(folder))
 
     return first.putting_off({name: partial(rest, name) for name in _SELDOM})
 
