@@ -11,12 +11,13 @@ from commands import run
 from cuenv.core.errors import UsageError
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts
-from cuenv.host.request import Request
+from cuenv.host.request import Request, pool
 from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.asked_torch import index_findings
 from cuenv.resolver.candidates import wheel_candidates
 from cuenv.resolver.explain import summary
 from cuenv.resolver.resolve import Resolution, resolve
+from cuenv.resolver.why import why_not
 from cuenv.solve import environment_yml
 from given import base, machine
 
@@ -82,6 +83,51 @@ def test_the_cudnn_of_a_wheel_is_exact_so_no_pin_helps() -> None:
     assert all(item.cudnn == item.build.cudnn.first for item in exact if item.build.cudnn)
     assert said
     assert all("this build of PyTorch requires cuDNN" in text and text.endswith("exactly") for text in said)
+
+
+def test_a_release_of_cudnn_that_is_asked_for_is_that_of_the_wheel_and_no_second_one() -> None:
+    host = machine("7.0", driver="580.65.06")
+    answer = asked(host, packages=("cudnn<9.6", "nccl"))
+    assert answer.spec is not None
+    assert answer.spec.pip[-1] == "torch==2.7.1+cu126"  # with cuDNN 9.5.1
+    assert [pin.name for pin in answer.spec.pins] == ["python", "pip"]
+    none = asked(host, packages=("cudnn<9.6",), pytorch="2.9")
+    assert none.decision.chosen is None
+    said = [ground.says for item in none.decision.rejections for ground in item.lead.grounds]
+    assert any("this wheel of torch requires cudnn 9.10.2.21 exactly" in text for text in said)
+
+
+def test_why_not_wheels_says_what_they_would_be() -> None:
+    host = machine("7.0", driver="580.65.06")
+    free = resolve(host, Request(dev=False), base()).decision
+    says = why_not(free, "stack=wheels").says
+    assert "wheels are chosen where they are asked for" in says
+    assert "--stack wheels would choose pytorch 2.14.1 cu126" in says
+    old = resolve(machine("12.0", driver="550.54.14"), Request(), base()).decision
+    assert "no wheel fits: " in why_not(old, "stack=wheels").says
+
+
+def test_one_file_serves_both_platforms() -> None:
+    asked_for = Request(stack=WHEELS, dev=False)
+    answer = resolve(machine("9.0", driver="580.65.06"), asked_for, base(), platforms=("linux-64", "linux-aarch64"))
+    assert answer.fits
+    assert answer.spec is not None
+    assert answer.spec.platforms == ("linux-64", "linux-aarch64")
+    assert answer.spec.pip[-1].startswith("torch==2.15.0+cu13")
+
+
+def test_a_pool_has_the_wheel_that_serves_all_its_gpus() -> None:
+    hosts = pool([machine("6.1", driver="580.65.06"), machine("9.0", driver="535.129.03")])
+    chosen = asked(hosts).decision.chosen
+    assert chosen is not None
+    assert chosen.candidate.build.build == "cu126"
+    assert str(chosen.candidate.build.version) == "2.14.1"
+
+
+def test_unasked_wheels_must_be_known_to_serve_every_gpu() -> None:
+    both = machine("6.1", "12.0", driver="580.65.06")
+    request = Request(dev=False, pytorch=parse_version_spec("1.5", what="pytorch"))
+    assert resolve(both, request, base()).decision.chosen is None  # by PTX, and cuDNN is not known
 
 
 def test_a_compiler_is_of_torchs_cuda_or_stays_out_with_the_reason() -> None:

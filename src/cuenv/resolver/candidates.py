@@ -10,7 +10,7 @@ from packaging.version import Version
 from cuenv.core.record import dataclass
 from cuenv.core.versions import DeviceCode, VersionSpec, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Cuda, LabelFit, TorchBuild
+from cuenv.knowledge.rows import WHEELS, Cuda, LabelFit, TorchBuild
 
 _PYTHON = 12
 """Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
@@ -115,6 +115,13 @@ def wheel_candidates(knowledge: Knowledge, platform: str, python: VersionSpec | 
         for row in knowledge.wheels
         if row.platform == platform and row.cuda
     )
+
+
+def candidates_of(
+    stack: str | None, knowledge: Knowledge, platform: str, python: VersionSpec | None = None
+) -> tuple[Candidate, ...]:
+    """The candidates of a request: wheels where they are asked for, else the builds of conda."""
+    return (wheel_candidates if stack == WHEELS else candidates)(knowledge, platform, python)
 
 
 def pythons(build: TorchBuild, spec: VersionSpec | None = None) -> tuple[str, ...]:

@@ -54,11 +54,20 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=_with_requested(pins, _requested_pins(candidate, case)),
+        pins=_with_requested(pins, _beside_torch(candidate, _requested_pins(candidate, case), case.knowledge)),
         pip=pip,
         variables=_variables(candidate, case),
         header=_header(decision, version, reasons),
     )
+
+
+def _beside_torch(candidate: Candidate, requested: list[Pin], knowledge: Knowledge) -> list[Pin]:
+    """What is asked for without what a wheel of torch brings: a second cuDNN or NCCL would only lie beside it."""
+    if candidate.build.stack != WHEELS:
+        return requested
+    brought = ("cudnn", "nccl")
+    roles = {pin.name: row.role for pin in requested if (row := knowledge.component(pin.name))}
+    return [pin for pin in requested if pin.name != "pytorch" and roles.get(pin.name) not in brought]
 
 
 def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:

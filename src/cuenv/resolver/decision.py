@@ -10,7 +10,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.knowledge.rows import WHEELS
-from cuenv.resolver.candidates import Candidate, admits, candidates, pythons, wheel_candidates
+from cuenv.resolver.candidates import Candidate, admits, candidates_of, pythons
 from cuenv.resolver.ranking import Assessment, Criterion, Ranking
 from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict, minimum_drivers
 
@@ -211,8 +211,8 @@ def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
 
         case = replace(case, request=as_wheels(case.request, case.knowledge))
     judge = Judge(case)
-    every = wheel_candidates if case.request.stack == WHEELS else candidates
-    pool = every(case.knowledge, case.facts.platform, case.request.python) if among is None else tuple(among)
+    asked, platform = case.request, case.facts.platform
+    pool = candidates_of(asked.stack, case.knowledge, platform, asked.python) if among is None else tuple(among)
     assessments = tuple(_assess(item, judge) for item in pool)
     fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
     return Decision(case=case, assessments=assessments, fitting=tuple(fitting))

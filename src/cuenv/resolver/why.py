@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from cuenv.core.errors import UsageError
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
-from cuenv.resolver.candidates import Candidate, admits, candidates
+from cuenv.knowledge.rows import WHEELS
+from cuenv.resolver.candidates import Candidate, admits, candidates_of
 from cuenv.resolver.decision import Decision, decide, grouped
 from cuenv.resolver.explain import chosen_line
 from cuenv.resolver.ranking import Assessment
@@ -96,8 +97,10 @@ def why_not(decision: Decision, question: str) -> Answer:
     if key == "python" and request:
         # The choice has one Python; the question is about the same builds with another.
         case = decision.case
-        others = candidates(case.knowledge, case.facts.platform, request)
+        others = candidates_of(case.request.stack, case.knowledge, case.facts.platform, request)
         pool = decide(case, [*others, *([decision.chosen.candidate] if decision.chosen else [])]).assessments
+    if key == "stack" and value == WHEELS and all(item.candidate.build.stack != WHEELS for item in pool):
+        return Answer(question=asked, says=_wheels_unasked(decision))
     meant = [item for item in pool if _matches(item.candidate, key, value, request)]
     if not meant:
         return Answer(question=asked, says=_unheard_of(decision, key, value))
@@ -111,6 +114,16 @@ def why_not(decision: Decision, question: str) -> Answer:
     groups = grouped(meant)
     says = f"{len(meant)} candidates have {question}, but each is rejected: {groups[0].because}"
     return Answer(question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups))
+
+
+def _wheels_unasked(decision: Decision) -> str:
+    """What would be chosen among the wheels, which nobody asked for."""
+    wheels = decide(replace(decision.case, request=replace(decision.case.request, stack=WHEELS)))
+    why = "wheels are chosen where they are asked for, and where no conda build fits"
+    if wheels.chosen:
+        return f"{why}; --stack {WHEELS} would choose {wheels.chosen.candidate}"
+    because = wheels.rejections[0].because if wheels.rejections else "the cuenv tables list no wheel"
+    return f"{why}; no wheel fits: {because}"
 
 
 def _same(one: Candidate, other: Candidate) -> bool:

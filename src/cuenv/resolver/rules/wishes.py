@@ -54,7 +54,9 @@ def _nothing_asked(request: Request) -> Verdict | None:
     unless=_nothing_asked,
     locked=False,
 )
-def wish(build: TorchBuild, cuda: Version | None, label: LabelFit | None, python: str, request: Request) -> Verdict:
+def wish(
+    *, build: TorchBuild, cuda: Version | None, label: LabelFit | None, python: str, request: Request, kb: Knowledge
+) -> Verdict:
     """The versions and the stack are those that the options or the profile request."""
     asked = request
     if asked.stack and asked.stack != build.stack:
@@ -67,7 +69,23 @@ def wish(build: TorchBuild, cuda: Version | None, label: LabelFit | None, python
         return _refused(f"--cuda {asked.cuda}", f"its CUDA toolkit is {label.label}")
     if asked.python and not admits(asked.python, python):
         return _refused(f"--python {asked.python}", f"this build has python {', '.join(build.pythons)}")
-    return _AS_ASKED
+    return _library_of_wheel(build, asked, kb) or _AS_ASKED
+
+
+def _library_of_wheel(build: TorchBuild, asked: Request, kb: Knowledge) -> Verdict | None:
+    """A wheel requires its cuDNN and its NCCL exactly, so another release of them is another wheel."""
+    if build.stack != WHEELS or not asked.packages:
+        return None
+    from cuenv.resolver.requirements import demands  # noqa: PLC0415 - most requests name no package
+
+    for demand in demands(asked.packages, ()):
+        row = kb.component(demand.name)
+        inside = {"cudnn": build.cudnn, "nccl": build.nccl}.get(row.role) if row else None
+        if inside and inside.first and not demand.admits(inside.first):
+            return _refused(
+                f"--with {demand.text}", f"this wheel of torch requires {demand.name} {inside.first} exactly"
+            )
+    return None
 
 
 def _refused(asked: str, but: str) -> Verdict:
