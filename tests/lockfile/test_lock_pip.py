@@ -18,6 +18,7 @@ from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Report
 from cuenv.host.select import HostOptions
+from cuenv.knowledge.io.load import load
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, read_lock
 from cuenv.lockfile.lock import Locked, LockRequest, lock
@@ -194,13 +195,13 @@ def test_what_no_hash_can_pin_is_set_aside(tmp_path: Path, channel: Sources, ser
     environment(tmp_path, "psutil", "ops/", repository, "-r gone.txt")
     answer = locked(tmp_path, channel, server)
     assert answer.lock, answer.report
-    assert codes(answer.report) == {("CU514", "warning")}
+    assert codes(answer.report) == {("CU514", "warning"), ("CU518", "warning")}
     (solution,) = answer.lock.solutions
     assert [item.name for item in solution.pip] == ["psutil"]
     assert [item.text for item in solution.aside] == ["ops/", repository, "-r gone.txt"]
     assert [item.build for item in solution.aside] == [True, False, False]
     assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "ops/", repository, "-r gone.txt"]
-    said = {item.subject: item.message for item in answer.report.findings}
+    said = {item.subject: item.message for item in answer.report.findings if item.code == "CU514"}
     assert "it is a folder with a CUDA extension" in said["ops"]
     assert "it names a commit, and pip cannot check a repository by a hash" in said["a"]
     assert "the list is not there" in said["-r gone.txt"]
@@ -525,3 +526,21 @@ def test_a_torch_wheel_of_a_users_index_is_locked_and_judged_by_its_own_cuda(tmp
             "CU510",
             "add to the pip part: --extra-index-url https://download.pytorch.org/whl/cu118",
         )
+
+
+def test_what_is_built_against_torch_is_named_with_what_it_needs(tmp_path: Path, channel: Sources) -> None:
+    files = source(tmp_path / "files", "flash_attn", "2.5.6").parent
+    repository = "git+https://example.org/team/flash-attention.git@5b838a8"
+    environment(tmp_path, "flash-attn", repository)
+    with index(files) as own:
+        host = HostOptions(hosts=("rtx4090-535",), environ=variables(tmp_path / "home", own.url))
+        answer = lock(LockRequest(path=tmp_path / "environment.yml", host=host, sources=channel), load(None))
+    assert answer.lock, answer.report
+    assert answer.lock.solutions[0].pip == ()
+    assert [item.build for item in answer.lock.solutions[0].aside] == [True, True]
+    (finding,) = [item for item in answer.report.findings if item.code == "CU518"]
+    assert "flash-attn, flash-attention are built against torch 2.5.1 of CUDA 12.6" in finding.message
+    for need in ("nvcc 12.x", "GCC 6 to 13", "TORCH_CUDA_ARCH_LIST=8.9", "the environment has no nvcc"):
+        assert need in finding.message
+    assert "cuda-nvcc=12.6" in str(finding.fix)
+    assert "gxx_linux-64=13.*" in str(finding.fix)

@@ -466,6 +466,12 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         "nvcc that it compiles with, on first use or when installed; left out: it compiles nothing",
         default=None,
     )
+    builds: bool = column(
+        FLAG,
+        "whether that is when it is installed, by a setup that imports torch",
+        default=False,
+    )
+    repository: str = column(TEXT, "name of its repository, where that is another", default="")
     checks: bool = column(
         FLAG,
         "whether it compares nvcc, where there is one, with torch's CUDA, and refuses another minor",

@@ -170,7 +170,7 @@ def environment_lints(
     laws = spec_findings(spec, knowledge)
     yield from _on_host(tree, entries, spec, machine, knowledge)
     yield from _laws(text, tree, entries, laws)
-    yield from _aside(tree, spec, folder)
+    yield from _aside(tree, spec, folder, knowledge)
     yield from _frozen(tree, spec, knowledge)
     yield from _post_link(entries, laws, knowledge)
     variables = tree.get("variables")
@@ -196,7 +196,7 @@ def _on_host(
         yield Lint(finding=finding, at=place.start)
 
 
-def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None) -> Iterator[Lint]:
+def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> Iterator[Lint]:
     """What ``cuenv lock`` sets aside or refuses of the pip part, at the first line that the finding names."""
     if not spec.pip:
         return
@@ -206,7 +206,7 @@ def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None) -> Iterator[L
     lines = [
         node for item in dependencies.items for key, value in item.entries if key.text == "pip" for node in value.items
     ]
-    for finding in beforehand(spec, folder):
+    for finding in beforehand(spec, folder, knowledge):
         named = [node for node in lines if shown(node.text.strip()) in finding.message]
         place = max(named, key=lambda node: len(node.text), default=dependencies)  # "a" stands in many a message
         yield Lint(finding=finding, at=place.start)

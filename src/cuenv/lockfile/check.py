@@ -30,6 +30,7 @@ from cuenv.lockfile.formats import LockPart, mended_there
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.lockfile.host_check import candidate_of, cpu_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
+from cuenv.lockfile.setups import build_findings
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import driver_findings, machine_findings
@@ -97,6 +98,7 @@ def check(
         one += _pip(solution, lock.program, path.parent)
         host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
         one += host_findings(solution, host, knowledge)
+        one += build_findings(solution, host, knowledge)
         if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
             one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
         by_record = _by_record(lock, solution, host, knowledge)

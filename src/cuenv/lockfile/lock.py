@@ -36,6 +36,7 @@ from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.pip_torch import judge_file
+from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
     install_commands,
     left_out,
@@ -208,6 +209,7 @@ def locked(
         spec,
         solutions,
         _earlier(request, solutions),
+        knowledge=knowledge,
         folder=request.path.parent,
         update=request.update,
         environ=request.host.environ,
@@ -231,6 +233,7 @@ def locked(
             after += cpu_variants(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
+        after += build_findings(solution, host, knowledge)
     late = report(request.path.name, allowed(after, request.allow))
     if late.errors or late.verdict(strict=request.strict) == "not fine":
         return replace(refused, report=late, conda=tuple(solutions))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cuenv.core.errors import CuenvError, OutsideError, Progress
+from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.findings import Finding
-from cuenv.core.io.files import at_home, is_file, is_folder, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
+from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats.requirements_txt import LEFT_OUT, UNLOCKED
 from cuenv.lockfile.formats.unlocked_txt import aside_command
+from cuenv.lockfile.setups import compiles, with_setups
 from cuenv.resolver.wheels import INDEX, cuda_of_wheels
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside, Solution
-from cuenv.solve.pip_lines import FILES, HASHED, PipLines, folder_of, project_of, read_lines, shown
+from cuenv.solve.pip_lines import FILES, HASHED, PipLines, project_of, read_lines, shown
 from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, glibc_of, provided
 
 
@@ -38,17 +38,18 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Find
     )
 
 
-def beforehand(spec: EnvironmentSpec, folder: Path | None) -> tuple[Finding, ...]:
+def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> tuple[Finding, ...]:
     """What ``cuenv lock`` will say of the lines of a pip part, before anything is solved.
 
     Args:
         spec: the environment file.
         folder: where it lies, for the folders that it names; ``None`` where nobody knows.
+        knowledge: the tables, which name libraries that compile CUDA code.
     """
     if not spec.pip:
         return ()
     lines = read_lines(spec.pip, dict(spec.unread))
-    aside = with_setups(lines.aside, folder)
+    aside = with_setups(lines.aside, folder, knowledge)
     return (*before_pip(spec), *_aside_findings(aside, None), *_ignored(lines))
 
 
@@ -57,6 +58,7 @@ def lock_pip(
     solutions: list[Solution],
     old: Lock | None,
     *,
+    knowledge: Knowledge,
     folder: Path,
     update: tuple[str, ...] = (),
     environ: Mapping[str, str],
@@ -72,6 +74,7 @@ def lock_pip(
         spec: the environment file.
         solutions: conda's answers.
         old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
+        knowledge: the tables, which name libraries that compile CUDA code.
         folder: where the environment file lies.
         update: packages of that lock that may move.
         environ: the user's variables: indexes, credentials, proxies.
@@ -93,12 +96,12 @@ def lock_pip(
         made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
         return made, [finding for item in made for finding in _aside_findings(item.aside, None)]
     made, found = [], [*_ignored(lines)]
-    lines = replace(lines, aside=with_setups(lines.aside, folder))
+    lines = replace(lines, aside=with_setups(lines.aside, folder, knowledge))
     for solution in solutions:
         kept = old.solution(solution.platform) if old else None
         moving = set(map(normalise, update))
         prefer = tuple(item for item in kept.pip if item.name not in moving) if kept else ()
-        run = PipRun(spec, lines, prefer, folder, environ, certificates, builds, offline, progress)
+        run = PipRun(spec, knowledge, lines, prefer, folder, environ, certificates, builds, offline, progress)
         part, findings = _one(run, solution)
         made.append(part)
         found += findings
@@ -115,6 +118,7 @@ class PipRun(NamedTuple):
     """
 
     spec: EnvironmentSpec
+    knowledge: Knowledge
     lines: PipLines
     prefer: tuple[PipLocked, ...]
     folder: Path
@@ -163,7 +167,7 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
     packages = answer if isinstance(answer, tuple) else ()
-    whole = _parted(replace(solution, pip=packages), request, run.lines)
+    whole = _parted(replace(solution, pip=packages), request, run.lines, run.knowledge)
     found = [
         *aside_findings(whole, run.folder),
         *pip_findings(whole, "" if python else "pip"),
@@ -176,16 +180,17 @@ _MOST_UNBUILT = 40
 """Packages whose setup fails, before the whole is given up."""
 
 
-def _parted(solution: Solution, request: PipRequest, lines: PipLines) -> Solution:
+def _parted(solution: Solution, request: PipRequest, lines: PipLines, knowledge: Knowledge) -> Solution:
     """The solution without what no hash can pin, or what pip can build in the finished environment alone."""
     failed = {item.name: item for item in request.unbuilt}
     locked: list[PipLocked] = []
     aside = list(lines.aside)
     for item in solution.pip:
         why = failed.get(item.name)
-        if why and item.from_source:
+        if item.from_source and (why or compiles(item.name, knowledge)):
             exact = f"{item.name} @ {item.url}#sha256={item.sha256}" if item.sha256 else f"{item.name}=={item.version}"
-            aside.append(SetAside(text=exact, why=why.why, build=why.build))
+            told = why.why if why else _COMPILED
+            aside.append(SetAside(text=exact, why=told, build=why.build if why else True))
         elif not item.sha256 and item.url and not item.direct:
             aside.append(SetAside(text=f"{item.name}=={item.version}", why=_NO_HASH))
         else:
@@ -194,42 +199,13 @@ def _parted(solution: Solution, request: PipRequest, lines: PipLines) -> Solutio
     return replace(solution, pip=tuple(locked), aside=tuple(aside), options=options)
 
 
+_COMPILED = "its setup imports torch and compiles CUDA code"
 _NO_HASH = "the index gives no sha256 for it"
 
 
 def _left_out(lines: PipLines) -> tuple[SetAside, ...]:
     texts = [shown(text) for text in lines.requirements] + [item.text for item in lines.aside]
     return tuple(SetAside(text=text, why=LEFT_OUT) for text in texts)
-
-
-_SETUPS = ("setup.py", "pyproject.toml", "setup.cfg")
-_TORCH = regex(r"\b(?:import|from)\s+torch\b|[\"']torch\b")
-_COMPILES = regex(r"\bCUDAExtension\b")
-
-
-def with_setups(aside: tuple[SetAside, ...], folder: Path | None) -> tuple[SetAside, ...]:
-    """What was set aside, with what the setup of a folder says: whether it needs torch, and compiles CUDA code."""
-    return tuple(_with_setup(item, folder) if folder is not None else item for item in aside)
-
-
-def _with_setup(item: SetAside, folder: Path) -> SetAside:
-    name = folder_of(item.text)
-    if not name:
-        return item
-    place = at_home(folder / name)
-    if not is_folder(place):
-        return replace(item, why=f"{item.why}, which is not there now")
-    text = ""
-    for file in _SETUPS:
-        with suppress(CuenvError):
-            text += read_text(place / file, limit=_SETUP) if is_file(place / file) else ""
-    if _COMPILES.search(text):
-        why = f"{item.why} with a CUDA extension, which nvcc compiles when it is installed"
-        return replace(item, why=why, build=True)
-    return replace(item, build=bool(_TORCH.search(text)))
-
-
-_SETUP = 1 << 20
 
 
 def aside_findings(solution: Solution, folder: Path | None = None) -> Iterator[Finding]:

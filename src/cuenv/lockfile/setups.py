@@ -1,0 +1,114 @@
+"""What is set aside and built against torch where pip installs it: which lines, and what their build needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from cuenv.core.errors import CuenvError
+from cuenv.core.findings import Finding
+from cuenv.core.io.files import at_home, is_file, is_folder, read_text
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.core.versions import minor, version
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import Cuda
+from cuenv.lockfile.host_check import candidate_of
+from cuenv.resolver.compilers import gcc_range
+from cuenv.solve.model import SetAside, Solution
+from cuenv.solve.pip_lines import folder_of, project_of
+
+_SETUPS = ("setup.py", "pyproject.toml", "setup.cfg")
+_TORCH = regex(r"\b(?:import|from)\s+torch\b|[\"']torch\b")
+_COMPILES = regex(r"\bCUDAExtension\b")
+_LONGEST = 1 << 20
+_SHOWN = 4
+
+
+def with_setups(aside: tuple[SetAside, ...], folder: Path | None, knowledge: Knowledge) -> tuple[SetAside, ...]:
+    """What was set aside, with what is known of its build: whether it needs torch, and compiles CUDA code.
+
+    Args:
+        aside: lines of a pip part.
+        folder: where the environment file lies, for the folders that they name; ``None`` where nobody knows.
+        knowledge: the tables, which name projects that compile CUDA code.
+    """
+    return tuple(_of_project(_of_folder(item, folder) if folder else item, knowledge) for item in aside)
+
+
+def _of_folder(item: SetAside, folder: Path) -> SetAside:
+    name = folder_of(item.text)
+    if not name:
+        return item
+    place = at_home(folder / name)
+    if not is_folder(place):
+        return replace(item, why=f"{item.why}, which is not there now")
+    text = ""
+    for file in _SETUPS:
+        with suppress(CuenvError):
+            text += read_text(place / file, limit=_LONGEST) if is_file(place / file) else ""
+    if _COMPILES.search(text):
+        why = f"{item.why} with a CUDA extension, which nvcc compiles when it is installed"
+        return replace(item, why=why, build=True)
+    return replace(item, build=bool(_TORCH.search(text)))
+
+
+def _of_project(item: SetAside, knowledge: Knowledge) -> SetAside:
+    """A repository of a project that the tables know, such as flash-attention."""
+    return replace(item, build=True) if not item.build and compiles(project_of(item.text), knowledge) else item
+
+
+def compiles(name: str, knowledge: Knowledge) -> bool:
+    """Whether a project compiles CUDA code when it is installed from source."""
+    return bool(name) and any(name in (row.package, row.repository) for row in knowledge.extensions if row.builds)
+
+
+def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """What the builds against torch need, in one finding; none where nothing is built, or torch has no CUDA.
+
+    Args:
+        solution: of one platform.
+        facts: the host, whose GPUs the builds are for.
+        knowledge: the tables.
+    """
+    built = [item for item in solution.aside if item.build]
+    torch = candidate_of(solution, knowledge) if built else None
+    if torch is None or torch.cuda is None:
+        return
+    names = [project_of(item.text) or item.text for item in built]
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    row = knowledge.cuda(torch.cuda)
+    nvcc = solution.package("cuda-nvcc")
+    allowed = gcc_range(row, conda_forge=row.conda_nvcc) if row else None
+    needs = [f"nvcc {torch.cuda.major}.x", "the headers of the toolkit"]
+    needs += [f"GCC {allowed[0]} to {allowed[1]}"] if allowed else ["a GCC that nvcc accepts"]
+    archs = ";".join(map(str, facts.capabilities))
+    needs += [f"TORCH_CUDA_ARCH_LIST={archs}"] if archs else []
+    there = f"the environment has nvcc {nvcc.version}" if nvcc else "the environment has no nvcc"
+    strange = [item for item in facts.capabilities if row and row.targets and item not in row.targets]
+    beyond = f"; nvcc {torch.cuda} does not know compute capability {', '.join(map(str, strange))}" if strange else ""
+    them, are = ("them", "are") if len(names) > 1 else ("it", "is")
+    yield Finding(
+        code="CU518",
+        severity="info" if nvcc and minor(version(nvcc.version)).major == torch.cuda.major else "warning",
+        subject=names[0] if len(names) == 1 else "pip",
+        message=f"pip: {shown} {are} built against torch {torch.build.version} of CUDA {torch.cuda} when pip installs "
+        f"{them}; CUDA code in {them} needs {', '.join(needs)}; {there}{beyond}",
+        evidence=tuple(row.sources) if row else (),
+        fix=None if nvcc else _compiler(row, allowed),
+    )
+
+
+def _compiler(row: Cuda | None, allowed: tuple[int, int] | None) -> str | None:
+    """The packages that bring the compiler of a CUDA release."""
+    if row is None:
+        return None
+    gxx = f"gxx_linux-64={allowed[1]}.*" if allowed else "gxx_linux-64"
+    if row.conda_nvcc:
+        return f"add to dependencies: cuda-nvcc={row.version}, cuda-libraries-dev={row.version}, {gxx}, ninja"
+    if not row.labels:
+        return None
+    label = f"nvidia/label/cuda-{row.labels[-1]}"
+    return f"add to dependencies: {label}::cuda-nvcc, {label}::cuda-libraries-dev, {gxx}, ninja"
