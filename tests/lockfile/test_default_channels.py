@@ -66,3 +66,11 @@ def test_why_they_do_not_help_stands_before_the_words_of_the_solver(tmp_path: Pa
     first = answer.unsatisfiable.text.splitlines()[0]
     assert first.startswith("The channels of the file do not have python. conda adds its default channels (")
     assert says in first
+
+
+def test_a_name_that_only_a_package_of_the_file_requires_comes_from_them_as_well(
+    tmp_path: Path, sources: Sources
+) -> None:
+    answer = locked(tmp_path, sources, "mine")
+    assert answer.lock
+    assert {item.name for item in answer.lock.solutions[0].packages} == {"mine", "python"}

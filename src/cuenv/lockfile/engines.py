@@ -15,6 +15,8 @@ from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
 _PART = regex(r"\Achannel \S+: |\Achannel \S+, \S+: ")
+_LACKING = regex(r"([a-z0-9_][a-z0-9_.-]*)(?: [^\n]*)?, for which no candidates were found")
+"""The name of a package that another one requires, in the words of the solver."""
 _ADDRESS = regex(r" \(\S+://\S+\)\Z")
 _SHOWN = 5
 """Requirements that a finding names."""
@@ -82,7 +84,8 @@ def _with_defaults(
     """
     from cuenv.solve.io.solver import absent, solve  # noqa: PLC0415 - as above
 
-    names = [Pin(name=pin.name) for pin in question.spec.pins if pin.yaml_text() in answer.missing and not pin.channel]
+    asked = [pin.name for pin in question.spec.pins if pin.yaml_text() in answer.missing and not pin.channel]
+    names = [Pin(name=name) for name in dict.fromkeys([*asked, *_LACKING.findall(answer.text)])]
     if not names or "defaults" in question.channels or question.spec.nodefaults or question.spec.ours:
         return answer
     named = absent(names, question.channels, question.platform, sources)
