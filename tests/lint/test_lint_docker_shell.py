@@ -22,6 +22,7 @@ from thorough import examples
 DEVEL = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"
 
 
+SLIM = "FROM nvidia/cuda:12.4.1-base-ubuntu22.04\n"
 NGC = "FROM nvcr.io/nvidia/pytorch:22.12-py3\n"
 
 
@@ -59,6 +60,20 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install flash-attn --no-build-isolation\n", []),
         ("FROM nvidia/cuda:12.4.1-base-ubi8 AS slim\nFROM slim\nRUN nvcc --version\n", ["CU322"]),
         (DEVEL + "RUN nvcc --version\n", []),
+        (SLIM + "RUN test -x /usr/local/cuda/bin/nvcc\n", []),
+        (SLIM + "RUN apt-get update && /usr/local/cuda/bin/nvcc -o a a.cu\n", ["CU322"]),
+        (DEVEL.replace("22.04", "22.04 AS b") + SLIM + "COPY --from=b /usr/local/cuda /opt/cuda\nRUN nvcc -V\n", []),
+        (SLIM + "RUN apt-get install -y cuda-nvcc-12-4\nRUN pip install --no-build-isolation x\n", []),
+        ("FROM nvidia/cuda:10.2-cudnn7-runtime-ubuntu18.04\n", ["CU321"]),
+        (DEVEL + "RUN pip install torch==2.4.0 xformers==0.0.28.post1\n", ["CU505"]),
+        (DEVEL + "RUN pip install torch==2.4.0\nRUN pip3.10 --no-cache-dir install xformers==0.0.28\n", ["CU505"]),
+        (DEVEL + "RUN pip install torch==2.4.0\nRUN pip install --no-deps xformers==0.0.28\n", []),
+        (DEVEL + "RUN pip install torch==2.4.0 xformers==0.0.27.post2\n", []),
+        ("FROM pytorch/pytorch:2.4.0-cuda12.4-cudnn9-devel\nRUN pip install xformers==0.0.28\n", ["CU505"]),
+        (NGC + "RUN pip install torch==2.8.0 torchvision\n", ["CU325"]),
+        (NGC + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\n", []),
+        (DEVEL + "ENV LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64:$LD_LIBRARY_PATH\n", []),
+        (DEVEL + "RUN conda install -y pytorch=2.3 -c pytorch || \\\n  pip install torch==2.3.0\n", ["CU104", "CU116"]),
         (DEVEL + "RUN conda install pytorch\n", ["CU323"]),
         (DEVEL + "RUN conda install -c conda-forge \\\n  pytorch --yes\n", ["CU104"]),
         (DEVEL + "RUN mamba create -n x && echo -y\n", ["CU323"]),
@@ -147,7 +162,7 @@ def test_what_commands_install_is_judged_as_an_environment_file(tmp_path: Path) 
     assert told[("CU110", "cudatoolkit-dev")] == (4, 37)
     assert told[("CU104", "pytorch")] == (3, 22)
     assert told[("CU322", "image")] == (5, 17)
-    assert {code for code, _ in told} == {"CU101", "CU104", "CU110", "CU306", "CU322"}
+    assert {code for code, _ in told} == {"CU101", "CU102", "CU104", "CU110", "CU306", "CU322"}
     assert '"pytorch=*=*_cuda*"' in found.mended
     assert linted(tmp_path, found.mended).mended == found.mended
     assert "CU104" not in {item.finding.code for item in found.left}
@@ -286,3 +301,19 @@ def test_any_script_is_linted(text: str) -> None:
 
     for item in command_lints(text, 0, Machine(), None, load(None)):
         assert 0 <= item.at <= len(text)
+
+
+def test_what_pip_does_in_a_later_command_is_told(tmp_path: Path) -> None:
+    text = DEVEL + "RUN pip install torch==2.4.0\nRUN pip install xformers==0.0.28\n"
+    (lint,) = linted(tmp_path, text).lints
+    assert lint.finding.severity == "warning"
+    assert lint.finding.message == (
+        "xformers==0.0.28 requires torch 2.4.1, and torch==2.4.0 is installed before; pip replaces it"
+    )
+    assert place(text, lint.at) == (3, 17)
+
+
+def test_a_repair_of_a_command_speaks_of_no_pip_part(tmp_path: Path) -> None:
+    text = DEVEL + "RUN pip install torch --extra-index-url https://download.pytorch.org/whl/cu118\n"
+    (lint,) = linted(tmp_path, text).lints
+    assert lint.finding.fix == "write torch==2.7.1+cu118"

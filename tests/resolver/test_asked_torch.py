@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cuenv.core.versions import parse_version_spec
-from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked
+from cuenv.resolver.asked_torch import index_findings, pair_findings, torch_asked, wheels_asked
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.match_spec import parse_spec
 from given import base
 
 INDEX = "--index-url https://download.pytorch.org/whl/"
@@ -95,3 +97,47 @@ def test_the_wheels_that_are_asked_for_are_those_of_the_indexes_and_of_the_pytho
     assert names("torch>=2.3,<2.5", python="3.12") == {"2.3.0 cu121", "2.3.1 cu121", "2.4.0 cu121", "2.4.1 cu121"}
     assert names("torch==2.4.1", python="3.13") == set()
     assert torch_asked(["numpy"]) is None
+
+
+def paired(*pins: str, pip: tuple[str, ...] = ()) -> list[tuple[str, str, str | None]]:
+    spec = EnvironmentSpec(name="", channels=("pytorch",), pins=tuple(map(parse_spec, pins)), pip=pip)
+    return [(item.severity, item.message, item.fix) for item in pair_findings(spec, base())]
+
+
+def test_a_library_that_is_made_for_another_torch_by_pip_is_an_error() -> None:
+    assert paired(pip=("torch==2.5.1", "xformers==0.0.28.post1", "torchvision==0.20.1+cu121")) == [
+        (
+            "error",
+            "xformers==0.0.28.post1 requires torch 2.4.1, and torch==2.5.1 is asked for",
+            "take xformers==0.0.29.post1, which is made for this torch",
+        )
+    ]
+    assert paired(pip=("torch==2.4.1", "vllm==0.6.6")) == [
+        ("error", "vllm==0.6.6 requires torch 2.5.1, and torch==2.4.1 is asked for", None)
+    ]
+
+
+def test_torchvision_by_conda_for_another_torch_is_an_error() -> None:
+    assert paired("pytorch=2.3", "torchvision=0.17.2") == [
+        (
+            "error",
+            "torchvision=0.17.2 requires torch 2.2.2, and pytorch=2.3 is asked for",
+            "take torchvision=0.18.1, which is made for this torch",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pins", "pip"),
+    [
+        (("pytorch=2.0", "torchvision", "torchaudio=2.0.2"), ()),
+        (("pytorch>=2.4", "torchvision=0.19"), ()),
+        (("pytorch=2.7", "xformers=0.0.28"), ()),  # conda-forge builds a release for several torches
+        ((), ("torch==2.4.1", "xformers", "torchvision>=0.15")),
+        ((), ("torch>=2.4", "torchvision==0.20.1")),
+        ((), ("torch==2.4.1", "torchvision==0.5.0; sys_platform == 'win32'")),
+        ((), ("torchvision==0.20.1",)),
+    ],
+)
+def test_a_library_beside_a_torch_that_may_be_its_own_is_not_told(pins: tuple[str, ...], pip: tuple[str, ...]) -> None:
+    assert not paired(*pins, pip=pip)

@@ -23,10 +23,14 @@ from cuenv.solve.match_spec import parse_spec
 
 _SET = regex(r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))")
 _TOOLKIT = regex(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
+_LIBRARIES = regex(r"/usr/local/cuda(?:-[0-9.]+)?(?:/(?:lib|lib64|targets/[^/:\s]+/lib)/?)?(?=:|\s|$)")
 _STUBS = regex(r"/usr/local/cuda(?:-[0-9.]+)?/(?:[^:\s]*/)?stubs(?=/|:|$)")
 ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 """The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
-PIP = regex(rf"\b(?:pip3?|uv pip|python3? -m pip)\s+install\b(?P<rest>{ON})")
+PIP = regex(rf"\bpip[0-9.]*(?:\s+--?[a-z][\w=-]*)*\s+install\b(?P<rest>{ON})")
+_INSTEAD = regex(r"\|\|[^;&|\n]*(?:\\\r?\n[^;&|\n]*)*\Z")
+"""What stands before a command that runs only where the one before it failed."""
+_NO_DEPS = regex(r"\s--no-deps\b")
 WORD = regex(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
 _CONDA = regex(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{ON})")
 _YES = regex(r"(?:^|\s)(?:-y|--yes|-qy|-yq|--dry-run|-d)(?=\s|$|\\)")
@@ -97,7 +101,7 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
             "program that loads one of them at run time finds no GPU",
             "put it into LIBRARY_PATH, which the compiler reads, and take it out of LD_LIBRARY_PATH",
         )
-    elif name == "LD_LIBRARY_PATH" and (found := _TOOLKIT.search(value)):
+    elif name == "LD_LIBRARY_PATH" and (found := _LIBRARIES.search(value)):
         yield told(
             "CU312",
             "warning",
@@ -216,36 +220,63 @@ _INDEXES = {
 _INDEX_OPTION = regex(r"(-i|--index-url|--extra-index-url|-f|--find-links|--index|--default-index)(?:=(.+))?")
 
 
-def wheel_lints(run: ShellCommands, image: str, nvcc: Version | None, knowledge: Knowledge) -> Iterator[Lint]:
-    """What is wrong with the torch that a command asks pip for: its indexes, and its CUDA against nvcc of the image.
+def wheel_lints(
+    runs: Iterable[ShellCommands], image: str, nvcc: Version | None, knowledge: Knowledge, *, before: str
+) -> Iterator[Lint]:
+    """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
 
     Args:
-        run: the commands, with the variables that are set before them.
+        runs: the commands of a stage, with the variables that are set before them.
         image: the image of the stage, where it has nvcc and something is compiled.
         nvcc: the release of that nvcc.
         knowledge: the tables.
+        before: the torch of the image, as a requirement; empty where it is not known.
     """
     from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked  # noqa: PLC0415 - only for pip
 
-    set_ = [f"{option} {run.variables[name]}" for name, option in _INDEXES.items() if run.variables.get(name)]
-    for found in PIP.finditer(run.text):
-        words = _words(found, run)
-        lines = [*set_, *_indexes(words), *(word.text for word in _packages(words, _PIP_VALUED))]
-        asked = None if "--torch-backend" in found["rest"] else torch_asked(lines)
-        if asked is None:
-            continue
-        at = next((word.start for word in words if word.text == asked.text), run.at + found.start())
-        yield from (Lint(finding=finding, at=at) for finding in index_findings(lines, None, knowledge))
-        wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge)
-        newest = max(wheels, key=lambda item: item.build.version, default=None)
-        if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
-            message = (
-                f"{asked.text} is torch {newest.build.version} for CUDA {newest.cuda}, but {image} has nvcc {nvcc}; "
-                "torch compiles extensions only with its own CUDA major version"
-            )
-            like = next((row for row in reversed(knowledge.toolkits) if minor(row.version) == newest.cuda), None)
-            fix = f"begin this stage with nvidia/cuda:{like.version}-devel-ubuntu22.04" if like else None
-            yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+    for run in runs:
+        set_ = [f"{option} {run.variables[name]}" for name, option in _INDEXES.items() if run.variables.get(name)]
+        for found in PIP.finditer(run.text):
+            words = _words(found, run)
+            packages = [word.text for word in _packages(words, _PIP_VALUED)]
+            lines = [*set_, *_indexes(words), *packages]
+            asked = torch_asked(lines)
+            if not _NO_DEPS.search(found["rest"]):
+                yield from _pairs(words, packages if asked else [before, *packages], bool(asked), knowledge)
+            before = asked.text if asked else before
+            if asked is None or "--torch-backend" in found["rest"]:
+                continue
+            at = _start_of(asked.text, words)
+            for finding in index_findings(lines, None, knowledge):
+                yield Lint(finding=replace(finding, fix=of_commands(finding.fix)), at=at)
+            wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge)
+            newest = max(wheels, key=lambda item: item.build.version, default=None)
+            if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
+                message = (
+                    f"{asked.text} is torch {newest.build.version} for CUDA {newest.cuda}, but {image} has nvcc "
+                    f"{nvcc}; torch compiles extensions only with its own CUDA major version"
+                )
+                like = next((row for row in reversed(knowledge.toolkits) if minor(row.version) == newest.cuda), None)
+                fix = f"begin this stage with nvidia/cuda:{like.version}-devel-ubuntu22.04" if like else None
+                yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+
+
+def _start_of(text: str, words: Sequence[_Word]) -> int:
+    return next((word.start for word in words if word.text == text), words[0].start)
+
+
+def _pairs(words: Sequence[_Word], lines: Sequence[str], together: bool, knowledge: Knowledge) -> Iterator[Lint]:
+    """Libraries for another torch: pip refuses them in one command, and replaces the torch of an earlier one."""
+    from cuenv.resolver.asked_torch import pair_findings  # noqa: PLC0415 - as above
+
+    spec = EnvironmentSpec(name="", channels=(), pins=(), pip=tuple(filter(None, lines)))
+    for finding in pair_findings(spec, knowledge):
+        at = next((word.start for word in words if finding.message.startswith(f"{word.text} ")), words[0].start)
+        if together:
+            yield Lint(finding=finding, at=at)
+        else:
+            message = finding.message.replace(" is asked for", " is installed before; pip replaces it")
+            yield Lint(finding=replace(finding, severity="warning", message=message), at=at)
 
 
 def _indexes(words: Sequence[_Word]) -> Iterator[str]:
@@ -266,16 +297,18 @@ def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
     """A torch from pip over the one of the image, asked for by name or by what requires one release of it."""
     own = re.search(r":(\d+\.\d+\.\d+)-cuda", image)
     for found in PIP.finditer(run.text):
-        if re.search(r"--no-deps\b", found["rest"]):
+        if _NO_DEPS.search(found["rest"]):
             continue
-        for word in _words(found, run):
+        words = _words(found, run)
+        named = any(re.match(r"torch(?![\w-])", word.text) for word in words)  # with whatever release
+        for word in words:
             demand = None if word.text.startswith("-") else pip_demand(word.text)
             if demand is None or (own and demand.condition == f"=={own[1]}"):
                 continue
             if demand.name == "torch":
                 message = f"pip install {word.text} installs torch over the one of {image}"
                 fix = "take it out, or begin with an image without torch"
-            elif demand.name in _EXACT_TORCH and not own:
+            elif demand.name in _EXACT_TORCH and not own and not named:
                 message = (
                     f"pip install {word.text} replaces the torch of {image}, because each release of {demand.name} on "
                     "PyPI requires one exact release of torch"
@@ -374,7 +407,8 @@ def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
         for item in _CONDA_PROGRAMS.finditer(part.text):
             _conda(item, part, found)
         for item in PIP.finditer(part.text):
-            pip += _packages(_words(item, part), _PIP_VALUED)
+            if not _INSTEAD.search(part.text, 0, item.start()):
+                pip += _packages(_words(item, part), _PIP_VALUED)
     for asked in found.values():
         asked.channels = asked.channels or configured
     if not found:
@@ -449,7 +483,15 @@ def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]
         laws += [late] if late else []
     for finding in laws:
         if finding.code not in _ELSEWHERE:
-            yield _placed(asked, replace(finding, fix="cuenv lock --resolve") if finding.fix == REPAIR else finding)
+            fix = "cuenv lock --resolve" if finding.fix == REPAIR else of_commands(finding.fix)
+            yield _placed(asked, replace(finding, fix=fix))
+
+
+def of_commands(fix: str | None) -> str | None:
+    """A repair without the words about the part of an environment file that is pip's."""
+    for words, plain in ((" out of the pip part", " out"), (" in the pip part", ""), ("add to the pip part:", "add")):
+        fix = fix.replace(words, plain) if fix else None
+    return fix
 
 
 def _placed(asked: InstallCommand, finding: Finding) -> Lint:

@@ -32,6 +32,9 @@ from cuenv.lint.commands import (
     without_comments,
 )
 
+_FIRST_THERE = 11
+"""Docker Hub has no tag of an earlier CUDA since 2023: https://github.com/NVIDIA/nvidia-docker/issues/1768."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
@@ -147,8 +150,12 @@ _ENV = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<
 _ARG = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
 """An argument without a value: inside a stage it takes the one from before the first ``FROM``."""
 _COMPILES = regex(
-    r"\bDS_BUILD_[A-Z_]+=1|(?<![\w-])nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
+    r"\bDS_BUILD_[A-Z_]+=1|(?:^|(?<=[\n;&|(]))\s*(?:\S*/)?nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
 )
+_TOOLKIT_ADDED = regex(
+    r"cuda-(?:toolkit|nvcc|compiler|minimal-build)|nvidia-cuda-toolkit|\bcuda-[0-9]+-[0-9]+|\bcuda_[0-9.]+_\S*linux"
+)
+_COPIED = regex(r"--from=\S+\s[^\n]*(?:cuda|nvcc)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +184,20 @@ class _Base:
         return self.name.removeprefix("docker.io/") == "pytorch/pytorch"
 
     @property
+    def torch(self) -> str:
+        """The release of torch that the tag of PyTorch's own image names."""
+        found = re.match(r"[0-9]+\.[0-9]+\.[0-9]+(?=-)", self.tag or "") if self.is_torch else None
+        return found[0] if found else ""
+
+    @property
     def has_torch(self) -> bool:
         """Whether the image contains a torch: PyTorch's own, or NVIDIA's build of it."""
         return self.is_torch or self.name == "nvcr.io/nvidia/pytorch"
+
+    @property
+    def has_own_cuda(self) -> bool:
+        """Whether its torch takes the libraries of CUDA from the toolkit of the image, as NVIDIA's builds do."""
+        return self.has_torch and not self.is_torch
 
     @property
     def compiler(self) -> bool:
@@ -189,9 +207,10 @@ class _Base:
 
 @dataclass(slots=True, kw_only=True)
 class _Stage:
-    """One stage of a build: its image where it is known, its variables, and the commands so far."""
+    """One stage of a build: its image where it is known, whether a toolkit was added, its variables and commands."""
 
     base: _Base | None = None
+    toolkit: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     runs: list[ShellCommands] = field(default_factory=list)
 
@@ -217,33 +236,44 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
             stage, lints = _from(item, stages, arguments, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
-            for pair in _ENV.finditer(text):
-                stage.variables[pair["name"]] = expanded(pair["value"], stage.variables)
-                yield from setting_lints(pair["name"], pair["value"], item.at + pair.start(), machine, nvcc, knowledge)
+            yield from _set(text, item.at, stage, machine, knowledge)
             if item.name == "ARG" and began:
                 stage.variables |= {name: arguments[name] for name in _ARG.findall(text) if name in arguments}
             elif not began:
                 arguments = dict(stage.variables)
+        elif item.name == "COPY":
+            stage.toolkit |= _COPIED.search(text) is not None
         elif item.name == "RUN":
+            stage.toolkit |= _TOOLKIT_ADDED.search(text) is not None
             run = ShellCommands(text=text, at=item.at, variables=dict(stage.variables))
             stage.runs.append(run)
             yield from command_lints(text, item.at, machine, nvcc, knowledge)
             if asks:
                 yield from unanswered(text, item.at)
             yield from drivers(text, item.at)
-            yield from _against_image(run, stage.base)
+            yield from _against_image(run, stage)
     yield from _installed(stage, knowledge)
 
 
-def _against_image(run: ShellCommands, base: _Base | None) -> Iterator[Lint]:
+def _set(text: str, at: int, stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """What is wrong with variables, which the stage remembers."""
+    for pair in _ENV.finditer(text):
+        stage.variables[pair["name"]] = expanded(pair["value"], stage.variables)
+        if pair["name"] != "LD_LIBRARY_PATH" or not (stage.base and stage.base.has_own_cuda):
+            nvcc = stage.base.cuda if stage.base else None
+            yield from setting_lints(pair["name"], pair["value"], at + pair.start(), machine, nvcc, knowledge)
+
+
+def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
     """ShellCommands that replace the image's torch, or compile where the image has no compiler."""
+    base = stage.base
     if base is None:
         return
     if base.is_cuda and base.compiler and base.cuda:
         yield from second_toolkit(run, f"{base.name}:{base.tag}", base.cuda)
     if base.has_torch:
         yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
-    if not base.compiler and (compiles := _COMPILES.search(run.text)):
+    if not (base.compiler or stage.toolkit) and (compiles := _COMPILES.search(run.text)):
         message = f"{compiles[0].strip()} compiles, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
         yield told("CU322", "error", run.at + compiles.start(), "image", message, fix)
@@ -256,9 +286,9 @@ def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
         yield from install_lints(one, knowledge)
     compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
     nvcc = base.cuda if base and base.compiler and (compiling or word) else None
-    for run in stage.runs:
-        yield from wheel_lints(run, f"{base.name}:{base.tag}" if base else "", nvcc, knowledge)
-    if base and word and not base.compiler and not compiling:
+    own = f"torch=={base.torch}" if base and base.torch else ""
+    yield from wheel_lints(stage.runs, f"{base.name}:{base.tag}" if base else "", nvcc, knowledge, before=own)
+    if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
         yield told("CU322", "error", word.start, "image", message, fix)
@@ -281,7 +311,7 @@ def _from(
     lints: tuple[Lint, ...] = ()
     earlier = stages.get(image.lower())
     if earlier:
-        stage = _Stage(base=earlier.base, variables=dict(earlier.variables))
+        stage = _Stage(base=earlier.base, toolkit=earlier.toolkit, variables=dict(earlier.variables))
     elif "$" not in image and image != "scratch":
         stage.base = _parsed(image, item.at + parts.start("image"))
         chosen = image != parts["image"]  # by who builds: the default is judged, and no edit replaces the variable
@@ -308,7 +338,15 @@ def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]
             "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"
         )
     if base.is_cuda and base.tag and (found := _CUDA_TAG.fullmatch(base.tag)):
-        yield from _toolkit(base, found, knowledge)
+        if int(found["release"].partition(".")[0]) < _FIRST_THERE:
+            message = (
+                f"{base.name}:{base.tag}: NVIDIA removed its images of CUDA before {_FIRST_THERE} from the registry"
+            )
+            yield told(
+                "CU321", "error", base.at, "image", message, f"begin with an image of CUDA {_FIRST_THERE} or later"
+            )
+        else:
+            yield from _toolkit(base, found, knowledge)
 
 
 def _example(base: _Base, knowledge: Knowledge) -> str:

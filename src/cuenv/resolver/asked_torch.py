@@ -13,11 +13,11 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import PLATFORMS, TorchWheel
+from cuenv.knowledge.rows import PLATFORMS, Extension, TorchWheel, span_text
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
-from cuenv.resolver.requirements import Demand, pip_demand
+from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
-from cuenv.solve.environment_spec import index_option, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, index_option, requirement_name
 
 _OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = regex(r"cu\d{2,3}")
@@ -26,6 +26,8 @@ _MAIN = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+)")
 _ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
 _ENDLESS = version("9999")
+_OF_TORCH = ("torchaudio", "torchvision")
+"""Libraries of PyTorch, of which each release is made for one torch in every channel."""
 
 
 class AskedTorch(NamedTuple):
@@ -156,6 +158,56 @@ def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | Non
     then = f"; pip takes torch {rival.version} of PyPI, which is made with CUDA {rival.cuda}" if rival else ""
     why = f"the index {' and '.join(tags)} has torch up to {last.version}, and {asked.text} is asked for{then}"
     return why, f"write torch=={instead.name} in the pip part"
+
+
+def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Libraries that are asked for beside a torch of which no release of theirs is made.
+
+    Torch by pip is compared with the wheels of the libraries. Beside torch by conda, only torchvision and torchaudio
+    are compared: builds of other libraries are made by each channel for a torch of its own choice.
+    """
+    asked, pin = torch_asked(spec.pip), spec.pin("pytorch")
+    if pin and (torch := pin_demand(pin)):
+        beside = [item for each in spec.pins if each.name in _OF_TORCH and (item := pin_demand(each))]
+        yield from _unpaired(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
+    elif asked:
+        lines = (line for line in spec.pip if not _ELSEWHERE.search(line.partition(";")[2]))
+        beside = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
+        yield from _unpaired(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
+
+
+def _unpaired(
+    libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge
+) -> Iterator[Finding]:
+    named = [item for item in libraries if item.condition]
+    known = (*knowledge.torch, *knowledge.wheels) if torch.condition and named else ()
+    releases = {row.version for row in known if torch.admits(row.version)}
+    if not releases:
+        return
+    for library in named:
+        rows = [row for row in knowledge.extension(library.name) if row.torch and set(row.comes) & set(ways)]
+        condition, _, _ = library.condition.partition("+")
+        exact = _EXACT.fullmatch(condition)
+        meant = replace(library, condition=condition)
+        fit = [row for row in rows if any(map(meant.admits, row.releases))]
+        fit += [row for row in rows if exact and not row.releases and row.covers(version(exact[1]))]
+        if not fit or any(_for(row, releases) for row in fit):
+            continue
+        mine = sorted({release for row in rows for release in row.releases if _for(row, releases)})
+        equals = "==" if "wheel" in library.ways else "="
+        needs = " or ".join(dict.fromkeys(span_text(row.torch) for row in fit[-2:] if row.torch))
+        yield Finding(
+            code="CU505",
+            severity="error",
+            subject=library.name,
+            message=f"{library.text} requires torch {needs}, and {torch.text} is asked for",
+            evidence=tuple(fit[-1].sources),
+            fix=f"take {library.name}{equals}{mine[-1]}, which is made for this torch" if mine else None,
+        )
+
+
+def _for(row: Extension, releases: Iterable[Version]) -> bool:
+    return row.torch is not None and any(map(row.torch.admits, releases))
 
 
 def _release(row: TorchWheel) -> Version:

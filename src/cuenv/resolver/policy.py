@@ -191,11 +191,12 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
 
 
 def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
-    """A torch that the indexes of the pip part do not have."""
-    if any("torch" in text for text in spec.pip):
-        from cuenv.resolver.asked_torch import index_findings  # noqa: PLC0415 - most files ask pip for no torch
+    """A torch that the indexes of the pip part do not have, and libraries that are made for another torch."""
+    if spec.pin("pytorch") or any("torch" in text for text in spec.pip):
+        from cuenv.resolver.asked_torch import index_findings, pair_findings  # noqa: PLC0415 - many files have no torch
 
         yield from index_findings(spec.pip, spec_of(spec.pin("python")), knowledge)
+        yield from pair_findings(spec, knowledge)
 
 
 def spec_of(pin: Pin | None) -> VersionSpec | None:
