@@ -18,14 +18,13 @@ from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Report
 from cuenv.host.select import HostOptions
-from cuenv.knowledge.io.load import load
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, read_lock
 from cuenv.lockfile.lock import Locked, LockRequest, lock
 from cuenv.solve import environment_yml
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked, Solution
-from given import base
+from given import base, shipped_base
 from pip_index import index, source, stock, variables, wheel
 
 REQUIREMENTS = "requirements-linux-64.lock.txt"
@@ -534,12 +533,12 @@ def test_what_is_built_against_torch_is_named_with_what_it_needs(tmp_path: Path,
     environment(tmp_path, "flash-attn", repository)
     with index(files) as own:
         host = HostOptions(hosts=("rtx4090-535",), environ=variables(tmp_path / "home", own.url))
-        answer = lock(LockRequest(path=tmp_path / "environment.yml", host=host, sources=channel), load(None))
+        answer = lock(LockRequest(path=tmp_path / "environment.yml", host=host, sources=channel), shipped_base())
     assert answer.lock, answer.report
     assert answer.lock.solutions[0].pip == ()
     assert [item.build for item in answer.lock.solutions[0].aside] == [True, True]
     (finding,) = [item for item in answer.report.findings if item.code == "CU518"]
-    assert "flash-attn, flash-attention are built against torch 2.5.1 of CUDA 12.6" in finding.message
+    assert "flash-attention, flash-attn are built against torch 2.5.1 of CUDA 12.6" in finding.message
     for need in ("nvcc 12.x", "GCC 6 to 13", "TORCH_CUDA_ARCH_LIST=8.9", "the environment has no nvcc"):
         assert need in finding.message
     assert "cuda-nvcc=12.6" in str(finding.fix)
