@@ -24,7 +24,7 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import FORMS, PIP, CheckResult
+from cuenv.core.findings import FORMS, CheckResult
 from cuenv.core.render import layer_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -94,7 +94,13 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     if several_platforms(values):
         raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
     show = progress(quiet=values["quiet"])
-    request = LockRequest(path=path, host=host_from(values), sources=channel_sources(values))
+    request = LockRequest(
+        path=path,
+        host=host_from(values),
+        sources=channel_sources(values),
+        allow=_codes(values["allow"]),
+        builds=values["allow_builds"],
+    )
     answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show)
     progress_done(show)
     quiet = values["quiet"] or values["as_json"]
@@ -117,9 +123,8 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
     lines += [f"skipped {what}: {why}" for what, why in shown]
     if len(shown) < len(answer.skipped):
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
-    if answer.spec is None and all(item.code.startswith(PIP) for item in answer.report.errors):
-        return [*lines, "error: --repair does not change pip requirements; correct them in the file"]
     if answer.spec is None:
+        lines += [f"in the way: {entry}: {why}" for entry, why in answer.obstacles]
         return [
             *lines,
             "error: no nearby candidate fits the host and is satisfiable on the channels: cuenv resolve --prove",
@@ -147,7 +152,9 @@ def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     aside = write_product(output, render(answer.spec), WRITTEN_BY, ADVICE)
     if aside:
         say([f"kept    what was in {output} as {aside}"], quiet=quiet)
-    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts)])
+    allow = [word for code in values["allow"] for word in ("--allow", code)]
+    allow += ["--allow-builds"] if values["allow_builds"] else []
+    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *allow, *channel_words(values)])
     say([f"wrote   {output}, and left {path} as it is; next: {lock}"], quiet=quiet)
 
 
@@ -402,7 +409,7 @@ def _check(path: Path, values: LockValues, knowledge: Any) -> int:
 
 
 def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
-    from cuenv.core.findings import NEVER_ALLOWED, PIP  # noqa: PLC0415 - as above
+    from cuenv.core.findings import NEVER_ALLOWED, UNREADABLE  # noqa: PLC0415 - as above
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
     from cuenv.resolver.prove import unsatisfiable_text  # noqa: PLC0415 - only then
 
@@ -414,7 +421,7 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         words = [*again, *host_options_of(answer.facts), *channels]
         if not answer.report.errors:
             return [*lines, "error: refused because of --strict; nothing was written"]
-        mended = any(not item.code.startswith(PIP) for item in answer.report.errors)  # what is asked of pip is not
+        mended = any(item.code != UNREADABLE for item in answer.report.errors)  # a typing error can mean anything
         hint = [f"hint: write a corrected file: {shlex.join(words)}"] if codes and mended else []
         return [*lines, f"error: refused; nothing was written{anyway}", *hint]
     lines.append(

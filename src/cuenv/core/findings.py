@@ -14,8 +14,8 @@ _RANK = {"error": 0, "warning": 1, "info": 2}
 
 FORMS = ("text", "json", "markdown", "github", "sarif")
 """What ``--format`` takes, of every command that prints findings; `cuenv.core.render` has them."""
-PIP = "CU51"
-"""How the codes of findings on the locked pip part begin: no repair of the file mends them."""
+UNREADABLE = "CU514"
+"""The code of a pip requirement that nobody can read: no repair of the file mends it."""
 NEVER_ALLOWED: Mapping[str, str] = {
     "CU108": "",
     "CU112": "",

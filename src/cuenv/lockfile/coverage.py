@@ -166,7 +166,7 @@ def narrowed(spec: EnvironmentSpec, pins: tuple[Pin, ...]) -> EnvironmentSpec:
 def _both(pin: Pin, wanted: Pin) -> Pin:
     return replace(
         pin,
-        version=together((pin.condition(), wanted.version)),
+        version=together((pin.condition(), wanted.condition())) if pin.version else wanted.version,
         build=pin.build or wanted.build,
         why=(*pin.why, *wanted.why),
         role=pin.role or wanted.role,

@@ -17,6 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, admits
 from cuenv.resolver.policy import cuda_pins
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.model import names_cpu, names_cuda
 
 _TORCH = ("pytorch", "pytorch-gpu")
 _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda-libraries")
@@ -24,6 +25,7 @@ _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", 
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
 _NUMBERS = regex(r"\d+(?:\.\d+)*")
+_PLAIN = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class EntryChange:
     """What became of one entry of a file."""
 
     entry: str
-    fate: Literal["kept", "replaced", "dropped"]
+    fate: Literal["kept", "replaced", "dropped", "added"]
     became: str = ""
     why: str = ""
 
@@ -49,7 +51,7 @@ class Intent:
         pytorch, python: as wished, when a version is named; ``release`` is the number in the wish for torch.
         cuda: the CUDA minor that is named.
         packages: further conda packages, without foreign channels and build strings of CPU twins.
-        pip: requirements for pip as they will stand; ``pip_changes`` says what became of each.
+        pip: requirements for pip as they will stand.
         channels: listed channels that hold no part of CUDA.
     """
 
@@ -60,7 +62,6 @@ class Intent:
     dev: bool
     packages: tuple[Pin, ...]
     pip: tuple[str, ...]
-    pip_changes: tuple[EntryChange, ...]
     channels: tuple[str, ...]
 
     def profile(self) -> Request:
@@ -81,7 +82,6 @@ def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
         dev=any(_role(pin, knowledge) == "cudatoolkit-dev" for pin in spec.pins),
         packages=tuple(_package(pin, knowledge) for pin in spec.pins if _role(pin, knowledge) is None),
         pip=tuple(text for text, _ in pip if text),
-        pip_changes=tuple(change for _, change in pip),
         channels=tuple(item for item in spec.channels if short_channel(item).split("/")[0] not in _OURS),
     )
 
@@ -109,6 +109,19 @@ def _package(pin: Pin, knowledge: Knowledge) -> Pin:
         return Pin(name=pin.name)
     twin = any(row.package == pin.name for row in knowledge.twins)
     return replace(pin, channel=home, version=pin.condition() if twin else pin.version, build="" if twin else pin.build)
+
+
+def release_pins(pin: Pin) -> tuple[Pin, ...]:
+    """What may stand for a pin without another release: other builds, and for Python the patches of its minor."""
+    found = [pin]
+    if pin.build:
+        whole = pin.condition()
+        word = "*cu*" if names_cuda(pin.build) else "*cpu*" if names_cpu(pin.build) else ""
+        found += [replace(pin, build=word, version=whole)] if word else [replace(pin, build="", version=pin.version)]
+    number = _PLAIN.fullmatch(pin.version)
+    if number and pin.name not in _TORCH and number[1].count(".") > 1:
+        found.append(replace(pin, build="", version=".".join(number[1].split(".")[:2]) + ".*"))
+    return tuple(found)
 
 
 def _spec(pin: Pin | None) -> VersionSpec | None:
@@ -182,32 +195,44 @@ def _python_away(python: str, request: VersionSpec | None) -> int:
 
 
 def changes(
-    spec: EnvironmentSpec, made: EnvironmentSpec, intent: Intent, lost: Mapping[str, str], knowledge: Knowledge
+    spec: EnvironmentSpec, made: EnvironmentSpec, why: Mapping[str, str], knowledge: Knowledge, *, anew: bool
 ) -> tuple[EntryChange, ...]:
     """What became of each entry of a file.
 
     Args:
         spec: as it was.
         made: the environment in its place.
-        intent: what was read from it.
-        lost: packages that had to go, and why.
+        why: by name, why a package is not as it was.
         knowledge: the tables.
+        anew: whether torch and its CUDA were decided anew, by what the file meant.
     """
-    found = [_channels(spec, made), _platforms(spec, made)]
+    found = [_channels(spec, made, anew=anew), _platforms(spec, made)]
     for pin in spec.pins:
-        found.append(_change(pin, made, lost, knowledge))
-    return (*(item for item in found if item), *intent.pip_changes)
+        found.append(_change(pin, made, why, knowledge) if anew else _moved(pin, made.pin(pin.name), why))
+    old = {pin.name for pin in spec.pins}
+    added = [pin for pin in made.pins if pin.name not in old and not anew]
+    found += [EntryChange(entry=pin.yaml_text(), fate="added", why=why.get(pin.name, "")) for pin in added]
+    return (*(item for item in found if item), *_pip_changes(spec, made, why, knowledge))
 
 
-def _channels(spec: EnvironmentSpec, made: EnvironmentSpec) -> EntryChange | None:
+def _channels(spec: EnvironmentSpec, made: EnvironmentSpec, *, anew: bool) -> EntryChange | None:
     if spec.channels == made.channels:
         return None
+    more = made.channels[len(spec.channels) :]
+    if not anew and spec.channels and made.channels[: len(spec.channels)] == spec.channels:
+        why = "the channels of the file do not have all that it lists"
+        return EntryChange(entry=f"channels {', '.join(more)}", fate="added", why=why)
     return EntryChange(
         entry=f"channels {', '.join(spec.channels) or '(none)'}",
         fate="replaced",
         became=", ".join(made.channels),
-        why="all CUDA components must come from one channel",
+        why="all CUDA components must come from one channel" if wants_one(made) else "",
     )
+
+
+def wants_one(made: EnvironmentSpec) -> bool:
+    """Whether an environment brings CUDA, whose components come from one channel."""
+    return any(pin.role == "pytorch-cuda" for pin in made.pins)
 
 
 def _platforms(spec: EnvironmentSpec, made: EnvironmentSpec) -> EntryChange | None:
@@ -219,20 +244,73 @@ def _platforms(spec: EnvironmentSpec, made: EnvironmentSpec) -> EntryChange | No
     return EntryChange(entry=f"platforms {', '.join(lost)}", fate="dropped", why=why)
 
 
-def _change(pin: Pin, made: EnvironmentSpec, lost: Mapping[str, str], knowledge: Knowledge) -> EntryChange:
+def _pip_changes(
+    spec: EnvironmentSpec, made: EnvironmentSpec, why: Mapping[str, str], knowledge: Knowledge
+) -> Iterator[EntryChange]:
+    """What became of each line of the pip part, and what was added to it."""
+    left = [text for text in made.pip if text not in spec.pip]
+    for text in spec.pip:
+        name = "" if text.startswith("-") else requirement_name(text)
+        same = next((line for line in left if name and requirement_name(line) == name), None)
+        better, change = _requirement(text, knowledge)
+        if text in made.pip:
+            yield EntryChange(entry=f"pip: {text}", fate="kept")
+        elif same is None:
+            reason = change.why if change.fate == "dropped" else why.get(name, "")
+            yield EntryChange(entry=f"pip: {text}", fate="dropped", why=reason)
+        else:
+            left.remove(same)
+            reason = change.why if same == better else why.get(name, "")
+            yield EntryChange(entry=f"pip: {text}", fate="replaced", became=same, why=reason)
+    for text in left:
+        yield EntryChange(entry=f"pip: {text}", fate="added", why=why.get(requirement_name(text), ""))
+
+
+def _moved(pin: Pin, same: Pin | None, why: Mapping[str, str]) -> EntryChange:
+    """An entry and what stands in its place: kept where the release may be as it was asked for."""
+    text, reason = pin.yaml_text(), why.get(pin.name, "")
+    if same is None:
+        return EntryChange(entry=text, fate="dropped", why=reason)
+    if same.yaml_text() == text:
+        return EntryChange(entry=text, fate="kept")
+    if _same_release(pin, same):
+        return EntryChange(entry=text, fate="kept", became=same.yaml_text(), why=reason or _of_build(pin, same))
+    return EntryChange(entry=text, fate="replaced", became=same.yaml_text(), why=reason)
+
+
+def _of_build(pin: Pin, same: Pin) -> str:
+    return "the build string excludes the CPU variant" if "cu" in same.build and not pin.build else ""
+
+
+def _same_release(pin: Pin, same: Pin) -> bool:
+    if pin.condition() in ("", same.condition()):
+        return True
+    asked, now = _PLAIN.fullmatch(pin.version), _PLAIN.fullmatch(same.version)
+    if asked and now:
+        return asked[1] == now[1]
+    return same.condition().startswith(f"{pin.condition()},") or same.condition().endswith(f",{pin.condition()}")
+
+
+def _change(pin: Pin, made: EnvironmentSpec, why: Mapping[str, str], knowledge: Knowledge) -> EntryChange:
     text, role = pin.yaml_text(), _role(pin, knowledge)
     same = made.pin("pytorch" if role == "pytorch" else pin.name)
-    if pin.name in lost:
-        return EntryChange(entry=text, fate="dropped", why=lost[pin.name])
-    if role == "cpu":
-        return EntryChange(entry=text, fate="dropped", why="it forces the CPU build")
+    if role == "cpu" and same is None:
+        return EntryChange(entry=text, fate="dropped", why=_of_mutex(pin, made))
     if role in ("pytorch", "python") and same:
         return _versioned(pin, same, role)
     if role in ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl"):
         return _filled(pin, made, role, knowledge)
-    became = same.yaml_text() if same else ""
-    why = "the build string excludes the CPU variant" if same and same.build and not pin.build else ""
-    return EntryChange(entry=text, fate="kept", became=became, why=why)
+    if same is None and role == "pip":
+        return EntryChange(entry=text, fate="dropped", why="nothing is left for pip")
+    return _moved(pin, same, why)
+
+
+def _of_mutex(pin: Pin, made: EnvironmentSpec) -> str:
+    """Why a package that only says CPU or CUDA is not needed: the build string of torch says it."""
+    torch = made.pin("pytorch")
+    if wants_one(made) and "cuda" not in pin.build:
+        return "it forces the CPU build"
+    return f"the build string of {torch.yaml_text()} says the same" if torch else ""
 
 
 def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:
@@ -263,8 +341,8 @@ def _filled(pin: Pin, made: EnvironmentSpec, role: str, knowledge: Knowledge) ->
     if not fillers:
         return EntryChange(entry=pin.yaml_text(), fate="dropped", why="this PyTorch build contains it")
     same = made.pin(pin.name)
-    if same and not pin.version:
-        why = same.why[0] if same.version else "from the one CUDA channel"
+    if same and (not pin.version or _same_release(pin, same)):
+        why = same.why[0] if same.version and same.why else "from the one CUDA channel"
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
     old, new = _number(pin), next((found for name in _RUNTIME if (found := _number(made.pin(name)))), None)
     if role == "pytorch-cuda" and old and new and minor(old) != minor(new):

@@ -65,6 +65,7 @@ class LockRequest:
         builds: whether torch may be downloaded to read what a source distribution for pip requires.
         strict: whether a warning refuses as an error does.
         update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
+        anew: whether an existing lock counts for nothing.
         facts: the host, where it is known already; the options count no more.
         wheels: the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one.
         output: its file, where it is not to have its usual name.
@@ -79,6 +80,7 @@ class LockRequest:
     builds: bool = False
     strict: bool = False
     update: tuple[str, ...] = ()
+    anew: bool = False
     facts: HostFacts | None = None
     wheels: str = ""
     output: Path | None = None
@@ -248,6 +250,8 @@ def locked(
 
 def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
     """The lock that would be replaced, whose packages for pip stay while they satisfy the file."""
+    if request.anew:
+        return None
     if not request.wheels:
         path = request.path.parent / LOCK_NAME
         return read_lock(path) if exists(path) else None
@@ -312,7 +316,7 @@ def _solve(
     """
     if request.wheels:
         return wheel_solutions(spec, hosts, knowledge)
-    old = existing_lock(request.path.parent / LOCK_NAME)
+    old = None if request.anew else existing_lock(request.path.parent / LOCK_NAME)
 
     def ask(host: HostFacts) -> Solution | Unsatisfiable | Finding:
         if progress:

@@ -1,48 +1,73 @@
-"""Repair: the file that does what an environment file was meant to do, each change with its reason.
+"""Repair: the file that does what an environment file was meant to do, proven by locking it.
 
-A lock in which one layer cuts the GPU set needs pins: all sets of them are tried on the solver, smaller ones first,
-so that the first that works is the smallest. A file that cannot work at all is decided anew, nearest first.
+What is wrong is mended by what the findings say themselves, and by relaxing entries that the channels cannot satisfy.
+Where torch itself must move, the nearest torch is decided anew. A lock in which one layer cuts the GPU set needs pins:
+all sets of them are tried on the solver, smaller ones first, so that the first that works is the smallest.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, Progress, UsageError
-from cuenv.core.findings import Finding, LayerCoverage, Report, report
-from cuenv.core.record import dataclass, replace
+from cuenv.core.findings import LayerCoverage, Report, report
+from cuenv.core.record import dataclass, field, replace
+from cuenv.core.urls import short_channel
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
-from cuenv.lockfile.host_check import candidate_of, host_findings
-from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearness, notes
-from cuenv.lockfile.lock import LockRequest
-from cuenv.lockfile.pip import before_pip
-from cuenv.lockfile.pip_torch import judge_file
-from cuenv.resolver.candidates import pythons
-from cuenv.resolver.compose import compose
+from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearness, notes, release_pins
+from cuenv.lockfile.lock import Locked, LockRequest, locked
+from cuenv.lockfile.obey import obeyed
+from cuenv.lockfile.relax import ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
+from cuenv.resolver.candidates import admits_all, pythons
+from cuenv.resolver.compose import compose, overruled, requested
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import request_options
-from cuenv.resolver.policy import asks_for_cpu, spec_findings, wants_cuda
-from cuenv.resolver.prove import cuda_offered, prove, unsatisfiable_text
+from cuenv.resolver.policy import asks_for_cpu, spec_of, wants_cuda
+from cuenv.resolver.prove import prove, unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
-from cuenv.resolver.solution_policy import cpu_variants, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
+from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
+
+if TYPE_CHECKING:  # the solver is heavy
+    from cuenv.solve.io.shelf import Shelf
 
 _TRIES = 60
 """Candidates that are tried; most are answered without a solve."""
 _ATTEMPTS = 400
 """Attempts at nearer and nearer candidates; most are answered without a solve."""
+_ROUNDS = 10
+"""Times that one environment is mended by what its lock would say of it."""
+_OLDEST, _NEWEST = 5, 20
+"""Minors of Python 3 that are looked for."""
+_PYTHONS = 3
+"""Of these, how many are tried beside the torch of a file."""
+_NEAR, _SOLVED = 80, 7
+"""How long candidates are tried: one that is solved beside the entries counts for several that are solved alone."""
+_WHOLE, _MOST = 60, 180
+"""Solves of one repair after which no further candidate is tried: as long as all entries are to stay, and then."""
+_TOGETHER = "the solver cannot satisfy all requirements together"
+_BESIDE = "the solver cannot satisfy the entries of the file beside it"
+_FORGE = "conda-forge"
+_TORCH = ("pytorch", "pytorch-gpu")
+_CORE = (*_TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
+"""Packages whose release is meant as it is written, as long as that can be."""
+_NEEDED = frozenset({"python", "torchvision", "torchaudio"})
+"""Packages without which the environment is not what was meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +76,13 @@ class Repaired:
 
     Attributes:
         report: what is wrong with the file as it is.
-        spec: the environment in its place; ``None`` when there is none, and the file itself when nothing is wrong.
+        spec: the environment in its place, which locks; ``None`` when there is none, and the file itself when nothing
+            is wrong.
         changes: what became of each entry; empty when only ``pins`` were added.
         pins: the smallest set of pins that mends what a layer cuts, and ``tried`` the smaller sets that do not.
         layers: how each layer of the lock serves the GPUs, as it would be without the repair.
-        skipped: nearer environments, and why each does not close.
+        skipped: nearer environments, and why each does not lock.
+        obstacles: where nothing locks, the entries that are in the way, and why.
         open: why the channels do not close the file as it is; empty when they do, or were not asked.
     """
 
@@ -67,6 +94,7 @@ class Repaired:
     tried: int = 0
     layers: tuple[LayerCoverage, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    obstacles: tuple[tuple[str, str], ...] = ()
     open: str = ""
 
     @property
@@ -78,7 +106,7 @@ class Repaired:
 def repair(
     request: LockRequest, knowledge: Knowledge, *, name: str = "environment.yml", progress: Progress | None = None
 ) -> Repaired:
-    """Find the file that does what an environment file was meant to do. Writes nothing.
+    """Find the file that does what an environment file was meant to do, and prove that it locks. Writes nothing.
 
     Args:
         request: the file, the host and the channels.
@@ -91,11 +119,18 @@ def repair(
         OutsideError: the solver crashed.
     """
     spec, _ = read_environment(request.path)
-    found = _repaired(spec, request, knowledge, progress)
-    of_pip = before_pip(spec, ())
-    if of_pip:  # requirements for pip stay as they are: nobody knows what else was meant
-        whole = report(request.path.name, [*found.report.findings, *of_pip])
-        found = replace(found, report=whole, spec=found.spec if found.needed else None)
+    facts, _ = host_for(request.path, request.host, knowledge, spec.platforms)
+    known = (item for item in spec.platforms if item in PLATFORMS)
+    platform = request.host.platform or next(known, facts.platform)
+    facts = replace(facts, platform=platform)
+    work = _Repair(
+        file=spec,
+        request=replace(request, platforms=(platform,), anew=True),
+        facts=facts,
+        knowledge=knowledge,
+        progress=progress,
+    )
+    found = work.done()
     if found.spec is None or not found.changes:
         return found
     lock = f"cuenv lock {shlex.quote(name)} "
@@ -103,30 +138,368 @@ def repair(
     return replace(found, spec=replace(found.spec, header=header))
 
 
-def _repaired(spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge, progress: Progress | None) -> Repaired:
-    facts, _ = host_for(request.path, request.host, knowledge, spec.platforms)
-    platform = request.host.platform or next(iter(spec.platforms), facts.platform)
-    facts = replace(facts, platform=platform)
-    title = request.path.name
-    early = report(title, [*spec_findings(spec, knowledge), *judge_file(spec, facts, knowledge)])
-    if early.errors:
-        return _anew(Repaired(report=early, facts=facts, spec=None), spec, request, knowledge, progress)
-    answer = _solve(spec, facts, request.sources)
-    if isinstance(answer, Unsatisfiable):
-        why = unsatisfiable_text(answer, spec)
-        return _anew(Repaired(report=early, facts=facts, spec=None, open=why), spec, request, knowledge, progress)
-    late = report(title, [*early.findings, *_judged(spec, answer, facts, request.sources, knowledge)])
-    layers = coverage(answer, facts, knowledge)
-    found = Repaired(report=late, facts=facts, spec=spec, layers=layers)
-    if not late.errors:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """An environment that may take the place of the file.
+
+    Attributes:
+        bound: names of pins that stand as they are.
+        why: by name, why an entry is not as it was.
+    """
+
+    spec: EnvironmentSpec
+    bound: frozenset[str] = frozenset()
+    why: tuple[tuple[str, str], ...] = ()
+
+    def noting(self, names: Iterable[str], why: str) -> _Draft:
+        have = dict(self.why)
+        return replace(self, why=(*self.why, *((name, why) for name in names if name not in have)))
+
+
+@dataclass(kw_only=True)
+class _Repair:
+    """One repair: the file, the host, and what was tried."""
+
+    file: EnvironmentSpec
+    request: LockRequest
+    facts: HostFacts
+    knowledge: Knowledge
+    progress: Progress | None
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    obstacles: list[tuple[str, str]] = field(default_factory=list)
+    dead: dict[str, str] = field(default_factory=dict)
+    solves: int = 0
+
+    def done(self) -> Repaired:
+        answer, why = self._lock(self.file)
+        title = self.request.path.name
+        found = Repaired(report=answer.report if answer else report(title, ()), facts=self.facts, spec=None, open=why)
+        if answer and answer.conda:
+            found = replace(found, layers=coverage(answer.conda[0], self.facts, self.knowledge))
+        if answer and answer.lock:
+            layers = coverage(answer.lock.solutions[0], self.facts, self.knowledge)
+            return replace(found, spec=self.file, layers=layers)
+        if answer and answer.conda and weakest(found.layers):
+            pinned = self._with_layers(answer.conda[0], found)
+            if pinned:
+                return pinned
+        return self._moved(found)
+
+    def _lock(self, spec: EnvironmentSpec) -> tuple[Locked | None, str]:
+        """What locking an environment comes to, and why the channels do not satisfy it."""
+        try:
+            answer = locked(self.request, spec, self.knowledge, progress=self.progress)
+        except NoChannelError as error:
+            return None, error.message
+        if answer.unsatisfiable:
+            return answer, unsatisfiable_text(answer.unsatisfiable, spec)
+        return answer, ""
+
+    def _with_layers(self, solution: Solution, found: Repaired) -> Repaired | None:
+        """The file with the smallest set of pins with which every layer serves every GPU."""
+        for tried, pins in enumerate(_sets(repairs(solution, found.layers, self.knowledge))):
+            self._say(f"trying {', '.join(pin.yaml_text() for pin in pins)}")
+            made = _with_pins(narrowed(self.file, pins), pins, self.request)
+            answer, _ = self._lock(_as_read(made))
+            if answer and answer.lock:
+                return replace(found, spec=made, pins=pins, tried=tried)
+        return None
+
+    def _moved(self, found: Repaired) -> Repaired:
+        """The nearest environment that locks: with the torch of the file, else with the nearest torch."""
+        own, anew, first = None, False, self._own()
+        for needed in (frozenset(pin.name for pin in self.file.pins), _NEEDED, frozenset({"python"})):
+            own, anew = self._until_locked(first, self.request.path.name, needed), False
+            if own is None and any(map(self.file.pin, _TORCH)):
+                own, anew = self._anew(needed), True
+            if own:
+                break
+        found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
+        if own is None:
+            return replace(found, obstacles=tuple(dict.fromkeys(self.obstacles)))
+        told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=anew)
+        return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
+
+    def _own(self) -> _Draft:
+        """The file for one platform, with the channels that people take what it lists from, where its own lack it."""
+        spec = self.file
+        if spec.platforms:
+            spec = replace(spec, platforms=(self.facts.platform,))
+        channels = spec.channels or ("defaults",)
+        names = {pin.name for pin in spec.pins}
+        for more in (_FORGE, "nvidia"):
+            if more in map(short_channel, channels):
+                continue
+            here = self._shelf(names, channels)
+            lacking = {pin.name for pin in spec.pins if not any(map(here.has, forms_of(pin)))}
+            there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
+            if there and any(there.has(Pin(name=name)) for name in lacking):
+                channels = (*channels, more)
+        return _Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+
+    def _until_locked(self, draft: _Draft, label: str, needed: frozenset[str]) -> _Draft | None:
+        """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
+
+        Args:
+            draft: to begin with.
+            label: what it is, for people.
+            needed: entries that have to stay in some release, if the channels have any.
+        """
+        seen: list[EnvironmentSpec] = []
+        answer, why = None, ""
+        for _ in range(_ROUNDS):
+            if draft.spec in seen:
+                break
+            seen.append(draft.spec)
+            answer, why = self._lock(_as_read(draft.spec))
+            if answer and answer.lock:
+                return draft
+            if answer is None:
+                break
+            then = self._relaxed(draft, needed) if why else self._obeying(draft, answer)
+            why = why or next((item.message for item in answer.report.errors), "")
+            if then is None:
+                break
+            draft = then
+        self.skipped.append((label, why))
+        if label == self.request.path.name:
+            self.obstacles += _obstacles(draft.spec, answer)
+        return None
+
+    def _obeying(self, draft: _Draft, answer: Locked) -> _Draft:
+        """A draft as the findings on it say that it should be."""
+        spec, pins = obeyed(draft.spec, answer.report.errors)
+        for item in answer.report.errors:
+            names = {pin.name for pin in pins if item.fix and pin.name in item.fix} | {item.subject}
+            draft = draft.noting(names, item.message)
+        return replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins})
+
+    def _relaxed(self, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
+        """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
+        spec = draft.spec
+        channels = spec.channels or ("defaults",)
+        shelf = self._shelf((pin.name for pin in spec.pins), channels)
+        fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
+        free = [pin for pin in spec.pins if pin not in fixed]
+        known = entries_of(free, shelf)
+        for core, minor in self._orders(known, fixed, shelf, needed):
+            entries = []
+            for entry in known:
+                forms = entry.forms
+                if entry.pin.name in core:
+                    forms = tuple(form for form in release_pins(entry.pin) if shelf.has(form))
+                elif minor is not None and entry.pin.name == "python":
+                    forms = tuple(form for form in (Pin(name="python", version=f"3.{minor}.*"),) if shelf.has(form))
+                elif minor is not None:
+                    forms = tuple(form for form in forms if minor in shelf.pythons(form))
+                must = entry.pin.name in core or (bool(entry.forms) and entry.pin.name in needed)
+                entries.append(replace(entry, forms=forms, needed=must))
+            found = self._solved(spec, entries, shelf, fixed, minor)
+            if found:
+                return _with_entries(draft, free, found.pins, shelf)
+        return None
+
+    def _orders(
+        self, entries: Sequence[ListedEntry], fixed: Sequence[Pin], shelf: Shelf, needed: frozenset[str]
+    ) -> Iterator[tuple[tuple[str, ...], int | None]]:
+        """Which packages keep their release, beside which minor of Python; nearest first."""
+        asked = _minor(next((pin for pin in (*fixed, *(item.pin for item in entries)) if pin.name == "python"), None))
+        free = any(item.pin.name == "python" for item in entries)
+        if asked is None or not free:
+            yield from ((core, asked) for core in (_CORE, _TORCH))
+            return
+        bare = [item for item in entries if item.forms and item.pin.name != "python"]
+        of_torch = [item for item in bare if item.pin.name in _TORCH]
+        able = frozenset(range(_OLDEST, _NEWEST))
+        for item in of_torch:
+            able &= frozenset().union(*(shelf.pythons(form) for form in release_pins(item.pin)))
+        able &= shelf.pythons(Pin(name="python")) & frozenset(
+            minor for minor in able if shelf.has(Pin(name="python", version=f"3.{minor}.*"))
+        )
+        lost = {minor: sum(minor not in shelf.pythons(item.forms[-1]) for item in bare) for minor in able}
+        nearest = sorted(able, key=lambda minor: (lost[minor], abs(minor - asked), minor < asked))
+        least = lost[nearest[0]] if nearest else 0
+        whole = needed.issuperset(item.pin.name for item in entries)
+        if whole and least:
+            return  # beside no Python there is a release of all of them
+        if asked in able and lost[asked] == least:
+            yield _CORE, asked
+        yield from ((_TORCH, minor) for minor in nearest[:_PYTHONS] if not whole or not lost[minor])
+
+    def _solved(
+        self,
+        spec: EnvironmentSpec,
+        entries: Sequence[ListedEntry],
+        shelf: Shelf,
+        fixed: Sequence[Pin],
+        minor: int | None,
+    ) -> Relaxed | None:
+        return relax(
+            entries,
+            lambda pins, prefer: self._ask(spec, pins, prefer),
+            shelf,
+            fixed=fixed,
+            python="" if minor is None else f"3.{minor}",
+            progress=self.progress,
+        )
+
+    def _ask(
+        self, spec: EnvironmentSpec, pins: Sequence[Pin], prefer: Sequence[LockedPackage]
+    ) -> Solution | Unsatisfiable:
+        from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
+
+        request = SolveRequest(
+            spec=replace(spec, pins=tuple(pins)),
+            channels=spec.channels or ("defaults",),
+            platform=self.facts.platform,
+            virtual_packages=virtual_packages(self.facts),
+            prefer=tuple(prefer),
+        )
+        self.solves += 1
+        return solve(request, self.request.sources)
+
+    def _shelf(self, names: Iterable[str], channels: Sequence[str]) -> Shelf:
+        from cuenv.solve.io.shelf import Shelf  # noqa: PLC0415 - the solver is heavy
+
+        return Shelf(names, channels, self.facts.platform, self.request.sources)
+
+    def _shelf_beyond(self, names: Sequence[str], own: Sequence[str], more: Sequence[str]) -> Shelf | None:
+        """The records of the channels of a file and of some more, where those can be read.
+
+        Raises:
+            ChannelError: a channel of the file is there and cannot be read.
+        """
+        found: Shelf | None = None
+        with suppress(NoChannelError):
+            found = self._shelf(names, own)
+        with suppress(ChannelError):
+            found = self._shelf(names, tuple(dict.fromkeys((*own, *more))))
         return found
-    if weakest(layers):
-        for tried, pins in enumerate(_sets(repairs(answer, layers, knowledge))):
-            if progress:
-                progress(f"trying {', '.join(pin.yaml_text() for pin in pins)}")
-            if _mends(narrowed(spec, pins), facts, request.sources, knowledge):
-                return replace(found, spec=_with_pins(spec, pins, request), pins=pins, tried=tried)
-    return _anew(replace(found, spec=None), spec, request, knowledge, progress)
+
+    def _say(self, text: str) -> None:
+        if self.progress:
+            self.progress(text)
+
+    def _anew(self, needed: frozenset[str]) -> _Draft | None:
+        """What was meant, decided anew: the nearest torch beside which the entries can stand."""
+        intent = intent_of(self.file, self.knowledge)
+        cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
+        wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
+        decision = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
+        own = self.file.channels or ("defaults",)
+        names = [pin.name for pin in intent.packages]
+        records = self._shelf_beyond(names, own, ("pytorch", _FORGE)) or self._shelf_beyond(names, own, (_FORGE,))
+        known = [name for name in names if records and records.has(Pin(name=name))]
+        pythons = {name: records.pythons(Pin(name=name)) for name in known} if records else {}
+
+        def lost(python: str) -> int:
+            return sum(int(python.partition(".")[2]) not in minors for minors in pythons.values())
+
+        needed = needed.intersection(pythons)
+        whole = len(needed) == len(pythons)
+        near = 0
+        for item in _nearest(decision, intent, lost)[:_ATTEMPTS]:
+            if whole and lost(item.candidate.python):
+                continue
+            self._say(f"trying {item.candidate}")
+            try:
+                made = self._beside(_case(decision, item, intent), item, intent, needed)
+            except NoChannelError as error:
+                made = error.message
+            if isinstance(made, str):
+                self.skipped.append((str(item.candidate), made))
+                near += _SOLVED if made == _BESIDE else made == _TOGETHER
+                if near >= _NEAR or self.solves >= (_WHOLE if whole else _MOST):
+                    break
+                continue
+            found = self._until_locked(made, str(item.candidate), needed)
+            if found:
+                return found
+        return None
+
+    def _beside(self, case: Decision, item: Assessment, intent: Intent, needed: frozenset[str]) -> _Draft | str:
+        """A candidate with the further packages that the channels have beside it, or why there is none."""
+        from cuenv.solve.io.solver import absent  # noqa: PLC0415 - the solver is heavy
+
+        label = str(item.candidate)
+        if label in self.dead:
+            return self.dead[label]
+        made = compose(case, name=self.file.name or "cuenv", version=__version__)
+        channels = (*made.channels, *intent.channels)
+        made = replace(made, channels=channels, variables={**made.variables, **self.file.variables})
+        gone = absent(made.pins, channels, self.facts.platform, self.request.sources)
+        if gone:
+            self.dead[label] = f"the channels have no {', '.join(pin.yaml_text() for pin in gone)}"
+        elif isinstance(self._ask(made, made.pins, ()), Unsatisfiable):
+            self.dead[label] = _TOGETHER
+        if label in self.dead:
+            return self.dead[label]
+        own = {pin.name: pin for pin in made.pins}
+        shelf = self._shelf((*own, *(pin.name for pin in intent.packages)), channels)
+        why = f"of {self.request.path.name}"
+        minor = int(item.candidate.python.partition(".")[2])
+
+        def form(pin: Pin) -> Pin:
+            asked = requested(pin, item.candidate, self.knowledge, why)
+            return overruled(own[pin.name], asked) if pin.name in own else asked
+
+        entries = []
+        for pin in intent.packages:
+            forms = [done for each in forms_of(pin) if shelf.has(done := form(each))]
+            if not forms and pin.channel:
+                forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := form(each))]
+            forms = [each for each in forms if minor in shelf.pythons(each)]
+            forms += [own[pin.name]] if pin.name in own else []
+            if pin.name in needed and not forms:
+                return f"the channels have no {pin.name} for it"
+            must = pin.name in own or pin.name in needed
+            entries.append(ListedEntry(pin=pin, forms=tuple(dict.fromkeys(forms)), needed=must))
+        asked = {pin.name for pin in intent.packages}
+        fixed = [pin for pin in made.pins if pin.name not in asked]
+        found = self._solved(made, entries, shelf, fixed, minor)
+        if found is None:
+            return _BESIDE
+        draft = _Draft(spec=replace(made, pins=(*fixed, *intent.packages)), bound=frozenset(pin.name for pin in fixed))
+        return _with_entries(draft, intent.packages, found.pins, shelf)
+
+
+def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf) -> _Draft:
+    """A draft with what was chosen for some of its entries, and why each is not as it was."""
+    by_name = dict(zip((pin.name for pin in entries), zip(entries, chosen, strict=True), strict=True))
+    pins: list[Pin] = []
+    channels = ", ".join(map(short_channel, draft.spec.channels or ("defaults",)))
+    for pin in draft.spec.pins:
+        old, new = by_name.get(pin.name, (pin, pin))
+        pins += [new] if new else []
+        if new != old:
+            there = shelf.has(old if new else Pin(name=old.name))
+            bare = old.yaml_text() if new else old.name
+            why = f"{bare} cannot be satisfied together with the rest" if there else f"the channels have no {bare}"
+            draft = draft.noting([old.name], f"{why}: {channels}" if not there else why)
+    return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
+
+
+def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[str, str]]:
+    """The entries that are in the way of a lock, and why."""
+    if answer and answer.unsatisfiable:
+        guilty = blamed(answer.unsatisfiable)
+        why = unsatisfiable_text(answer.unsatisfiable, spec)
+        yield from ((pin.yaml_text(), why) for pin in spec.pins if pin.name in guilty)
+    for item in answer.report.errors if answer else ():
+        pin = spec.pin(item.subject)
+        yield pin.yaml_text() if pin else item.subject, item.message
+
+
+def _minor(python: Pin | None) -> int | None:
+    """The minor of Python 3 that a pin names."""
+    wish = spec_of(python)
+    prefix = wish.prefix if wish else None
+    return prefix[1] if prefix and len(prefix) > 1 and prefix[0] == 3 else None
+
+
+def _as_read(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """An environment as a reader of its file gets it."""
+    return parse(render(spec), "environment.yml")[0]
 
 
 def _sets(pins: tuple[Pin, ...]) -> Iterator[tuple[Pin, ...]]:
@@ -135,103 +508,38 @@ def _sets(pins: tuple[Pin, ...]) -> Iterator[tuple[Pin, ...]]:
         yield from combinations(pins, size)
 
 
-def _solve(spec: EnvironmentSpec, facts: HostFacts, sources: Sources) -> Solution | Unsatisfiable:
-    from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
-
-    channels = spec.channels or ("defaults",)
-    request = SolveRequest(
-        spec=spec, channels=channels, platform=facts.platform, virtual_packages=virtual_packages(facts)
-    )
-    return solve(request, sources)
-
-
-def _judged(
-    spec: EnvironmentSpec, solution: Solution, facts: HostFacts, sources: Sources, knowledge: Knowledge
-) -> Iterator[Finding]:
-    offered = cuda_offered(solution, spec, sources, knowledge)
-    names = {pin.name for pin in spec.pins}
-    yield from lock_findings(solution.packages, facts.platform, knowledge, offered, names, ours=spec.ours)
-    if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
-        yield from cpu_variants(solution.packages, knowledge)
-    yield from host_findings(solution, facts, knowledge)
-
-
-def _mends(spec: EnvironmentSpec, facts: HostFacts, sources: Sources, knowledge: Knowledge) -> bool:
-    """Whether an environment closes, and nothing is wrong with what it locks."""
-    answer = _solve(spec, facts, sources)
-    if isinstance(answer, Unsatisfiable):
-        return False
-    torch = candidate_of(answer, knowledge)
-    if torch is None or torch.cuda is None:
-        return False
-    return not report("", _judged(spec, answer, facts, sources, knowledge)).errors
-
-
 def _with_pins(spec: EnvironmentSpec, pins: tuple[Pin, ...], request: LockRequest) -> EnvironmentSpec:
     added = ", ".join(pin.yaml_text() for pin in pins)
-    header = (f"Written by cuenv {__version__} from {request.path.name}, with {added}.",)
-    return replace(narrowed(spec, pins), header=header)
+    return replace(spec, header=(f"{_written(spec)} {__version__} from {request.path.name}, with {added}.",))
 
 
-def _anew(
-    found: Repaired, spec: EnvironmentSpec, request: LockRequest, knowledge: Knowledge, progress: Progress | None
-) -> Repaired:
-    """Decide what was meant anew: the candidate nearest to it that the channels can satisfy."""
-    facts = found.facts
-    if spec.pin("pytorch") is None and not wants_cuda(spec, knowledge):
-        return found
-    intent = intent_of(spec, knowledge)
-    decision = decide(Context(facts=facts, request=intent.profile(), knowledge=knowledge, proving=True))
-    skipped: list[tuple[str, str]] = []
-    for item, lost in _nearest(decision, intent, request.sources, skipped)[:_ATTEMPTS]:
-        then = _case(decision, item, intent, lost)
-        answer, solution = prove(then, lambda chosen: _composed(chosen, intent, spec), request.sources, progress)
-        if solution is None:
-            skipped += [(str(candidate), why) for candidate, why in answer.skipped]
-            continue
-        made = _composed(replace(then, fitting=(item,)), intent, spec)
-        if report(
-            "", [*spec_findings(made, knowledge), *_judged(made, solution, facts, request.sources, knowledge)]
-        ).errors:
-            continue
-        told = changes(spec, made, intent, lost, knowledge)
-        return replace(found, spec=_told(made, told, spec, request), changes=told, skipped=tuple(skipped))
-    return replace(found, skipped=tuple(skipped))
+def _written(spec: EnvironmentSpec) -> str:
+    """How the head begins: what cuenv wrote promises one channel for CUDA, what it mended for others does not."""
+    return "Written by cuenv" if spec.ours else "Mended by cuenv"
 
 
-def _case(decision: Decision, item: Assessment, intent: Intent, lost: dict[str, str]) -> Decision:
-    """The decision for one candidate, with the packages that can be kept."""
-    packages = tuple(pin.yaml_text() for pin in intent.packages if pin.name not in lost)
-    request = replace(
-        intent.profile(), packages=packages, python=parse_version_spec(item.candidate.python, what="python")
-    )
+def _case(decision: Decision, item: Assessment, intent: Intent) -> Decision:
+    """The decision for one candidate alone."""
+    python = parse_version_spec(item.candidate.python, what="python")
+    request = replace(decision.case.request, packages=(), python=python)
+    if intent.python and admits_all(intent.python, item.candidate.python):
+        request = replace(request, python=intent.python)
     return replace(decision, case=replace(decision.case, request=request), fitting=(item,))
 
 
-def _nearest(
-    decision: Decision, intent: Intent, sources: Sources, skipped: list[tuple[str, str]]
-) -> list[tuple[Assessment, dict[str, str]]]:
-    """Each candidate with each of its Pythons, nearest to what was meant first, and the packages it has to lose.
-
-    Raises:
-        ChannelError: a channel is there and cannot be read, which says nothing of what it holds.
-    """
+def _nearest(decision: Decision, intent: Intent, lost: Callable[[str], int]) -> list[Assessment]:
+    """Each candidate with each of its Pythons, nearest to what was meant first; ``lost`` counts what a Python loses."""
     driver = decision.case.facts.driver
     level = driver.cuda if driver else None
-    found: list[tuple[tuple[object, ...], int, Assessment, dict[str, str]]] = []
+    found: list[tuple[tuple[object, ...], int, Assessment]] = []
     for item in decision.fitting:
         if item.verdict("roles").outcome != "pass":
-            continue
-        try:
-            lost = _lost(decision, item, intent, sources)
-        except NoChannelError as error:
-            skipped.append((str(item.candidate), error.message))
             continue
         for python in pythons(item.candidate.build, intent.python):
             one = replace(item, candidate=replace(item.candidate, python=python))
             torch, *rest = nearness(one.candidate, intent, level)
-            found.append(((_doubtful(item), torch, len(lost), *rest), len(found), one, lost))
-    return [(item, lost) for _, _, item, lost in sorted(found, key=lambda entry: entry[:2])]
+            found.append(((_doubtful(item), torch, lost(python), *rest), len(found), one))
+    return [item for _, _, item in sorted(found, key=lambda entry: entry[:2])]
 
 
 def _doubtful(item: Assessment) -> bool:
@@ -239,44 +547,14 @@ def _doubtful(item: Assessment) -> bool:
     return any(item.verdict(rule).outcome == "unknown" for rule in ("device-code", "cudnn"))
 
 
-def _lost(decision: Decision, item: Assessment, intent: Intent, sources: Sources) -> dict[str, str]:
-    """The further packages of which the channels of a candidate have no record."""
-    from cuenv.solve.io.solver import absent  # noqa: PLC0415 - the solver is heavy
-
-    spec = compose(_case(decision, item, intent, {}), name="", version=__version__)
-    # A label may be missing; it holds NVIDIA's packages alone, and the solver answers for those.
-    channels = tuple(item for item in (*spec.channels, *intent.channels) if "/label/" not in item)
-    names = {pin.name for pin in intent.packages}
-    mine = [pin for pin in spec.pins if pin.name in names and "/label/" not in pin.channel]
-    gone = absent(mine, channels, item.candidate.build.platform, sources)
-    return {pin.name: f"the channels have no {pin.yaml_text()}: {', '.join(channels)}" for pin in gone}
-
-
-def _composed(decision: Decision, intent: Intent, spec: EnvironmentSpec) -> EnvironmentSpec:
-    made = compose(decision, name=spec.name or "cuenv", version=__version__)
-    return replace(
-        made,
-        channels=(*made.channels, *intent.channels),
-        variables={**made.variables, **spec.variables},
-    )
-
-
 def _told(
     made: EnvironmentSpec, told: tuple[EntryChange, ...], spec: EnvironmentSpec, request: LockRequest
 ) -> EnvironmentSpec:
     """The environment with what became of each entry in its head and above its pins."""
     lines = (f"Repaired from {request.path.name}:", *(f"  {change}" for change in told))
-    pins = tuple(
-        replace(
-            pin,
-            why=(
-                *(text.replace("asked for with --with", f"of {request.path.name}") for text in pin.why),
-                *notes(pin, spec),
-            ),
-        )
-        for pin in made.pins
-    )
-    return replace(made, header=(made.header[0], *lines, *made.header[1:]), pins=pins)
+    pins = tuple(replace(pin, why=(*pin.why, *notes(pin, spec))) for pin in made.pins)
+    head, *rest = made.header if made.header and made.ours else (f"{_written(made)} {__version__}.",)
+    return replace(made, header=(head, *lines, *rest), pins=pins)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=_with_requested(pins, _beside_torch(candidate, _requested_pins(candidate, case), case.knowledge)),
+        pins=_merged(pins, _beside_torch(candidate, _requested_pins(candidate, case), case.knowledge)),
         pip=pip,
         variables=_variables(candidate, case),
         header=_header(decision, version, reasons),
@@ -91,7 +91,7 @@ def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
     def whose(pin: Pin) -> str:
         return f"asked for in the profile {base.name}" if base and pin.name in of_profile else "asked for with --with"
 
-    return [pin_without_broken(_requested(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
+    return [pin_without_broken(requested(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
 
 def _pip(build: TorchBuild, case: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -113,14 +113,15 @@ def _pip(build: TorchBuild, case: Context) -> tuple[tuple[str, ...], tuple[str, 
     return (*index, f"torch=={build.name}", *beside), (*reasons, *last_for(build, case.facts, case.knowledge))
 
 
-def _with_requested(pins: list[Pin], requested: list[Pin]) -> tuple[Pin, ...]:
+def _merged(pins: list[Pin], requests: list[Pin]) -> tuple[Pin, ...]:
     """The pins and the wishes; on a package that is pinned anyway both must hold."""
-    left = {request.name: request for request in requested}
-    merged = [_overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
+    left = {request.name: request for request in requests}
+    merged = [overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
     return (*merged, *left.values())
 
 
-def _overruled(pin: Pin, request: Pin) -> Pin:
+def overruled(pin: Pin, request: Pin) -> Pin:
+    """A pin of the decision with what is requested of its package; both must hold."""
     if request.version and pin.name.startswith("gxx_") and pin.version:
         # It is pinned to the newest major that nvcc accepts; an older one is as good.
         pin = replace(pin, version=f"<{int(pin.version.removesuffix('.*')) + 1}")
@@ -309,7 +310,7 @@ def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
     return min((bound for bound in bounds if bound), default=None)
 
 
-def _requested(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
+def requested(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
     """A package that was asked for: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
     cuda = candidate.build.cuda
     why = (asked,)

@@ -150,7 +150,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
     with translated("the solver failed"):
         parts = channels.open(request.channels, request.platform, progress)
         locked = _records_of(channels, parts, request)
-        frozen = [spec for item in request.frozen if (spec := _lenient(_exactly(item))) is not None]
+        frozen = [spec for item in request.frozen if (spec := lenient(_exactly(item))) is not None]
         if progress:
             progress(f"solving for {request.platform}")
 
@@ -176,7 +176,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
                 records = channels.ask(parts, question)
             except SolverError as again:
                 return _unsatisfiable(request, channels, parts, again)
-    found = (_locked(record, request.platform, channels.sources) for record in records)
+    found = (locked_package(record, request.platform, channels.sources) for record in records)
     packages = sorted(found, key=lambda package: package.name)
     return Solution(
         platform=request.platform,
@@ -208,16 +208,16 @@ def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources:
 
 def matches(match_spec: str, package: LockedPackage) -> bool:
     """Whether a locked package satisfies a match spec, by rattler's own rules; ``False`` where one of them is none."""
-    spec = _lenient(match_spec)
+    spec = lenient(match_spec)
     try:
-        return spec is not None and _from_channel(spec, package.channel) and spec.matches(record_of(package))
+        return spec is not None and from_channel(spec, package.channel) and spec.matches(record_of(package))
     except InputError:
         return False
 
 
 def readable(match_spec: str) -> bool:
     """Whether rattler reads a match spec at all."""
-    return _lenient(match_spec) is not None
+    return lenient(match_spec) is not None
 
 
 def recorded(
@@ -232,10 +232,10 @@ def recorded(
     opened = channels_of(sources.reaching(channels))
     with translated("the channels cannot be asked"):
         parts = opened.open(channels, platform)
-        specs = [spec for item in packages if (spec := _lenient(_exactly(item))) is not None]
+        specs = [spec for item in packages if (spec := lenient(_exactly(item))) is not None]
         records = opened.find(parts, platform, specs)
         mine = [item for item in records if stem(_url(item, opened.sources)) in wanted]
-        found = [_locked(item, platform, opened.sources) for item in mine]
+        found = [locked_package(item, platform, opened.sources) for item in mine]
     return {stem(package.url): package for package in found}
 
 
@@ -265,11 +265,11 @@ def _exists(channels: Channels, parts: tuple[Part, ...], platform: str, pin: Pin
     if key not in channels.answers:
         spec = parse_spec(pin)
         found = channels.find(parts, platform, [spec])
-        channels.answers[key] = any(_from_channel(spec, record.channel) for record in found)
+        channels.answers[key] = any(from_channel(spec, record.channel) for record in found)
     return channels.answers[key]
 
 
-def _from_channel(spec: MatchSpec, channel: str | None) -> bool:
+def from_channel(spec: MatchSpec, channel: str | None) -> bool:
     """Whether the spec names no channel or this one. ``MatchSpec.matches`` does not look (rattler 0.28)."""
     wanted = spec.channel
     return wanted is None or strip_credentials(wanted.base_url).rstrip("/") == strip_credentials(channel or "").rstrip(
@@ -296,7 +296,7 @@ def _unsatisfiable(
 def _records_of(channels: Channels, parts: tuple[Part, ...], request: SolveRequest) -> list[RepoDataRecord]:
     """The channel records of the packages to prefer. Those whose record is gone are dropped."""
     wanted = {package.url for package in request.prefer}
-    specs = [spec for item in request.prefer if (spec := _lenient(_exactly(item))) is not None]
+    specs = [spec for item in request.prefer if (spec := lenient(_exactly(item))) is not None]
     return [
         record for record in channels.find(parts, request.platform, specs) if _url(record, channels.sources) in wanted
     ]
@@ -314,7 +314,12 @@ def _url(record: RepoDataRecord, sources: Sources) -> str:
     return f"{channel}/{record.subdir}/{url.rpartition('/')[2]}"
 
 
-def _locked(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPackage:
+def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPackage:
+    """A record as a lock keeps it.
+
+    Raises:
+        ChannelError: a lock cannot keep it: it has no hash, or is not what its file name says.
+    """
     channel = strip_credentials(record.channel or "").rstrip("/")
     package = LockedPackage(
         name=record.name.normalized,
@@ -361,7 +366,8 @@ def _named(url: str) -> tuple[str, str, str] | None:
 
 
 @lru_cache(maxsize=4096)
-def _lenient(text: str) -> MatchSpec | None:
+def lenient(text: str) -> MatchSpec | None:
+    """A match spec; ``None`` where rattler cannot read it."""
     try:
         return MatchSpec(text)
     except (InvalidMatchSpecError, ValueError):

@@ -1,0 +1,90 @@
+"""The records of some packages that a solver may take, looked up without solving. Import this module lazily."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rattler import RepoDataRecord
+
+from cuenv.core.errors import ChannelError
+from cuenv.core.urls import strip_credentials
+from cuenv.solve.environment_spec import Pin
+from cuenv.solve.io.channels import channels_of, translated
+from cuenv.solve.io.solver import from_channel, lenient, locked_package
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import LockedPackage
+
+_PYTHON = re.compile(r"python(?:_abi)?\s+(.*)")
+_LOW, _HIGH, _ONE = (re.compile(text) for text in (r">=?\s*3\.(\d+)", r"<\s*3\.(\d+)", r"^={0,2}3\.(\d+)(?:[.*\s]|$)"))
+_LAST = 30
+"""A minor of Python that no release will have soon."""
+
+
+def _minors(depends: Iterable[str]) -> range:
+    """The minors of Python 3 that the requirements of a package admit."""
+    low, high = 0, _LAST
+    for found in filter(None, map(_PYTHON.fullmatch, depends)):
+        one, least, below = (pattern.search(found[1]) for pattern in (_ONE, _LOW, _HIGH))
+        if one:
+            return range(int(one[1]), int(one[1]) + 1)
+        low = max(low, int(least[1]) if least else 0)
+        high = min(high, int(below[1]) if below else _LAST)
+    return range(low, high)
+
+
+class Shelf:
+    """The records of packages by name: of each those of the first channel that has it, as strict priority leaves them.
+
+    A pin that names a channel is looked up there.
+    """
+
+    def __init__(self, names: Iterable[str], channels: Sequence[str], platform: str, sources: Sources) -> None:
+        """Read the records.
+
+        Raises:
+            ChannelError: a channel cannot be read.
+            OutsideError: rattler failed.
+        """
+        reaching = sources.reaching(channels)
+        opened = channels_of(reaching)
+        self._sources, self._platform = opened.sources, platform
+        order = [url.rstrip("/") for url in reaching.urls(channels)]
+        self._records: dict[str, list[RepoDataRecord]] = {}
+        specs = [spec for name in sorted(set(names)) if (spec := lenient(name)) is not None]
+        with translated("the channels cannot be asked"):
+            found = opened.find(opened.open(channels, platform), platform, specs)
+        for record in found:
+            self._records.setdefault(record.name.normalized, []).append(record)
+        self._first: dict[str, list[RepoDataRecord]] = {}
+        for name, records in self._records.items():
+            homes = {strip_credentials(item.channel or "").rstrip("/") for item in records}
+            home = next((url for url in order if url in homes), "")
+            mine = [item for item in records if strip_credentials(item.channel or "").rstrip("/") == home]
+            self._first[name] = mine or records
+
+    def has(self, pin: Pin) -> bool:
+        """Whether a record satisfies a pin; virtual packages always do."""
+        return pin.name.startswith("__") or bool(self._found(pin))
+
+    def best(self, pin: Pin, python: str = "") -> LockedPackage | None:
+        """The newest record that satisfies a pin and is for a Python, where its build string names one."""
+        found = self._found(pin)
+        tag = re.compile(rf"py{re.escape(python).replace('.', '.?')}(?!\d)") if python else None
+        suited = [item for item in found if tag is None or tag.search(build := str(item.build)) or "py" not in build]
+        record = max(suited or found, key=lambda item: (item.version, item.build_number), default=None)
+        try:
+            return locked_package(record, self._platform, self._sources) if record else None
+        except ChannelError:  # a record without a hash is no preference; the solver says so if it is needed
+            return None
+
+    def pythons(self, pin: Pin) -> frozenset[int]:
+        """The minors of Python 3 for which there is a record that satisfies a pin."""
+        return frozenset(minor for item in self._found(pin) for minor in _minors(item.depends))
+
+    def _found(self, pin: Pin) -> list[RepoDataRecord]:
+        spec = lenient(pin.match_spec())
+        if spec is None:
+            return []
+        records = self._records if pin.channel else self._first
+        return [item for item in records.get(pin.name, ()) if from_channel(spec, item.channel) and spec.matches(item)]
