@@ -150,7 +150,7 @@ def uncoloured(text: bytes) -> bytes:
 
 
 def plain(line: bytes) -> bytes:
-    """A line without colours, with plain spaces and in English."""
+    """A line without colours and with plain spaces."""
     line = uncoloured(line)
     if b"%20" in line or b"&" in line:
         line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
@@ -158,7 +158,7 @@ def plain(line: bytes) -> bytes:
         line = line.replace(b"\xc2\xa0", b" ")
     if b"\xef\xbc\x9a" in line:  # a colon as wide as a Chinese character
         line = line.replace(b"\xef\xbc\x9a", b": ").replace(b":  ", b": ")
-    return english(line)
+    return line
 
 
 def english(line: bytes) -> bytes:

@@ -20,6 +20,7 @@ from cuenv.diagnosis.log_lines import (
     FAILURE_MARKS,
     Grade,
     ended,
+    english,
     fails,
     fails_weakly,
     foreign_marks,
@@ -47,6 +48,7 @@ _OVERLAP = 1024
 _KEY = 5
 _SHOWN = 300
 _KEPT = 16
+_OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
 _WRAPPED_FROM = 36
@@ -220,17 +222,23 @@ def _readable(text: bytes) -> bytes:
 
 
 class _LineShape:
-    """What is known of a shape of lines: the rows whose marks it holds, and whether it fails."""
+    """What is known of a shape of lines: the rows whose marks it holds, what else it holds, and how often it came."""
 
-    __slots__ = ("fails", "passages", "rows", "special")
+    __slots__ = ("count", "fails", "passages", "rows", "special")
 
     def __init__(
-        self, rows: tuple[Symptom, ...], *, fails: bool, special: bool, passages: tuple[bytes, ...] = ()
+        self,
+        rows: tuple[Symptom, ...],
+        *,
+        fails: bool,
+        special: frozenset[bytes] | None = None,
+        passages: tuple[bytes, ...] = (),
     ) -> None:
         self.rows = rows
-        self.passages = passages
         self.fails = fails
         self.special = special
+        self.passages = passages
+        self.count = 0
 
 
 class _Seeker:
@@ -245,10 +253,11 @@ class _Seeker:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
         self.order = {row.id: index for index, row in enumerate(rows)}
-        self.failing = tuple({shape_of(mark.encode()) for mark in FAILURE_MARKS})
+        self.failing = frozenset(shape_of(mark.encode()) for mark in FAILURE_MARKS)
+        self.foreign = frozenset(foreign_shapes())
         special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, *self.besides, *(mark for mark, _ in _MENTIONS.values()))
-        self.watched = tuple({shape_of(mark) for mark in special})
-        self.by_key = keyed(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *foreign_shapes())))
+        self.watched = frozenset(map(shape_of, special))
+        self.by_key = keyed(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign)))
         self.keys = tuple(self.by_key)
         self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
@@ -277,19 +286,45 @@ class _Seeker:
         told = {mark for shape in there if (about := self.hot[shape]) for mark in about.passages}
         if self.passages.wants(told, first):
             self.passages.look(uncoloured(text), first)
+        there = {shape for shape in there if not self._done(shape)}
         if not there:
             return
         lines = ended(text).split(b"\n")
-        hits = [index for index, shape in enumerate(shapes) if shape in self.hot]
+        hits = [index for index, shape in enumerate(shapes) if shape in there]
+        last = {shapes[index]: index for index in hits}
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0)) if b"\r" in text else []
         done, number = 0, first
         for index in hits:
+            about = self.hot[shapes[index]]
+            if about is not None:
+                about.count += 1
+                if about.count > _OFTEN and last[shapes[index]] != index and self._repeats(about):
+                    continue
             if starts:
                 number += text.count(b"\n", done, starts[index])
                 done = starts[index]
             else:
                 number = first + index
-            self._line(lines[index], number, self.hot[shapes[index]])
+            self._line(lines[index], number, about)
+
+    def _done(self, shape: bytes) -> bool:
+        """Whether nothing more can be learnt from a shape; then it is forgotten."""
+        about = self.hot[shape]
+        if about is None or about.rows or about.fails or about.count <= _OFTEN:
+            return False
+        wanted = {shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, *self.besides - self.there)}
+        wanted |= {shape_of(mark) for mark in _RANKS if not self.many}
+        wanted |= {shape_of(mark) for name, (mark, _) in _MENTIONS.items() if name not in self.mentions}
+        wanted |= set() if self.root else {shape_of(_ROOT)}
+        if about.special is None or about.special & wanted or self.passages.wants(about.passages, 1 << 62):
+            return False
+        del self.hot[shape]
+        self.boring.add(shape)
+        return True
+
+    def _repeats(self, about: _LineShape) -> bool:
+        """Whether a line of a shape that came often says nothing new: of several in one block the last is enough."""
+        return all(len(self.where[row.id]) >= MANY for row in about.rows)
 
     def _learn(self, fresh: set[bytes]) -> None:
         """Sort new shapes into those that hold a mark and all others, which are never looked at again."""
@@ -300,36 +335,44 @@ class _Seeker:
         coloured = {shape for shape in fresh if b"\x1b" in shape}
         for shape in coloured:
             bare = uncoloured(shape)
-            if any(key in bare for key in self.keys):
-                self.hot[shape] = self._shape_of(bare)
+            marks = {mark for key in self.keys if key in bare for mark in self.by_key[key] if mark in bare}
+            if marks:
+                self.hot[shape] = self._about(marks, bare)
         others = b"\n".join(fresh - coloured)
+        found: dict[bytes, set[bytes]] = {}
         for key in self.keys:
-            at = others.find(key)
-            while at >= 0:
-                start, end = others.rfind(b"\n", 0, at) + 1, others.find(b"\n", at)
-                end = len(others) if end < 0 else end
-                shape = others[start:end]
-                if shape not in self.hot:
-                    self.hot[shape] = self._shape_of(shape)
-                at = others.find(key, end)
+            if key not in others:
+                continue
+            for mark in self.by_key[key]:
+                at = others.find(mark)
+                while at >= 0:
+                    start, end = others.rfind(b"\n", 0, at) + 1, others.find(b"\n", at)
+                    end = len(others) if end < 0 else end
+                    found.setdefault(others[start:end], set()).add(mark)
+                    at = others.find(mark, end)
+        self.hot.update((shape, self._about(marks, shape)) for shape, marks in found.items())
         self.boring |= fresh - self.hot.keys()
         self.kept += sum(map(len, fresh)) + 60 * len(fresh)
 
-    def _shape_of(self, shape: bytes) -> _LineShape | None:
+    def _about(self, marks: set[bytes], shape: bytes) -> _LineShape | None:
         """What a shape holds; ``None`` where each line has to be asked, because it is in another language."""
-        if b"&" in shape or any(mark in shape for mark in foreign_shapes()):
+        if b"&" in shape or marks & self.foreign:
             return None
-        rows = {row.id: row for mark, rows in self.by_mark.items() if mark in shape for row in rows}
-        special = any(mark in shape for mark in self.watched)
-        failing = any(mark in shape for mark in self.failing)
-        told = tuple(mark for brief, mark in self.told.items() if brief in shape)
-        return _LineShape(tuple(rows.values()), fails=failing, special=special, passages=told)
+        rows = {row.id: row for mark in marks for row in self.by_mark.get(mark, ())}
+        told = tuple(self.told[mark] for mark in marks if mark in self.told)
+        return _LineShape(
+            tuple(sorted(rows.values(), key=lambda row: self.order[row.id])),
+            fails=bool(marks & self.failing),
+            special=frozenset(marks & self.watched),
+            passages=told,
+        )
 
     def _line(self, line: bytes, number: int, about: _LineShape | None) -> None:
         line = plain(line)
         if about is None:
-            about = self._shape_of_english(shape_of(line))
-        if about.special:
+            line = english(line)
+            about = self._of_english(shape_of(line))
+        if about.special is None or about.special:
             self._special(line, number)
         found = any(self._row(row, line, number) for row in about.rows if row.kind == "remark")
         if not found:  # a line that is a notice is nothing else
@@ -338,9 +381,9 @@ class _Seeker:
         if about.fails and not found:
             self._failure(line, number)
 
-    def _shape_of_english(self, shape: bytes) -> _LineShape:
+    def _of_english(self, shape: bytes) -> _LineShape:
         rows = {row.id: row for mark, rows in self.by_mark.items() if mark in shape for row in rows}
-        return _LineShape(tuple(rows.values()), fails=True, special=True)
+        return _LineShape(tuple(rows.values()), fails=True)
 
     def _special(self, line: bytes, number: int) -> None:
         """What tells of tracebacks, of ranks, and of what rows want beside them."""
@@ -358,9 +401,6 @@ class _Seeker:
                 self.mentions[name] = told[1].decode()
 
     def _row(self, row: Symptom, line: bytes, number: int) -> bool:
-        where = self.where[row.id]
-        if len(where) >= MANY:
-            return True
         for part in _parts(line, row):
             for pattern in row.patterns:
                 found = compiled(pattern).search(part)
@@ -373,7 +413,8 @@ class _Seeker:
         grade = grade_of(part, found.start())
         if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
             grade = "exception"  # the message of an exception goes on
-        self.where[row.id].add(number)
+        if len(self.where[row.id]) < MANY:
+            self.where[row.id].add(number)
         rank = rank_of(part)
         before = self.first.get(row.id)
         if before is None:
@@ -442,7 +483,7 @@ class _Seeker:
         known = {line for where in self.where.values() for line in where}
         found: list[FailedLine] = []
         for count, (number, raw) in enumerate(_backwards(tail, total), 1):
-            line = plain(raw)[:WINDOW]
+            line = english(plain(raw))[:WINDOW]
             if _GOES_ON.search(line):
                 break
             if number not in known and fails_weakly(line) and (count <= _LAST or not _QUIET.search(line)):
@@ -481,7 +522,7 @@ class _Seeker:
             low -= 1
         part = lines[low : index + _WRAPPED_OVER]
         for between in (b" ", b""):
-            joined = plain(between.join(part))
+            joined = english(plain(between.join(part)))
             for row in rows:
                 for pattern in row.patterns:
                     found = compiled(pattern).search(joined)
