@@ -28,7 +28,16 @@ JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **cures.JO
 SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 """What of the software that a log tells is shown with its diagnosis."""
 _SLOT = regex(r"\{([a-z]+)\}")
-_UNTOLD = {"cuda": "X.Y", "header": "a header", "op": "an extension", "gcc": "the highest", "asked": "some memory"}
+_UNTOLD = {
+    "cuda": "X.Y",
+    "header": "a header",
+    "op": "an extension",
+    "gcc": "the highest",
+    "asked": "some memory",
+    "compute": "the architecture",
+    "package": "PACKAGE",
+    "arch": "the GPU",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

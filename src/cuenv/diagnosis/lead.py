@@ -11,12 +11,13 @@ from typing import Literal
 
 from cuenv.core.record import dataclass
 from cuenv.diagnosis.log_scan import FailedLine, Scan, SymptomMatch
-from cuenv.knowledge.guidance import ANY
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
 
 _KINDS = {"cause": 0, "effect": 1, "remark": 2}
 _GRADES = {"exception": 0, "error": 0, "line": 1, "warning": 2}
+_BEFOREHAND = ("install", "solve")
+"""Layers whose warnings come before a program runs: its own warnings say more."""
 _STRANGE = 3
 
 
@@ -91,12 +92,10 @@ def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tup
 
 def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
     """Whether another symptom explains this one; a remark explains nothing, unless the log proves it."""
-    if other.kind == "remark":
+    if other.kind == "remark" or not one.symptom.follower_of(other.symptom, other.kind):
         return False
-    if other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows:
-        return other.symptom.id != one.symptom.id
-    grave = other.kind == "cause" and (other.grade != "warning" or one.kind == "effect")
-    return ANY in one.symptom.follows and grave and ANY not in other.symptom.follows
+    named = other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows
+    return named or other.grade != "warning" or one.kind == "effect"
 
 
 def _by_kind(sighting: SymptomMatch) -> tuple[int, int, int]:
@@ -123,7 +122,7 @@ class _Order:
         return (
             _KINDS[one.kind],
             one.symptom.layer != "scope",
-            _GRADES[one.grade],
+            _GRADES[one.grade] + (one.grade == "warning" and one.symptom.layer in _BEFOREHAND),
             not self.first_rank(one),
             not self.ends(one),
             one.line,

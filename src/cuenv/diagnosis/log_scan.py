@@ -6,6 +6,7 @@ shape (`log_lines.shape_of`) the first is looked at; only where a shape holds a 
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_right
 from collections import deque
@@ -195,9 +196,12 @@ def shown(line: bytes, at: int = 0) -> str:
 def _whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
     """Pieces of whole lines, the number of their first line, and how many bytes they were in the log."""
     rest, number, raw = b"", 1, 0
+    wide: codecs.IncrementalDecoder | None = None
     for block in blocks:
+        if number == 1 and not rest and not raw and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            wide = codecs.getincrementaldecoder("utf-16")("replace")
         raw += len(block)
-        text = rest + block
+        text = rest + (wide.decode(block).encode("utf-8", "replace") if wide else block)
         cut = text.rfind(b"\n") + 1
         if not cut and len(text) < LINE:
             rest = text

@@ -100,7 +100,8 @@ def nvcc_targets(case: LogContext) -> Joined:
     if removed:
         here = capabilities(case)
         wanted = ";".join(map(str, here)) or f"$({_ASK_GPU})"
-        because.append(f"compute capability {asked} was removed from this nvcc: build for the GPU that is there")
+        said = f"compute capability {asked} was removed from this nvcc" if asked else "no architecture was named"
+        because.append(f"{said}: build for the GPU that is there")
         return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{wanted}"')
     lowest = own or min((row.version for row in rows if install_toolchain(case, row.version)), default=rows[-1].version)
     remedy = f"an nvcc that knows compute capability {asked}; CUDA {lowest} is " + (

@@ -178,11 +178,11 @@ class Symptom(Row, key=("id",)):
         default=(),
     )
 
-    def follower_of(self, other: Symptom) -> bool:
-        """Whether another symptom of the same log explains this one."""
+    def follower_of(self, other: Symptom, kind: str = "") -> bool:
+        """Whether another symptom of the same log, of its own kind or of one that the log proves, explains this one."""
         if other.id in self.follows or f"layer:{other.layer}" in self.follows:
             return other.id != self.id
-        return ANY in self.follows and other.kind == "cause" and ANY not in other.follows
+        return ANY in self.follows and (kind or other.kind) == "cause" and ANY not in other.follows
 
 
 TABLES: Mapping[str, type[TableRow]] = {
