@@ -543,3 +543,31 @@ def test_what_is_built_against_torch_is_named_with_what_it_needs(tmp_path: Path,
         assert need in finding.message
     assert "cuda-nvcc=12.6" in str(finding.fix)
     assert "gxx_linux-64=13.*" in str(finding.fix)
+
+
+@pytest.mark.parametrize("bound", ["", " >=22"])
+def test_pip_may_replace_what_the_file_does_not_ask_conda_for(tmp_path: Path, bound: str) -> None:
+    """As ``conda env create`` does, unless a conda package needs the other release."""
+    packages = [
+        pkg("python", "3.12.7", "h1_0_cpython"),
+        pkg("pip", "25.0", "pyh_0", subdir="noarch", noarch="python", depends=("python",)),
+        pkg("packaging", "26.3", "pyh_0", subdir="noarch", noarch="python", depends=("python",)),
+        pkg("tool", "1.0", "pyh_0", subdir="noarch", noarch="python", depends=("python", f"packaging{bound}")),
+    ]
+    sources = write(tmp_path / "channel", {"conda-forge": packages})
+    files = wheel(tmp_path / "files", "packaging", "21.3").parent
+    head = "channels: [conda-forge]\ndependencies: [python, pip, tool, "
+    (tmp_path / "environment.yml").write_text(head + "{pip: ['packaging==21.3']}]\n")
+    with index(files) as own:
+        answer = locked(tmp_path, sources, own)
+        if bound:
+            assert [(item.code, item.subject) for item in answer.report.errors] == [("CU510", "packaging")]
+            return
+        assert answer.lock, answer.report
+        assert [item.version for item in answer.lock.solutions[0].pip] == ["21.3"]
+        (finding,) = [item for item in answer.report.findings if item.code == "CU519"]
+        assert finding.message == (
+            "pip installs packaging 21.3 over conda's 26.3 from conda-forge: the pip part asks for packaging==21.3"
+        )
+        (tmp_path / "environment.yml").write_text(head + "packaging, {pip: ['packaging==21.3']}]\n")
+        assert [item.code for item in locked(tmp_path, sources, own).report.errors] == ["CU510"]

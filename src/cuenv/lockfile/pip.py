@@ -150,10 +150,16 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
         builds=run.builds,
     )
     answer: tuple[PipLocked, ...] | PipConflict | Unbuilt = ()
+    over: list[PipConflict] = []
     while request.requirements:
         answer = resolve(
             request, run.environ, certificates=run.certificates, offline=run.offline, progress=run.progress
         )
+        if isinstance(answer, PipConflict) and _replaceable(answer, run.spec) and len(over) < _MOST_UNBUILT:
+            over.append(answer)
+            given = tuple(item for item in request.provided if item != answer.provided)
+            request = replace(request, provided=given)
+            continue
         if not isinstance(answer, Unbuilt):
             break
         if len(request.unbuilt) >= _MOST_UNBUILT:
@@ -167,13 +173,62 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
     if isinstance(answer, PipConflict):
         return solution, [conflict_finding(answer)]
     packages = answer if isinstance(answer, tuple) else ()
+    broken = next((item for item in over if _breaks_conda(item, packages, solution)), None)
+    if broken:
+        return solution, [conflict_finding(broken)]
     whole = _parted(replace(solution, pip=packages), request, run.lines, run.knowledge)
     found = [
         *aside_findings(whole, run.folder),
         *pip_findings(whole, "" if python else "pip"),
         *origin_findings(whole.pip),
+        *_over_conda(over, whole.pip),
     ]
     return whole, found
+
+
+_OURS = ("torch", "torchvision", "torchaudio", "torchtriton", "triton", "numpy")
+"""What pip may not put over conda's in any case: the libraries of the environment are made for it."""
+
+
+def _replaceable(conflict: PipConflict, spec: EnvironmentSpec) -> bool:
+    """Whether pip may put its release over conda's: a package that the file does not ask conda for."""
+    gives = conflict.provided
+    return (
+        gives is not None
+        and not spec.pin(gives.conda)
+        and gives.name not in _OURS
+        and not _NVIDIA.fullmatch(gives.name)
+    )
+
+
+def _breaks_conda(conflict: PipConflict, packages: tuple[PipLocked, ...], solution: Solution) -> bool:
+    """Whether a conda package does not take the release that pip puts over conda's."""
+    from cuenv.solve.io.solver import matches  # noqa: PLC0415 - rare, and the solver is heavy
+
+    gives = conflict.provided
+    item = next((item for item in packages if gives and item.name == gives.name), None)
+    there = solution.package(gives.conda) if gives else None
+    if item is None or there is None:
+        return False
+    changed = replace(there, version=item.version)
+    asked = [text.split()[:2] for package in solution.packages for text in package.depends]
+    return not all(matches(" ".join(words), changed) for words in asked if words[:1] == [there.name])
+
+
+def _over_conda(over: list[PipConflict], packages: tuple[PipLocked, ...]) -> Iterator[Finding]:
+    new = {item.name: item.version for item in packages}
+    for item in over:
+        gives = item.provided
+        if gives and gives.name in new:
+            who = f"{item.parent} requires" if item.parent else "the pip part asks for"
+            yield Finding(
+                code="CU519",
+                severity="warning",
+                subject=gives.name,
+                message=f"pip installs {gives.name} {new[gives.name]} over conda's {gives.shown or gives.version}: "
+                f"{who} {item.demand}",
+                fix=f"add to dependencies: {gives.conda}={new[gives.name]}",
+            )
 
 
 _MOST_UNBUILT = 40
