@@ -110,6 +110,22 @@ def test_the_numbers_and_names_of_the_message_fill_the_command(log: str, has: st
     assert lacks not in command
 
 
+def test_a_library_that_torch_brings_is_put_on_the_search_path_and_nothing_is_upgraded() -> None:
+    name = "libcudnn_ops_infer.so.8"
+    lost = f"Could not load library {name}. Error: {name}: cannot open shared object file\n"
+    cause = led(f"torch 2.0.1+cu117\n{lost}Aborted (core dumped)\n")
+    assert cause.command.startswith("export LD_LIBRARY_PATH=$(python -c ")
+    assert "brings cuDNN 8" in cause.because[0]
+    newer = led(f'torch 2.5.1+cu124\n  File "/x/lib/python3.10/site-packages/ctranslate2/a.py", line 1, in f\n{lost}')
+    assert newer.command == "python -m pip install 'ctranslate2>=4.5'"
+
+
+def test_a_driver_for_which_nothing_is_built_gets_no_none() -> None:
+    cause = led(TOO_OLD.replace("11040", "8000"))
+    assert cause.command == "cuenv kb driver"
+    assert "None" not in " ".join([*cause.because, cause.remedy, cause.command])
+
+
 def test_what_administrators_must_do_says_so() -> None:
     cause = led("Failed to initialize NVML: Driver/library version mismatch\n")
     assert cause.for_administrators

@@ -273,23 +273,32 @@ def nccl_error(case: LogContext) -> Joined:
     return Joined(because=because)
 
 
+def on_search_path() -> str:
+    """The command that puts the libraries of torch's own wheels on the search path."""
+    where = "root = os.path.dirname(os.path.dirname(torch.__file__))"
+    found = "print(':'.join([*glob.glob(root + '/nvidia/*/lib'), root + '/torch/lib']))"
+    return f'export LD_LIBRARY_PATH=$(python -c "import glob, os, torch; {where}; {found}"):$LD_LIBRARY_PATH'
+
+
 def cudnn(case: LogContext) -> Joined:
     """The cuDNN that torch brings; CTranslate2 has releases for each (README of SYSTRAN/faster-whisper)."""
     release, cuda = torch_of(case)
-    mine = 9 if release and (release.major, release.minor) >= (2, 4) else 8
     if release is None:
-        return Joined(command="cuenv check --prefix $CONDA_PREFIX" if not case.prefix else "")
-    because = (f"torch {release} brings cuDNN {mine}",)
-    if "ctranslate2" not in case.packages and "ctranslate2" not in case.line + case.mentions.get("importing", ""):
+        return Joined()
+    mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
+    asked = "9" if re.search(r"libcudnn\w*\.so\.9", case.line) else "8"
+    if mine == asked and is_wheel(case):
+        because = (f"torch {release} brings cuDNN {mine}, so this library is there and not on the search path",)
+        remedy = "let other libraries of the environment find the cuDNN of torch"
+        return Joined(because=because, remedy=remedy, command=on_search_path())
+    because = (f"torch {release} brings cuDNN {mine}, and cuDNN {asked} is asked for",)
+    if "ctranslate2" not in case.packages and "ctranslate2" not in f"{case.line} {case.mentions.get('importing', '')}":
         return Joined(because=because)
-    if mine == 9:
+    if mine == "9":
         return Joined(because=because, command=f"{pip_of(case)} install 'ctranslate2>=4.5'")
     pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
-    return Joined(
-        because=because,
-        remedy="take the CTranslate2 that was built for this cuDNN and this CUDA",
-        command=f"{pip_of(case)} install ctranslate2=={pin}",
-    )
+    remedy = "take the CTranslate2 that was built for this cuDNN and this CUDA"
+    return Joined(because=because, remedy=remedy, command=f"{pip_of(case)} install ctranslate2=={pin}")
 
 
 def python_header(case: LogContext) -> Joined:

@@ -179,6 +179,11 @@ def driver_floor(case: LogContext) -> Joined:
         wanted = min(
             (row.cuda for row in case.knowledge.torch if row.cuda and row.cuda.major > runs.major), default=None
         )
+    if runs is None and wanted is None:
+        lowest = min(row.driver for row in case.knowledge.floors)
+        because = (supports, "the cuenv tables list no build of torch for it", *differs)
+        remedy = f"install a newer driver, as an administrator: {lowest} or later runs builds for CUDA 11"
+        return Joined(because=because, remedy=remedy, command="cuenv kb driver")
     verdict = floor_verdict(case, wanted) if wanted else None
     if verdict is None or verdict.outcome == "pass":
         return Joined(because=(supports, *differs))

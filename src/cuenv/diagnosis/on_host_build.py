@@ -8,7 +8,7 @@ from shlex import quote
 from packaging.version import Version
 
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.cures import package_in, pip_of, toolkit_of_torch
+from cuenv.diagnosis.cures import is_wheel, on_search_path, package_in, pip_of, toolkit_of_torch
 from cuenv.diagnosis.on_host import (
     Joined,
     LogContext,
@@ -150,6 +150,9 @@ def runtime(case: LogContext) -> Joined:
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
         pin = ">=1.19" if wanted == "11" else "==1.18.*"
         return Joined(because=tuple(because), command=f"{pip_of(case)} install 'onnxruntime-gpu{pin}'")
+    if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix:
+        remedy = "let other libraries of the environment find the CUDA libraries of torch"
+        return Joined(because=tuple(because), remedy=remedy, command=on_search_path())
     if package and cuda and wanted and str(cuda.major) != wanted:
         release = case.packages.get(package, "")
         remedy = f"install the build of {package} for CUDA {cuda.major}, torch's own, or build it anew against torch"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
@@ -57,7 +59,8 @@ def why(decision: Decision, subject: str) -> Answer:
     """
     rules = _ABOUT.get(subject)
     if rules is None:
-        raise UsageError(f"unknown subject {subject!r}; choose from {', '.join(SUBJECTS)}", hint="cuenv why pytorch")
+        hint = f"cuenv explain {quote(subject)}" if " " in subject.strip() else "cuenv why pytorch"
+        raise UsageError(f"unknown subject {subject!r}; choose from {', '.join(SUBJECTS)}", hint=hint)
     question = f"why {subject}"
     chosen = decision.chosen
     if chosen is None:

@@ -68,7 +68,7 @@ _MESSAGES = (
     ("failed", regex(rf"Failed to (?:build|download and build) {_PACKAGE}\s*$")),
     ("failed", regex(rf"Could not build wheels for {_PACKAGE}(?:,| |$)")),
     ("building", regex(rf"Building wheel for {_PACKAGE} \(")),
-    ("collecting", regex(rf"\bCollecting {_PACKAGE}(?:[<>=!~ (]|$)")),
+    ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)")),
     ("torch.cuda", regex(r"^\W{0,8}PyTorch \(([0-9]{1,2}\.[0-9]{1,2})\)")),
     ("torch.cuda", regex(r"PyTorch has CUDA Version=([0-9]{1,2}\.[0-9]{1,2})\b")),
     ("torch", regex(r"\(you have ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})\)")),
@@ -77,6 +77,10 @@ _MESSAGES = (
     ("image", regex(r"\bdocker run .*\s([a-z][\w.-]*(?:/[\w.-]+){0,4}:[A-Za-z0-9_][\w.-]*)(?:\s|$)")),
     ("script", regex(r"\b(?:python3?|torchrun|deepspeed|accelerate launch)(?: [^\n]{0,400}?)? ([\w./-]{1,120}\.py)\b")),
 )
+
+
+_RANK = regex(r"^\s*(?:\[[Rr]ank ?[0-9]+\]:?|[0-9]+:)\s*")
+"""What launchers put before the lines of a rank."""
 
 
 def read_messages(text: str) -> tuple[Told, ...]:
@@ -89,7 +93,7 @@ def _below(text: str) -> Iterator[Told]:
     waiting = False
     for number, line in numbered(text):
         _, mark, rest = line.partition("Last error:")
-        said = rest.strip() if mark else line.strip() if waiting else ""
+        said = _RANK.sub("", rest if mark else line if waiting else "").strip()
         waiting = bool(mark) and not said
         if said:
             yield Told("nccl", said, number, shown(line))
