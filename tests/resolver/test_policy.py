@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from cases import collect
 from cuenv.core.findings import Finding
+from cuenv.core.record import replace
 from cuenv.lockfile.host_check import host_findings, judge_spec, named_cuda, request_of
 from cuenv.lockfile.intent import intent_of
 from cuenv.lockfile.pip_torch import judge_file
@@ -319,3 +320,9 @@ def test_a_program_of_which_no_row_says_what_it_supports_is_unknown(
     said = host_findings(solution(toolkit, program), options(gpu, driver="575.57.08"), shipped_base())
     assert [item.severity for item in said if item.code == "CU403"] == ([severity] if severity else [])
     assert all(item.unknown for item in said if item.code == "CU403")
+
+
+def test_nothing_is_said_of_a_platform_that_the_tables_do_not_cover() -> None:
+    asked = spec("conda-forge::pytorch=2.0.1", "cuda-version=11.8", platforms=("linux-ppc64le",))
+    host = replace(options("7.0", driver="535.129.03"), platform="linux-ppc64le")
+    assert judge_file(asked, host, shipped_base()) == ()

@@ -19,7 +19,7 @@ from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import STACKS, WHEELS, Requirement, TorchBuild
+from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
 from cuenv.resolver.compilers import locked_gcc, nvcc_asked
 from cuenv.resolver.conflicts import locked_conflicts
@@ -403,7 +403,7 @@ def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
 def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
     request = request_of(spec, knowledge)
-    if request.cpu or not _covered(spec):
+    if request.cpu or facts.platform not in PLATFORMS or not _covered(spec):
         return ()
     case = Context(facts=facts, request=request, knowledge=knowledge)
     pool = candidates(knowledge, facts.platform, request.python)

@@ -81,7 +81,8 @@ def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterato
     # Of a torch from pip no row says what it holds: the check of device code reads it.
     silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)  # of packages, told there
     for finding in host_findings(solution, host, subject.knowledge):
-        if finding.code not in silent:
+        by_files = (finding.code, finding.subject) == ("CU116", "numpy")  # CU216 tells it
+        if finding.code not in silent and not by_files:
             yield finding
 
 
@@ -134,7 +135,8 @@ def check_packages(subject: Subject) -> Check:
     prefix = subject.prefix
     sites = outside_sites(prefix, subject.environ)
     torch = subject.cuda_files.torch
-    findings = [*_foreign(subject), *gone_findings(gone_files(prefix), prefix), *numpy_findings(prefix, torch)]
+    findings = [*_foreign(subject), *gone_findings(gone_files(prefix), prefix)]
+    findings += numpy_findings(prefix, torch, subject.knowledge)
     findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_variants(subject)]
     solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
     if solution:

@@ -16,8 +16,6 @@ from cuenv.solve.environment_spec import normalise
 _GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 """Where a second copy breaks what was compiled against the first one."""
 _SHOWN = 5
-_NUMPY_2 = (2, 3)
-"""The first torch that was compiled for NumPy 2 as well (github.com/pytorch/pytorch/issues/107302)."""
 _NUMBERS = regex(r"([0-9]{1,4})\.([0-9]{1,4})")
 _RECORD = regex(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
 """How conda-meta names its records: name, version, build."""
@@ -44,7 +42,7 @@ def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, 
         )
 
 
-def numpy_findings(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
+def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> Iterator[Finding]:
     """NumPy 2 beside a torch that was compiled for NumPy 1: every exchange of arrays fails.
 
     Builds of conda-forge say in their records which NumPy they take, and its solver minds it.
@@ -52,12 +50,16 @@ def numpy_findings(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
     Args:
         prefix: the environment.
         torch: its version, by its files; ``None`` without one.
+        knowledge: which torch fails with which NumPy.
     """
     package, wheel = prefix.package("pytorch"), prefix.wheel("torch")
     mind = package is not None and package.channel_name == "conda-forge" and (wheel is None or bool(wheel.conda))
     numpy = prefix.wheel("numpy")
     built, there = _release(torch), _release(numpy.version) if numpy else None
-    if numpy is None or built is None or there is None or mind or built >= _NUMPY_2 or there < (2,):
+    row = next((row for row in knowledge.conflicts if row.package == "numpy"), None)
+    if numpy is None or built is None or there is None or mind or row is None:
+        return
+    if built >= row.torch_below.release[:2] or there < row.first.release:
         return
     own = prefix.package("numpy")
     by_conda = own is not None and bool(numpy.conda) and not numpy.replaced
