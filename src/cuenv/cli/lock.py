@@ -125,10 +125,8 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
     if answer.spec is None:
         lines += [f"in the way: {entry}: {why}" for entry, why in answer.obstacles]
-        return [
-            *lines,
-            "error: no nearby candidate fits the host and is satisfiable on the channels: cuenv resolve --prove",
-        ]
+        anew = "no nearby candidate fits the host and is satisfiable on the channels: cuenv resolve --prove"
+        return [*lines, f"error: {anew if answer.has_torch else 'no change of these entries gives a file that locks'}"]
     lines += [str(change) for change in answer.changes]
     if answer.pins:
         pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)

@@ -263,7 +263,7 @@ def _pip_changes(
             reason = change.why if same == better else why.get(name, "")
             yield EntryChange(entry=f"pip: {text}", fate="replaced", became=same, why=reason)
     for text in left:
-        yield EntryChange(entry=f"pip: {text}", fate="added", why=why.get(requirement_name(text), ""))
+        yield EntryChange(entry=f"pip: {text}", fate="added", why=why.get(text, ""))
 
 
 def _moved(pin: Pin, same: Pin | None, why: Mapping[str, str]) -> EntryChange:

@@ -10,6 +10,7 @@ from cuenv.core.regex import regex
 from cuenv.lockfile.coverage import narrowed
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
+from cuenv.solve.pip_part import loosened
 
 _ADD = regex(r"add to dependencies: (.+)")
 _ADD_PIP = regex(r"add to the pip part: (.+)")
@@ -17,6 +18,9 @@ _WRITE_PIP = regex(r"(?:in the pip part, write (.+)|write (.+) in the pip part)"
 _WRITE = regex(r"write (\S+)(?: .*)?")
 _TAKE = regex(r"take (.+?) out of the (dependencies|pip part)")
 _BOUND = regex(r"pin (\S+) to a release that meets (\S+), and resolve again")
+_PARTNER = regex(r"take (\S+), which is made for this torch")
+_WHEEL = regex(r"(?:install .*, or )?with pip: (\S+)(?: from (--extra-index-url \S+))?")
+_PAIRS = ("torchvision", "torchaudio")
 _RANGE = regex(r"[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*(.*)")
 
 
@@ -39,6 +43,10 @@ def _one(spec: EnvironmentSpec, fix: str) -> tuple[EnvironmentSpec, tuple[Pin, .
         return replace(spec, pip=(found[1], *lines)), ()
     if found := _WRITE_PIP.fullmatch(fix):
         return _with_requirement(spec, found[1] or found[2]), ()
+    if found := _PARTNER.fullmatch(fix):
+        return _with_partner(spec, found[1]), ()
+    if found := _WHEEL.fullmatch(fix):
+        return _with_wheel(spec, found[1], found[2]), ()
     if found := _ADD.fullmatch(fix):
         pins = _pins(found[1].replace(" and ", ", "))
         return _bounded(spec, pins), pins
@@ -81,6 +89,27 @@ def _without(spec: EnvironmentSpec, entry: str, *, pip: bool) -> EnvironmentSpec
     if pip:
         return replace(spec, pip=tuple(text for text in spec.pip if text != entry))
     return replace(spec, pins=tuple(pin for pin in spec.pins if entry not in (pin.yaml_text(), pin.name)))
+
+
+def _with_partner(spec: EnvironmentSpec, text: str) -> EnvironmentSpec:
+    """The release of a library that is made for the torch of a file; where it is not there, the nearest will do."""
+    (wanted, *_) = _pins(text) or (None,)
+    if wanted and spec.pin(wanted.name):
+        moved = (
+            replace(pin, version=wanted.version, build="") if pin.name == wanted.name else pin for pin in spec.pins
+        )
+        return replace(spec, pins=tuple(moved))
+    return _with_requirement(spec, text)
+
+
+def _with_wheel(spec: EnvironmentSpec, text: str, index: str | None) -> EnvironmentSpec:
+    """Another wheel of torch; torchvision and torchaudio are those of that release, which their requirements say."""
+    free = tuple(
+        (loosened(line) or line) if requirement_name(line) in _PAIRS and not line.startswith("-") else line
+        for line in spec.pip
+    )
+    moved = _with_requirement(replace(spec, pip=free), text)
+    return replace(moved, pip=tuple(dict.fromkeys((*([index] if index else []), *moved.pip))))
 
 
 def _with_requirement(spec: EnvironmentSpec, text: str) -> EnvironmentSpec:

@@ -38,7 +38,7 @@ from cuenv.resolver.prove import prove, unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
@@ -83,6 +83,7 @@ class Repaired:
         layers: how each layer of the lock serves the GPUs, as it would be without the repair.
         skipped: nearer environments, and why each does not lock.
         obstacles: where nothing locks, the entries that are in the way, and why.
+        has_torch: whether the file takes torch from conda.
         open: why the channels do not close the file as it is; empty when they do, or were not asked.
     """
 
@@ -95,6 +96,7 @@ class Repaired:
     layers: tuple[LayerCoverage, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     obstacles: tuple[tuple[str, str], ...] = ()
+    has_torch: bool = False
     open: str = ""
 
     @property
@@ -210,13 +212,14 @@ class _Repair:
         own, anew, first = None, False, self._own()
         for needed in (frozenset(pin.name for pin in self.file.pins), _NEEDED, frozenset({"python"})):
             own, anew = self._until_locked(first, self.request.path.name, needed), False
-            if own is None and any(map(self.file.pin, _TORCH)):
+            if own is None and _torch_of(self.file):
                 own, anew = self._anew(needed), True
             if own:
                 break
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
         if own is None:
-            return replace(found, obstacles=tuple(dict.fromkeys(self.obstacles)))
+            obstacles = tuple(dict.fromkeys(self.obstacles))
+            return replace(found, obstacles=obstacles, has_torch=_torch_of(self.file) is not None)
         told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=anew)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
 
@@ -269,9 +272,12 @@ class _Repair:
     def _obeying(self, draft: _Draft, answer: Locked) -> _Draft:
         """A draft as the findings on it say that it should be."""
         spec, pins = obeyed(draft.spec, answer.report.errors)
+        lines = [text for text in spec.pip if text not in draft.spec.pip]
         for item in answer.report.errors:
-            names = {pin.name for pin in pins if item.fix and pin.name in item.fix} | {item.subject}
-            draft = draft.noting(names, item.message)
+            fix = item.fix or ""
+            names = {pin.name for pin in pins if pin.name in fix} | {item.subject}
+            moved = [text for text in lines if text in fix]
+            draft = draft.noting([*sorted(names), *moved, *map(requirement_name, moved)], item.message)
         return replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins})
 
     def _relaxed(self, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
@@ -479,6 +485,10 @@ def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | 
     return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
 
 
+def _torch_of(spec: EnvironmentSpec) -> Pin | None:
+    return next((pin for name in _TORCH if (pin := spec.pin(name))), None)
+
+
 def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[str, str]]:
     """The entries that are in the way of a lock, and why."""
     if answer and answer.unsatisfiable:
@@ -486,8 +496,9 @@ def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[s
         why = unsatisfiable_text(answer.unsatisfiable, spec)
         yield from ((pin.yaml_text(), why) for pin in spec.pins if pin.name in guilty)
     for item in answer.report.errors if answer else ():
-        pin = spec.pin(item.subject)
-        yield pin.yaml_text() if pin else item.subject, item.message
+        pin = spec.pin(item.subject) or (_torch_of(spec) if item.code.startswith("CU4") else None)
+        asked = next((text for text in spec.pip if requirement_name(text) in ("torch", item.subject)), "")
+        yield pin.yaml_text() if pin else f"pip: {asked}" if asked else item.subject, item.message
 
 
 def _minor(python: Pin | None) -> int | None:

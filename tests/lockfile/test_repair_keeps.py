@@ -1,0 +1,241 @@
+"""A repair keeps what was meant: each entry as near as can be, and the new file locks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cases import collect
+from channel_builder import Server, pkg, write
+from commands import HOST
+from commands import inside as run
+from cuenv.core.findings import Finding
+from cuenv.lockfile.obey import obeyed
+from cuenv.lockfile.relax import blamed, forms_of
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.environment_yml import parse
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.match_spec import parse_spec
+from cuenv.solve.model import Unsatisfiable
+from pip_index import index, wheel
+
+PY = {minor: f"python >=3.{minor},<3.{minor + 1}.0a0" for minor in (10, 12)}
+
+
+@pytest.fixture(scope="module")
+def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    """Torch 2.4.0 and 2.5.1 of the channel pytorch with their torchvision, and a little of conda-forge."""
+    torches = [
+        pkg("pytorch", number, f"py3.{minor}_cuda12.1_cudnn9.1.0_0", depends=(PY[minor], "pytorch-cuda 12.1.*"))
+        for number in ("2.4.0", "2.5.1")
+        for minor in (10, 12)
+    ]
+    visions = [
+        pkg("torchvision", vision, f"py3{minor}_cu121", depends=(PY[minor], f"pytorch {torch}"))
+        for vision, torch in (("0.19.0", "2.4.0"), ("0.20.1", "2.5.1"))
+        for minor in (10, 12)
+    ]
+    forge = [
+        *(pkg("python", "3.10.14"), pkg("python", "3.12.7"), pkg("mkl", "2023.2.0"), pkg("mkl", "2024.2.2")),
+        pkg("pip", "25.0", subdir="noarch", noarch="python", depends=("python >=3.9",)),
+        *(
+            pkg("scipy", number, f"py3{minor}_0", depends=(PY[minor],))
+            for number in ("1.11.4", "1.14.1")
+            for minor in PY
+        ),
+        *(
+            pkg("numpy", number, f"py3{minor}_0", depends=(PY[minor],))
+            for number in ("1.26.4", "2.1.0")
+            for minor in PY
+        ),
+        pkg("old-one", "1.0", "py310_0", depends=(PY[10],)),
+        pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
+    ]
+    extra = [pkg("pytorch-cuda", "12.1")]
+    nvidia = [pkg("cuda-cudart", "12.1.105")]
+    folder = tmp_path_factory.mktemp("channels")
+    return write(folder, {"pytorch": [*torches, *visions, *extra], "nvidia": nvidia, "conda-forge": forge})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("index")
+    wheel(folder, "legacy", "1.0", "numpy<2")
+    wheel(folder, "legacy", "2.0", "numpy>=2")
+    with index(folder) as running:
+        yield running
+
+
+def repaired(
+    folder: Path, channel: Sources, text: str, *more: str, url: str = ""
+) -> tuple[subprocess.CompletedProcess[str], EnvironmentSpec]:
+    """The run of a repair, and the file that it wrote, which locks with the same options."""
+    (folder / "environment.yml").write_text(text)
+    mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
+    variables = {"UV_DEFAULT_INDEX": f"{url}/simple", "NO_PROXY": "*", "UV_HTTP_RETRIES": "0"} if url else {}
+    options = (*HOST, *mirrors, *more)
+    done = run("lock", "environment.yml", "--repair", "-o", "new.yml", *options, folder=folder, **variables)
+    assert done.returncode == 0, done.stderr
+    again = run("lock", "new.yml", *options, folder=folder, **variables)
+    assert again.returncode == 0, again.stderr
+    return done, parse((folder / "new.yml").read_text(), "new.yml")[0]
+
+
+def pins(spec: EnvironmentSpec) -> dict[str, str]:
+    return {pin.name: pin.yaml_text() for pin in spec.pins}
+
+
+FILE = """\
+channels: [pytorch, nvidia, conda-forge]
+dependencies:
+  - python={python}
+  - pytorch={torch}
+  - pytorch-cuda=12.1
+  - torchvision={vision}
+  - scipy=1.11.3=py38h1234_0
+  - numpy=1.26.4
+  - gone=1.0
+"""
+
+
+def test_the_stack_of_a_file_stays_and_the_rest_moves_to_the_nearest(channel: Sources, tmp_path: Path) -> None:
+    done, made = repaired(tmp_path, channel, FILE.format(python="3.10.9", torch="2.5.1", vision="0.20.0"))
+    kept = pins(made)
+    assert kept["pytorch"] == "pytorch=2.5.1"
+    assert kept["pytorch-cuda"] == "pytorch-cuda=12.1"
+    assert kept["python"] == "python=3.10.*"
+    assert kept["torchvision"] == "torchvision=0.20.1"
+    assert kept["scipy"] == "scipy=1.11.*"
+    assert kept["numpy"] == "numpy=1.26.4"
+    assert "gone" not in kept
+    assert "dropped   gone=1.0: the channels have no gone: pytorch, nvidia, conda-forge" in done.stderr
+    assert "replaced  torchvision=0.20.0 by torchvision=0.20.1: torchvision=0.20.0 requires torch 2.5.0" in done.stderr
+    assert "kept      pytorch=2.5.1\n" in done.stderr
+    assert "kept      scipy" not in done.stderr
+
+
+def test_torchvision_goes_with_torch(channel: Sources, tmp_path: Path) -> None:
+    """The torchvision that is asked for belongs to another torch."""
+    _, made = repaired(tmp_path, channel, FILE.format(python="3.10", torch="2.4.0", vision="0.20.1"))
+    kept = pins(made)
+    assert kept["pytorch"] == "pytorch=2.4.0"
+    assert kept["torchvision"].startswith("torchvision")
+    locked = (tmp_path / "conda-linux-64.lock").read_text()
+    assert "torchvision-0.19.0" in locked
+
+
+def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path) -> None:
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - old-one\n"
+    done, made = repaired(tmp_path, channel, text)
+    assert pins(made)["old-one"] == "old-one"
+    assert pins(made)["python"] == "python=3.10.*"
+    assert (
+        "replaced  python=3.12 by python=3.10.*: python=3.12 cannot be satisfied together with the rest" in done.stderr
+    )
+
+
+def test_a_file_without_torch_gets_none_and_one_for_the_cpu_stays_one(channel: Sources, tmp_path: Path) -> None:
+    _, made = repaired(tmp_path, channel, "channels: [conda-forge]\ndependencies: [python=3.10, numpy=1.25.0]\n")
+    assert set(pins(made)) == {"python", "numpy"}
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, pytorch=2.5.1=cpu_py312_9, numpy=1.25.0]\n"
+    done, made = repaired(tmp_path, channel, text)
+    assert "cpu" in pins(made)["pytorch"], done.stderr
+    assert "cuda-version" not in pins(made)
+
+
+def test_a_channel_that_has_what_the_others_lack_is_added_behind_them(channel: Sources, tmp_path: Path) -> None:
+    text = "channels: [pytorch, nvidia]\ndependencies: [python=3.12, pytorch=2.5.1, pytorch-cuda=12.1, mkl<2024.1]\n"
+    done, made = repaired(tmp_path, channel, text)
+    assert made.channels == ("pytorch", "nvidia", "conda-forge")
+    assert "added     channels conda-forge: the channels of the file do not have all that it lists" in done.stderr
+
+
+@collect(
+    ("conda", "pip", "expected"),
+    [
+        ("numpy=2.1.0", "legacy==1.0", ("numpy=2.1.0", "legacy==2.0")),
+        ("scipy", "legacy==2.0", ("scipy", "legacy==2.0")),
+    ],
+)
+def test_a_pin_of_pip_that_conda_contradicts_moves(conda: str, pip: str, expected: tuple[str, str]) -> None:
+    found = Finding(
+        code="CU510", severity="error", subject="legacy", message="", fix=f"in the pip part, write {expected[1]}"
+    )
+    spec = EnvironmentSpec(name="", channels=("conda-forge",), pins=(parse_spec(conda),), pip=(pip,))
+    made, _ = obeyed(spec, [found])
+    assert (*(pin.yaml_text() for pin in made.pins), *made.pip) == expected
+
+
+def test_a_conflict_of_pip_with_conda_is_resolved(channel: Sources, server: Server, tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, pip, numpy=2.1.0, {pip: [legacy==1.0]}]\n"
+    done, made = repaired(tmp_path, channel, text, url=server.url)
+    assert made.pip == ("legacy==2.0",)
+    assert "replaced  pip: legacy==1.0 by legacy==2.0: pip: " in done.stderr
+
+
+def test_what_is_in_the_way_is_named(channel: Sources, tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, pip, {pip: ['torch==2.3.1']}]\n"
+    host = ("--gpu", "A100", "--driver", "390.48", "--glibc", "2.35")
+    (tmp_path / "environment.yml").write_text(text)
+    mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
+    done = run(*("lock", "--repair", "-o", "new.yml", *host, *mirrors, "--allow", "CU501"), folder=tmp_path)
+    assert done.returncode == 1
+    assert "in the way: pip: torch==2.3.1: " in done.stderr
+    assert "no change of these entries gives a file that locks" in done.stderr
+    assert not (tmp_path / "new.yml").exists()
+
+
+@collect(
+    ("entry", "forms"),
+    [
+        ("numpy", ["numpy"]),
+        ("numpy>=1.2,<2", ["numpy>=1.2,<2", "numpy"]),
+        ("numpy=1.2.3", ["numpy=1.2.3", "numpy=1.2.*", "numpy>=1.2.3,<2", "numpy>=1.2.3", "numpy"]),
+        ("numpy=1.2=h1_0", ["numpy=1.2=h1_0", "numpy=1.2", "numpy>=1.2,<2", "numpy>=1.2", "numpy"]),
+    ],
+)
+def test_the_forms_of_an_entry(entry: str, forms: list[str]) -> None:
+    assert list(dict.fromkeys(pin.yaml_text() for pin in forms_of(parse_spec(entry)))) == forms
+
+
+def test_a_cuda_build_stays_one_as_long_as_there_is_one() -> None:
+    forms = [pin.yaml_text() for pin in forms_of(parse_spec("torchvision=0.13.1=py38_cu113"))]
+    assert forms[1] == "torchvision=0.13.1=*cu*"
+    assert forms.index("torchvision=*=*cu*") < forms.index("torchvision=0.13.1")
+
+
+def test_whom_the_solver_blames() -> None:
+    one = "Cannot solve the request because of: tool * cannot be installed because there are no viable options:"
+    many = "Cannot solve the request because of: The following packages are incompatible\n├─ a ==1 can be\n└─ B >2 is"
+    told = [blamed(Unsatisfiable(platform="linux-64", missing=(), text=text)) for text in (one, many)]
+    assert "tool" in told[0]
+    assert {"a", "b"} <= told[1]
+
+
+@collect(
+    ("fix", "entry"),
+    [
+        ("add to dependencies: mkl<2024.1", "mkl<2024.1"),
+        ("add to dependencies: numpy<2", "numpy<2"),
+        ("write conda-forge::numpy=1.26.4", "conda-forge::numpy=1.26.4"),
+        ("pin numpy to a release that meets numpy<2, and resolve again", "numpy<2"),
+        ("with pip: torch==2.7.0+cu128 from --extra-index-url https://example.org/cu128", "torch==2.7.0+cu128"),
+        ("install driver 525, or with pip: torch==2.3.0", "torch==2.3.0"),
+        ("add to the pip part: --extra-index-url https://example.org", "--extra-index-url https://example.org"),
+        ("look elsewhere", "numpy=2.1"),
+    ],
+)
+def test_a_fix_is_obeyed(fix: str, entry: str) -> None:
+    spec = EnvironmentSpec(
+        name="", channels=(), pins=(Pin(name="numpy", version="2.1"),), pip=("torch==2.0", "torchvision==0.15")
+    )
+    found = Finding(code="CU116", severity="error", subject="numpy", message="", fix=fix)
+    made, _ = obeyed(spec, [found])
+    assert entry in (*(pin.yaml_text() for pin in made.pins), *made.pip)
+    if "with pip" in fix:
+        assert "torchvision" in made.pip
+    warned, _ = obeyed(spec, [Finding(code="CU116", severity="warning", subject="numpy", message="", fix=fix)])
+    assert warned == spec
