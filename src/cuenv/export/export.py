@@ -194,7 +194,10 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
     origin = f"{path.name}, content {content_digest(lock.solutions)[:16]}"
     about = {"kind": kind, "file": _inside(path, folder), "requirements": requirements, "origin": origin}
     notes = [item.message for item in edited(lock)]
-    if spec and spec.pip and not lock.pip:
+    aside = [item.text for solution in lock.solutions[:1] for item in solution.aside]
+    if aside:
+        notes.append(f"what the lock sets aside for pip is not in the image: {', '.join(aside)}")
+    elif spec and spec.pip and not lock.pip:
         notes.append(f"what pip adds is not locked, and not in the image: {redact(', '.join(spec.pip))}")
     if content.cuda and not content.host:
         notes.append(

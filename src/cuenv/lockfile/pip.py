@@ -175,7 +175,7 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
     packages = answer if isinstance(answer, tuple) else ()
     broken = next((item for item in over if _breaks_conda(item, packages, solution)), None)
     if broken:
-        return solution, [conflict_finding(broken)]
+        return solution, [conflict_finding(broken, free=True)]
     whole = _parted(replace(solution, pip=packages), request, run.lines, run.knowledge)
     found = [
         *aside_findings(whole, run.folder),
@@ -191,14 +191,11 @@ _OURS = ("torch", "torchvision", "torchaudio", "torchtriton", "triton", "numpy")
 
 
 def _replaceable(conflict: PipConflict, spec: EnvironmentSpec) -> bool:
-    """Whether pip may put its release over conda's: a package that the file does not ask conda for."""
+    """Whether pip may put its release over conda's: of a package for which the file names no release to conda."""
     gives = conflict.provided
-    return (
-        gives is not None
-        and not spec.pin(gives.conda)
-        and gives.name not in _OURS
-        and not _NVIDIA.fullmatch(gives.name)
-    )
+    if gives is None or gives.name in _OURS or _NVIDIA.fullmatch(gives.name):
+        return False
+    return not any(pin.name == gives.conda and (pin.version or pin.build) for pin in spec.pins)
 
 
 def _breaks_conda(conflict: PipConflict, packages: tuple[PipLocked, ...], solution: Solution) -> bool:
@@ -444,8 +441,16 @@ def _index_of(requirement: str) -> str | None:
     return f"add to the pip part: --extra-index-url {INDEX}{found[1]}" if found else None
 
 
-def conflict_finding(conflict: PipConflict) -> Finding:
-    """The pip part's no as a finding: both parents, and the smallest repair."""
+_EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
+
+
+def conflict_finding(conflict: PipConflict, *, free: bool = False) -> Finding:
+    """The pip part's no as a finding: both parents, and the smallest repair.
+
+    Args:
+        conflict: the no.
+        free: the file leaves the release of the conda package open.
+    """
     gives = conflict.provided
     if gives is None:
         return Finding(
@@ -458,7 +463,10 @@ def conflict_finding(conflict: PipConflict) -> Finding:
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""
+    exact = _EXACT.fullmatch(conflict.demand) if free else None
     other = f"pin {gives.conda} to a release that meets {conflict.demand}, and resolve again"
+    if exact:
+        other = f"add to dependencies: {gives.conda}={exact[1]}"
     return Finding(
         code="CU510",
         severity="error",

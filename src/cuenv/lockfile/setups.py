@@ -17,7 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.compilers import gcc_range
-from cuenv.solve.model import SetAside, Solution
+from cuenv.solve.model import SetAside, Solution, build_cuda
 from cuenv.solve.pip_lines import folder_of, project_of
 
 _SETUPS = ("setup.py", "pyproject.toml", "setup.cfg")
@@ -89,12 +89,14 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     there = f"the environment has nvcc {nvcc.version}" if nvcc else "the environment has no nvcc"
     strange = [item for item in facts.capabilities if row and row.targets and item not in row.targets]
     beyond = f"; nvcc {torch.cuda} does not know compute capability {', '.join(map(str, strange))}" if strange else ""
+    conda = solution.package("pytorch")
+    own = (build_cuda(conda.build) if conda else None) or torch.cuda
     them, are = ("them", "are") if len(names) > 1 else ("it", "is")
     yield Finding(
         code="CU518",
         severity="info" if nvcc and minor(version(nvcc.version)).major == torch.cuda.major else "warning",
         subject=names[0] if len(names) == 1 else "pip",
-        message=f"pip: {shown} {are} built against torch {torch.build.version} of CUDA {torch.cuda} when pip installs "
+        message=f"pip: {shown} {are} built against torch {torch.build.version} of CUDA {own} when pip installs "
         f"{them}; CUDA code in {them} needs {', '.join(needs)}; {there}{beyond}",
         evidence=tuple(row.sources) if row else (),
         fix=None if nvcc else _compiler(row, allowed),

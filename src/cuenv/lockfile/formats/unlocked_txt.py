@@ -22,13 +22,16 @@ def aside_command(solution: Solution, folder: Path | None = None, python: str = 
     build = "--no-build-isolation " if any(item.build for item in solution.aside) else ""
     start = f"{python} -m pip install {build}-r "
     file = FORMAT.path(folder, solution.platform)
-    if folder != Path() and any(map(_is_local, (item.text for item in solution.aside))):
+    texts = (*solution.options, *(item.text for item in solution.aside))
+    if folder != Path() and any(map(_is_local, texts)):
         return f"cd {shlex.quote(str(folder))} && {start}{shlex.quote(file.name)}"
     return f"{start}{shlex.quote(str(file))}"
 
 
 def _is_local(text: str) -> bool:
     """Whether a line means something in one folder alone."""
+    if text.startswith("--find-links "):
+        return "://" not in text
     found = unpinnable(text.removeprefix("-e "))
     return text.startswith(("-r ", "-c ")) or (found is not None and found[0] in ("folder", "file"))
 

@@ -420,7 +420,9 @@ def shown_indexes(variables: Mapping[str, str]) -> str:
     names = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS")
     words = [word for name in names for word in re.split(r"[\s,]+", variables.get(name, "")) if word]
     urls = [index_url(_NAMED.sub("", word, count=1)) for word in words]
-    return ", ".join(dict.fromkeys(map(shlex.quote, urls))) or "the default index"
+    known = list(dict.fromkeys(map(shlex.quote, urls)))
+    usual = any(variables.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")) or _no_index(variables)
+    return ", ".join(known if usual else [*known, "the default index"])
 
 
 def logins(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
