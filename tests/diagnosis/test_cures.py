@@ -31,6 +31,11 @@ def test_the_release_of_the_log_stays_and_only_its_cuda_build_changes() -> None:
     assert "in the long run: driver 525.60.13" in cause.remedy
 
 
+def test_companions_that_the_log_mentions_change_with_torch() -> None:
+    log = f"import torchvision\nPyTorch version: 2.3.1+cu121\nNvidia driver version: 510.47.03\n{TOO_OLD}"
+    assert "torch==2.3.1+cu118 torchvision==0.18.1+cu118 --index-url" in led(log.replace("11040", "11060")).command
+
+
 def test_without_a_release_the_host_of_the_log_is_resolved_for() -> None:
     cause = led(A100_470 + TOO_OLD)
     assert cause.command == "cuenv resolve --gpu 8.0 --driver 470.129.06 --cuda 11.8 -o environment.yml"

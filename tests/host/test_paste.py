@@ -193,6 +193,15 @@ def test_the_parts_of_a_log_are_found_in_blocks_of_any_size() -> None:
         assert driver.source == "the log, line 3003"
 
 
+def test_one_gpu_that_several_lines_name_is_one() -> None:
+    found = told(
+        "NVIDIA GeForce RTX 5080 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
+        "Device: cuda:0 NVIDIA GeForce RTX 5080 : native\n"
+        "GPU 0: NVIDIA GeForce RTX 5080 (UUID: GPU-0)\n"
+    )
+    assert [str(gpu.capability) for gpu in found.facts.gpus] == ["12.0"]
+
+
 def test_files_of_a_traceback_are_told_but_temporary_ones() -> None:
     text = (
         '  File "/srv/app/train.py", line 3, in <module>\n  File "/tmp/pip-install-x/setup.py", line 1, in <module>\n'

@@ -106,12 +106,26 @@ def with_wheel(case: LogContext, row: TorchWheel) -> str:
     """The command that puts a wheel in the place of the torch that is installed, with its companions."""
     release, _ = torch_of(case)
     same = release is not None and Version(release.public) == row.version
-    companions = []
-    for name in ("torchvision", "torchaudio"):
-        found = version_in(case.packages.get(name, ""))
-        if found is not None:
-            companions.append(f"{name}=={found.public}+{row.build}" if same else name)
+    there = [name for name in _COMPANIONS if name in case.packages or name in case.mentions.get("companions", "")]
+    companions = [_companion(case, name, row) if same else name for name in there]
     return " ".join([pip_of(case), "install", f"torch=={row.name}", *companions, "--index-url", f"{INDEX}{row.build}"])
+
+
+_COMPANIONS = ("torchvision", "torchaudio")
+"""Packages whose binaries are built with those of torch: they change their CUDA build together."""
+
+
+def _companion(case: LogContext, name: str, row: TorchWheel) -> str:
+    """A companion of the same CUDA build: the release that is told, else the one that pins this torch."""
+    found = version_in(case.packages.get(name, "")) or partner_of(case, name, row.version)
+    return f"{name}=={found.public}+{row.build}" if found else name
+
+
+def partner_of(case: LogContext, name: str, release: Version) -> Version | None:
+    """The newest wheel of a companion that needs this release of torch."""
+    rows = [item for item in case.knowledge.extension(name) if "wheel" in item.comes]
+    able = [item for item in rows if item.torch and item.torch.admits(Version(release.public))]
+    return max((one for item in able for one in item.releases), default=None)
 
 
 def cuda_build_again(case: LogContext) -> str:
@@ -212,7 +226,8 @@ def torchvision(case: LogContext) -> Joined:
     if release is None:
         command = f'{pip_of(case)} install --force-reinstall --no-deps "torchvision==0.$({_ASK_PARTNER}).*"'
         return Joined(command=f"{command} --index-url {INDEX}cu$({_ASK_TAG})")
-    partner = f"0.{release.minor + (15 if release.major > 1 else 1)}.*"
+    known = partner_of(case, "torchvision", release)
+    partner = str(known) if known else f"0.{release.minor + (15 if release.major > 1 else 1)}.*"
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
     have = case.packages.get("torchvision", "")
     because = (f"torch {release} belongs with torchvision {partner}" + (f", and {have} is installed" if have else ""),)

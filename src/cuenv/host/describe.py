@@ -71,7 +71,8 @@ def gpu_text(facts: HostFacts) -> str:
 
 def short_name(gpu: Gpu) -> str:
     """The name of a GPU without its maker and its brand: ``RTX 4090``."""
-    return gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    short = gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return gpu.name if short.startswith(".") else short
 
 
 _WIDTH = 11

@@ -51,6 +51,7 @@ _KERNEL = (
 
 
 MESSAGE_MARKS = (
+    *("torchvision", "torchaudio"),
     *(
         "Failed building",
         "Failed to build",
@@ -69,6 +70,8 @@ _MESSAGES = (
     ("failed", regex(rf"Could not build wheels for {_PACKAGE}(?:,| |$)")),
     ("building", regex(rf"Building wheel for {_PACKAGE} \(")),
     ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)")),
+    ("companion", regex(r"\b(torchvision)\b")),
+    ("companion", regex(r"\b(torchaudio)\b")),
     ("torch.cuda", regex(r"^\W{0,8}PyTorch \(([0-9]{1,2}\.[0-9]{1,2})\)")),
     ("torch.cuda", regex(r"PyTorch has CUDA Version=([0-9]{1,2}\.[0-9]{1,2})\b")),
     ("torch", regex(r"\(you have ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})\)")),

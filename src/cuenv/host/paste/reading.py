@@ -115,7 +115,8 @@ class HostTold:
         facts: of the host; its evidence and its gaps say what was told.
         says: whether they tell anything of a host at all.
         others: what is told of software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and by messages
-            the package that is ``building``, ``importing``, ``image``, ``script``, ``nccl``, and ``built``.
+            the package that is ``building``, the file that is ``importing``, ``companions`` of torch, ``image``,
+            ``script``, ``nccl`` and ``built``.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -277,13 +278,14 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
         item = next(item for item in items if item.fact == "gpu.capability")
         tally.note("gpus[0].capability", item)
         return (Gpu(index=0, name="", capability=Capability.parse(item.value)),)
-    return _distinct(found)
+    return _distinct(found, [about.isdigit() for about in named])
 
 
-def _distinct(gpus: list[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs without those that one log names by several tools."""
-    indexed = [gpu for gpu in gpus if gpu.capability]
-    return tuple(indexed or gpus)
+def _distinct(gpus: list[Gpu], numbered: list[bool]) -> tuple[Gpu, ...]:
+    """The GPUs without those that a message names once more, and without those of which nothing is known."""
+    counted = {gpu.capability for gpu, number in zip(gpus, numbered, strict=True) if number}
+    kept = [gpu for gpu, number in zip(gpus, numbered, strict=True) if number or gpu.capability not in counted]
+    return tuple([gpu for gpu in kept if gpu.capability] or kept)
 
 
 def _model(name: str, memory: int | None, knowledge: Knowledge) -> GpuModel | None:
@@ -352,6 +354,8 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
     own = [path for path in paths if not _FOREIGN.search(path)]
     if own and not tally.first("script"):
         yield "script", own[0]
+    if "companion" in tally.by_fact:
+        yield "companions", " ".join(sorted(tally.by_fact["companion"]))
     packaged = [path for path in paths if "-packages/" in path]
     if packaged:
         yield "importing", packaged[-1]
