@@ -25,6 +25,8 @@ _GCC = regex(r"g(?:cc|xx)(?:_linux-(?:64|aarch64))?")
 """Packages that make a GCC the compiler of an environment."""
 _NUMBERS = regex(r"=*(\d+\.\d+)(?:\.[\d.]+|\.?\*)?\Z")
 _LABEL = regex(r"nvidia/label/cuda-(\d+\.\d+)")
+_LIBRARIES = ("cudnn", "libcudnn", "nccl")
+_MAJOR = regex(r"cuda_?(1\d)")
 _LAST = version("9999")
 
 
@@ -85,6 +87,7 @@ def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
                 "error",
             )
     yield from _second_runtime(spec, nvcc, torch)
+    yield from _other_builds(spec, torch)
     row = knowledge.cuda(nvcc[0].release) if nvcc else None
     if row:
         yield from _asked_gcc(spec, nvcc[0], row)
@@ -101,6 +104,15 @@ def _second_runtime(spec: EnvironmentSpec, nvcc: tuple[Named, ...], torch: Named
         return  # conda-forge's builds for CUDA 11.2 run with a later cudatoolkit of CUDA 11
     message = f"{pin.yaml_text()} contains libraries of CUDA {release}, but {lead.text} is of CUDA {lead.release}"
     yield _mixed(pin.name, message, f"take {pin.yaml_text()} out of the dependencies", "warning")
+
+
+def _other_builds(spec: EnvironmentSpec, torch: Named | None) -> Iterator[Finding]:
+    """Packages of cuDNN and NCCL whose build string names another CUDA major version than torch has."""
+    for pin in spec.pins if torch else ():
+        found = _MAJOR.match(pin.build) if pin.name in _LIBRARIES else None
+        if found and torch and int(found[1]) != torch.release.major:
+            message = f"{pin.yaml_text()} is made for CUDA {found[1]}, but {torch.text} is of CUDA {torch.release}"
+            yield _mixed(pin.name, message, f"write {replace(pin, build='').yaml_text()}", "error")
 
 
 def _mixed(subject: str, message: str, fix: str, severity: Severity) -> Finding:
