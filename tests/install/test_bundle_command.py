@@ -22,6 +22,7 @@ from commands import in_shell
 from cuenv.core.io.exclusive import alone, patiently
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import SetAside
 from deliveries import HERE, NVIDIA, TOOLS, cuenv, make_lock, mirrors, program, python, script, tree, wheel_of
 from pip_index import source, wheel
 
@@ -427,3 +428,14 @@ def test_interrupted_at_any_moment_old_or_new_is_whole(
         assert code == 0, err
         assert told.startswith(("installed 1 packages", "installed 5 packages"))
         shutil.rmtree(tmp_path / "env")
+
+
+def test_what_the_lock_sets_aside_is_said_to_be_missing(tmp_path: Path) -> None:
+    aside = (SetAside(text="-e .", why="it is a folder"),)
+    path, sources = make_lock(tmp_path / "made", {"conda-forge": [python()]}, "python", aside=aside)
+    code, out, err = cuenv(tmp_path, "bundle", path, "-o", "out", sources=sources)
+    assert code == 0, err
+    assert "not in it, since no hash pins it (linux-64): -e .\n" in out
+    code, out, err = cuenv(tmp_path, "install", "out", "--prefix", "env", "--json", sources=sources)
+    assert code == 0, err
+    assert json.loads(out)["afterwards"].endswith("/env/bin/python -m pip install -e .")

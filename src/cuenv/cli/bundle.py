@@ -87,6 +87,11 @@ def _lines(answer: Bundled) -> list[str]:
         script = f"sh {shlex.quote(str(answer.out / 'install.sh'))} PREFIX"
     lines = [
         f"bundled {counts}: {answer.out} ({answer.size / 1e6:.1f} MB)",
+        *(
+            f"not in it, since no hash pins it ({item.platform}): {', '.join(one.text for one in item.aside)}"
+            for item in answer.solutions
+            if item.aside
+        ),
         "install it, without network, with one of:",
     ]
     return [*lines, f"  cuenv install {place} --prefix PREFIX", f"  {script}"]
