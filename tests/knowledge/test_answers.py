@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import inside as run
+from cuenv.cli.main import load
 from cuenv.diagnosis.answers import FILLS, AskedQuestion, asked_about, here
 from cuenv.host.io.record import read_host
 from cuenv.knowledge.search import WordPage, ranked, words_of
@@ -120,3 +122,26 @@ def test_without_pages_there_is_no_answer() -> None:
     assert ranked("driver", ()) == ()
     page = WordPage("answer", "x", ("the driver",))
     assert ranked("driver", [page])[0].share == 1
+
+
+def test_every_code_says_why_it_hurts_what_cures_it_and_gives_an_example(tmp_path: Path) -> None:
+    for row in tables()[1].codes:
+        assert row.why.endswith("."), row.code
+        assert row.cure, row.code
+        assert row.example, row.code
+    said = run("why", "cu401", folder=tmp_path).stdout
+    assert "why       CUDA refuses to start" in said
+    assert "cure      " in said
+    assert "example   driver 470.129.06" in said
+    assert json.loads(run("why", "CU253", "--json", folder=tmp_path).stdout)["example"].startswith("cusparse.h")
+
+
+def test_the_commands_in_cures_are_commands_with_these_options() -> None:
+    for row in tables()[1].codes:
+        for words in re.findall(r"`cuenv ([^`]+)`", row.cure):
+            name, *rest = words.split()
+            found = load(name)
+            assert found is not None, row.code
+            found = getattr(found, "subcommands", {}).get(rest[0] if rest else "", found)
+            known = {text for param in found.params for text in (*param.opts, *param.secondary_opts)}
+            assert {word for word in rest if word.startswith("-")} <= known, row.code

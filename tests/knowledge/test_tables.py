@@ -320,6 +320,18 @@ def test_a_seldom_asked_table_is_read_when_it_is_asked_for() -> None:
         getattr(known, "no_table")  # noqa: B009 - a type checker knows that there is none
 
 
+@pytest.mark.parametrize("table", ["extensions", "regressions"])
+def test_a_table_of_packages_is_read_only_for_a_package_that_it_has(table: str) -> None:
+    """Also where the name stands in another column: DeepSpeed compiles with ninja."""
+    named = {row.package for row in getattr(base(), table)}
+    known = load_from.__wrapped__(DATA)
+    ask = known.extension if table == "extensions" else known.regression
+    assert not any(ask(package) for package in ("ninja", "python", "zlib", 'a "quoted" name') if package not in named)
+    assert table not in vars(known)
+    assert all(ask(package) for package in named)
+    assert table in vars(known)
+
+
 def test_a_fault_in_a_seldom_asked_table_is_said_with_its_place(tmp_path: Path) -> None:
     for name in TABLES:
         (tmp_path / f"{name}.json").write_text((DATA / f"{name}.json").read_text())

@@ -426,6 +426,12 @@ def test_a_review_without_findings_has_no_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+def test_the_account_git_of_a_repository_is_no_login(tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies:\n  - pip:\n      - x @ git+https://git@host.example/a/x.git@main\n"
+    (tmp_path / "environment.yml").write_text(text, encoding="utf-8")
+    assert "CU308" not in run("lint", folder=tmp_path).stdout
+
+
 def test_a_login_in_a_file_that_is_shared_is_an_error_and_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(
         "channels:\n  - https://me:s3cret@host.example/chan\n  - https://conda.anaconda.org/t/tk-s3cret/own\n"

@@ -142,6 +142,7 @@ def test_two_pins_on_one_name_both_stay() -> None:
             "'nodefaults': conda's default channels are not added",
         ),
         ("dependencies: [a]\nchannels: [x, x]\n", "channels: 'x' stands twice"),
+        ("dependencies: ['a[security]']\n", "dependencies[0]: [security] has no effect, because extras are"),
         ("dependencies:\n- a\n- b  # [win]\n", "line 3: left out, because [win]"),
         ("dependencies:\n- a  # [linux]\n", None),
         ("dependencies:\n- a  # because of [x] (y)\n", None),

@@ -531,6 +531,9 @@ class CodeDocument(TypedDict):
     code: str
     severities: list[str]
     means: str
+    why: str  # it hurts
+    cure: str
+    example: str
     found_by: list[str]  # the commands that look for it
     rule: str | None  # the rule of `cuenv resolve` that decides by the same
     symptoms: list[CodeSymptom]

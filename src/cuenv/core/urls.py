@@ -33,7 +33,7 @@ def strip_credentials(url: str) -> str:
     The fragment stays: explicit lock files carry the hash in it.
     """
     scheme, mark, rest = url.partition("://")
-    if not mark:
+    if not mark or not any(sign in rest for sign in ("@", "?", "/t/")):
         return url
     body, hash_mark, fragment = rest.partition("#")
     body = body.partition("?")[0]
@@ -86,6 +86,8 @@ def origin(url: str) -> str:
 
 def printable(text: str) -> str:
     """Foreign text for a terminal or a file: control characters escaped, line ends kept."""
+    if text.isprintable():
+        return text
     return "".join(mark if mark.isprintable() or mark == "\n" else repr(mark)[1:-1] for mark in text)
 
 

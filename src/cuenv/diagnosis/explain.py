@@ -241,6 +241,9 @@ class CodePage:
     code: str
     severities: tuple[str, ...]
     means: str
+    why: str
+    cure: str
+    example: str
     by: tuple[str, ...]
     rule: str | None
     symptoms: tuple[Symptom, ...]
@@ -263,6 +266,9 @@ def code_page(text: str, guidance: Guidance) -> CodePage:
         code=row.code,
         severities=row.severities,
         means=row.means,
+        why=row.why,
+        cure=row.cure,
+        example=row.example,
         by=row.by,
         rule=next((rule.name for rule in RULES if rule.locked and rule.code == wanted), None),
         symptoms=tuple(item for item in guidance.symptoms if wanted in item.codes),
@@ -272,14 +278,18 @@ def code_page(text: str, guidance: Guidance) -> CodePage:
 
 def lines(page: CodePage) -> list[str]:
     """The page as lines."""
-    text = [f"{page.code} ({', '.join(page.severities)}): {page.means}", f"found by  {', '.join(page.by)}"]
+    text = [f"{page.code} ({', '.join(page.severities)}): {page.means}"]
+    text += [
+        f"{name:9} {said}" for name, said in (("why", page.why), ("cure", page.cure), ("example", page.example)) if said
+    ]
+    text.append(f"found by  {', '.join(page.by)}")
     if page.rule:
         text.append(f"rule      {page.rule}; 'cuenv resolve' applies it, too")
     if page.symptoms:
-        text.append("typical errors (cuenv diagnose LOG finds the one in a log):")
+        text.append("if nobody mends it, you see one of these errors (cuenv diagnose LOG finds the one in a log):")
         text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
     else:
-        text.append("typical errors: cuenv diagnose knows no error that it causes")
+        text.append("no known error message belongs to it")
     if page.errata:
         text.append("recipes that cause it:")
         text += [f"  {f'cuenv explain {item.id}':28} {item.says}" for item in page.errata]
@@ -293,6 +303,9 @@ def plain(page: CodePage) -> CodeDocument:
         "code": page.code,
         "severities": list(page.severities),
         "means": page.means,
+        "why": page.why,
+        "cure": page.cure,
+        "example": page.example,
         "found_by": list(page.by),
         "rule": page.rule,
         "symptoms": [{"symptom": item.id, "layer": item.layer, "says": item.says} for item in page.symptoms],

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.version import Version
 
@@ -44,6 +44,18 @@ _BRANCHES_AHEAD = 100
 """From 515 to 615 it took four years: tables as old as that know nothing of a driver beyond."""
 
 
+class PutOff(NamedTuple):
+    """A table that is read when it is asked for.
+
+    Attributes:
+        rows: reads it.
+        names: whether it has a row about a package.
+    """
+
+    rows: Callable[[], tuple[Any, ...]]
+    names: Callable[[str], bool]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
     """All tables. Only lookups here; judgement is the business of the rules."""
@@ -69,7 +81,7 @@ class Knowledge:
     features: tuple[Feature, ...]
     states: tuple[State, ...]
 
-    def putting_off(self, later: Mapping[str, Callable[[], tuple[Any, ...]]]) -> Knowledge:
+    def putting_off(self, later: Mapping[str, PutOff]) -> Knowledge:
         """The same with tables that are read when they are asked for."""
         found = replace(self)
         for name in later:
@@ -84,8 +96,13 @@ class Knowledge:
             later = vars(self).get("_later", {})
             if name not in later:
                 raise AttributeError(name)
-            rows = vars(self)[name] = later[name]()
+            rows = vars(self)[name] = later[name].rows()
             return rows
+
+    def _lacks(self, table: str, package: str) -> bool:
+        """Whether a table that was put off has no row about a package, so that it need not be read for it."""
+        later = vars(self).get("_later", {}).get(table)
+        return later is not None and table not in vars(self) and not later.names(package)
 
     def cuda(self, wanted: Version | None) -> Cuda | None:
         """The row of a CUDA minor; no toolkit has none."""
@@ -211,10 +228,17 @@ class Knowledge:
 
     def component(self, package: str) -> Component | None:
         """The row of an NVIDIA package, by name or glob."""
-        exact, globs = _by_name(self.components)
-        if package in exact:
-            return exact[package]
-        return next((row for start, row in globs if package.startswith(start) and fnmatchcase(package, row.name)), None)
+        found, globs = self._components
+        if package not in found:
+            rows = (row for start, row in globs if package.startswith(start) and fnmatchcase(package, row.name))
+            found[package] = next(rows, None)
+        return found[package]
+
+    @cached_property
+    def _components(self) -> tuple[dict[str, Component | None], tuple[tuple[str, Component], ...]]:
+        """The components by name, and those that are globs with what a package's name must begin with."""
+        globs = tuple((re.split(r"[*?\[]", row.name)[0], row) for row in self.components if "*" in row.name)
+        return {row.name: row for row in self.components}, globs
 
     def holder_of(self, header: str) -> str | None:
         """The conda package that brings a header file; ``None`` when no row knows one."""
@@ -230,7 +254,7 @@ class Knowledge:
 
     def extension(self, package: str) -> tuple[Extension, ...]:
         """The rows on a library that sits on torch, oldest releases first."""
-        return self._extensions.get(package, ())
+        return () if self._lacks("extensions", package) else self._extensions.get(package, ())
 
     @cached_property
     def _extensions(self) -> Mapping[str, tuple[Extension, ...]]:
@@ -241,6 +265,8 @@ class Knowledge:
 
     def regression(self, package: str) -> tuple[Regression, ...]:
         """The rows on broken releases of a library."""
+        if self._lacks("regressions", package):
+            return ()
         return tuple(row for row in self.regressions if row.package == package)
 
     def feature(self, capability: Capability, chip: str = "") -> Feature | None:
@@ -256,12 +282,3 @@ class Knowledge:
 def _three(release: Version) -> tuple[int, ...]:
     """A release by its three numbers: 2.7 is 2.7.0."""
     return (*release.release, 0, 0)[:3]
-
-
-@lru_cache(maxsize=8)
-def _by_name(
-    components: tuple[Component, ...],
-) -> tuple[Mapping[str, Component], tuple[tuple[str, Component], ...]]:
-    """The components by name, and those that are globs with what a package's name must begin with."""
-    globs = tuple((re.split(r"[*?\[]", row.name)[0], row) for row in components if "*" in row.name)
-    return {row.name: row for row in components}, globs

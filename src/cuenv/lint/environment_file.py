@@ -78,7 +78,8 @@ def _is_float(node: Node) -> bool:
     return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
 
 
-_LOGIN = regex(r"://[^/\s@]+@")
+_LOGIN = regex(r"://(?!git@)[^/\s@]+@")
+"""A user in a URL; git is the account of everybody on a server of repositories."""
 
 
 def credential_lints(tree: Node) -> Iterator[Lint]:

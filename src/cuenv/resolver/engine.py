@@ -280,6 +280,13 @@ def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
     return lambda item: (tuple(map(id, of_rows(item)[1:])), of_texts(item))
 
 
+@lru_cache(maxsize=128)
+def _side_of(functions: tuple[Question, ...]) -> str:
+    """The side of a candidate that functions read, or both."""
+    named = {name for each in functions for name in _read_at_last(each)} & _OF_CANDIDATE.keys()
+    return next((side for names, side in _SIDES if named <= names), "both")
+
+
 class _Memory(NamedTuple):
     """What a rule said already: by identity of what it reads, by its value, and without the ground that it cites."""
 
@@ -308,7 +315,7 @@ class Judge:
             )
             for one in (rules() if among is None else among)
         ]
-        sides = [self._side_of(memory.rule) for memory in memories]
+        sides = ["toolkit" if self._settled(item.rule) else _side_of(item.rule.questions) for item in memories]
         self._of_build, self._of_toolkit, self._of_both = (
             [memory for memory, side in zip(memories, sides, strict=True) if side == each]
             for each in ("build", "toolkit", "both")
@@ -350,12 +357,6 @@ class Judge:
             verdict = memory.quick[key] = self._remembered(memory, candidate)
             self._alive.append(candidate)  # as above
         return verdict
-
-    def _side_of(self, one: Rule) -> str:
-        """The side of a candidate that a rule reads, or both."""
-        read = () if self._settled(one) else (name for each in one.questions for name in _read_at_last(each))
-        of_candidate = {name for name in read if name in _OF_CANDIDATE}
-        return next((side for names, side in _SIDES if of_candidate <= names), "both")
 
     def _settled(self, one: Rule) -> bool:
         """Whether a rule says the same of every candidate: what answers before it reads the request alone."""

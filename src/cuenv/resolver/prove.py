@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from cuenv.core.errors import ChannelError, Progress
@@ -65,6 +65,14 @@ def _was_solved(why: str) -> bool:
     return not why.startswith("the channels have no") or why.endswith("for this Python")
 
 
+_SHOWN = 10
+
+
+def _none_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"the channels have no {', '.join(names[:_SHOWN])}{more}"
+
+
 def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
     """The solution of a candidate on the channels, or why there is none.
 
@@ -75,7 +83,7 @@ def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sour
     try:
         missing = absent(spec.pins, spec.channels, platform, sources)
         if missing:
-            return f"the channels have no {', '.join(pin.yaml_text() for pin in missing)}"
+            return _none_of([pin.yaml_text() for pin in missing])
         facts = virtual_packages(decision.case.facts)
         request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
@@ -131,7 +139,7 @@ def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
     A leaf on a package that the environment itself pins is a consequence of that pin, and no cause.
     """
     if answer.missing:
-        return f"the channels have no {', '.join(answer.missing)}"
+        return _none_of(answer.missing)
     pinned = {pin.name for pin in spec.pins}
     leaves = dict.fromkeys(found[1].strip() for found in map(_NO_CANDIDATES.match, answer.text.splitlines()) if found)
     causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]

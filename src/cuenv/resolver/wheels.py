@@ -29,6 +29,8 @@ INDEX = "https://download.pytorch.org/whl/"
 
 _TAG = r"cu(?P<major>\d{1,2})(?P<minor>\d)"
 _LOCAL = regex(rf"{_TAG}(?!\d)")
+_MADE_FOR = regex(r"cu(?P<major>1\d|9)(?P<minor>\d)?(?!\d)")
+"""A library may name a CUDA major alone: ``cu12torch2.7``."""
 _OTHERS = regex(r"cpu|rocm|xpu|hpu")
 """How the local versions begin of builds that use no NVIDIA GPU."""
 _PLACE = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
@@ -221,14 +223,14 @@ def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator
     """Libraries whose local version names another CUDA major than torch has: they refuse to be imported beside it."""
     for item in packages:
         release = _version(item.version)
-        local = _LOCAL.match(release.local or "") if release else None
+        local = _MADE_FOR.match(release.local or "") if release else None
         if local is None or item.name == "torch" or torch.cuda is None or int(local["major"]) == torch.cuda.major:
             continue
         yield Finding(
             code="CU102",
             severity="error",
             subject=item.name,
-            message=f"{item.name} {item.version} is made for CUDA {local['major']}.{local['minor']}, "
+            message=f"{item.name} {item.version} is made for CUDA {'.'.join(filter(None, local.groups()))}, "
             f"and torch {torch.version} for CUDA {torch.cuda}",
             fix=f"take {item.name} from the index of torch: --extra-index-url {INDEX}{torch.build}",
         )

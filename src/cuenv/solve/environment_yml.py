@@ -176,13 +176,15 @@ class _EnvironmentParser:
             number = "; a bare number names no package" if type(item) in (int, float) else ""
             self.faults.add(path, f"expected a string such as python=3.12, got {describe(item)}{number}")
             return
-        from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns of specs
+        from cuenv.solve.match_spec import EXTRAS, parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns
 
         try:
             pin = parse_spec(item)
         except ValueError as error:
             self.faults.add(path, str(error))
             return
+        if extras := EXTRAS.search(item):
+            self.warnings.append(f"{path}: {extras[0]} has no effect, because extras are known to pip alone")
         if pin in pins:
             self.warnings.append(f"{path}: {describe(item)} stands twice")
         elif pin.name in self.names:

@@ -23,6 +23,8 @@ _BUILD = regex(r"(?:[A-Za-z0-9_.+-]|\*(?!\*))+")
 _BRACKETS = regex(r"\[([^\[\]]*)\]$")
 _KEY = regex(r"""\s*([a-z_0-9]+)\s*=\s*(?:'([^'"]*)'|"([^'"]*)"|([^\s'",=]+))\s*(?:,|$)""")
 _KEYS = ("version", "build", "channel")
+EXTRAS = regex(r"\[(?!\s*(?:build|channel|version)\b)\s*[A-Za-z][\w.-]*(?:\s*,\s*[A-Za-z][\w.-]*)*\s*\]")
+"""Extras of pip, as in ``requests[security]``: conda reads over brackets without a key."""
 
 _JOINTS = regex(r"\s*([,|])\s*|([<>=])\s+(?=[^\s<>=!~])")
 _BUILD_AFTER_EQUALS = regex(r"(?P<version>.*[^<>=!~,|\s])=(?P<build>[^=<>!~,|\s]+)")
@@ -110,6 +112,8 @@ def _split_brackets(text: str) -> tuple[str, dict[str, str]]:
     """Take ``[key='value',...]`` off the end."""
     found = _BRACKETS.search(text)
     plain = text[: found.start()].rstrip() if found else text
+    if found and EXTRAS.fullmatch(found[0]):
+        return plain, {}
     if "[" in plain or "]" in plain:
         raise ValueError("brackets do not match, or stand twice; one [key='value'] may stand at the end")
     keys: dict[str, str] = {}

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
 from cuenv.core.reading import once
-from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.base import Knowledge, PutOff
 from cuenv.knowledge.tables import TABLES, beside, merge, parse
 
 if TYPE_CHECKING:
@@ -52,10 +52,17 @@ def load_from(folder: Path) -> Knowledge:
     nothing = {name: {"schema": f"cuenv/kb/{name}/1", "rows": []} for name in _SELDOM}
     first = parse({name: nothing.get(name) or decode(folder / f"{name}.json") for name in TABLES}, str(folder))
 
-    def rest(name: str) -> tuple[Any, ...]:
-        return beside(first, name, decode(folder / f"{name}.json"), str(folder))
+    return first.putting_off({name: _put_off(first, folder, name) for name in _SELDOM})
 
-    return first.putting_off({name: partial(rest, name) for name in _SELDOM})
+
+def _put_off(first: Knowledge, folder: Path, name: str) -> PutOff:
+    """A table of a folder, beside those that were read."""
+    path = folder / f"{name}.json"
+    text = lru_cache(maxsize=1)(partial(_text, path))
+    return PutOff(
+        rows=lambda: beside(first, name, decode(path), str(folder)),
+        names=lambda package: f'"package": {json.dumps(package, ensure_ascii=False)}' in text(),  # as `dump` writes it
+    )
 
 
 def lay_over(base: Knowledge, folder: Path) -> Knowledge:
