@@ -256,10 +256,10 @@ def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
     if nodes[0] is None and nodes[1] is None:
         message = (
             "train_batch_size and train_micro_batch_size_per_gpu are both missing: deepspeed.initialize needs one of "
-            "them, unless a framework such as Lightning adds it"
+            'them; Lightning adds it by itself, and Hugging Face\'s Trainer where it is "auto"'
         )
-        value = '"auto"' if _filled(tree) else "1"
-        yield _lint("CU332", "warning", tree, message, f'add "train_micro_batch_size_per_gpu": {value}', "dscfg")
+        fix = 'add "train_micro_batch_size_per_gpu": "auto"' if _filled(tree) else None  # else nobody knows whose it is
+        yield _lint("CU332", "warning", tree, message, fix, "dscfg")
     elif total and nodes[0] is not None:
         each = (micro or 1) * (steps or 1)
         whole = bool(micro and steps and gpus)

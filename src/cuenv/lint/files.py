@@ -254,8 +254,7 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
     folder = Path(source).parent if is_file(source) else None
     spec = with_lists(spec, folder) if spec and folder else spec
     for item in environment_lints(text, tree, spec, knowledge, machine, folder=folder):
-        (finding,) = for_file([item.finding], source)
-        yield replace(item, finding=finding)
+        yield from (replace(item, finding=finding) for finding in for_file([item.finding], source))
 
 
 def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:

@@ -122,10 +122,15 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
     return tuple(found)
 
 
+_OF_CPU = regex(r"(?i)(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
+
+
 def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
-    """The findings of a file of another name than environment.yml, whose repair has to name it."""
+    """The findings of a file by its name: one for a CPU may get CPU builds, and a repair has to name the file."""
     if path == "environment.yml":
         return tuple(findings)
+    if _OF_CPU.search(path.rpartition("/")[2]):
+        findings = [item for item in findings if item.code != "CU104"]
     named = REPAIR.replace("lock ", f"lock {shlex.quote(path)} ")
     return tuple(replace(item, fix=named) if item.fix == REPAIR else item for item in findings)
 
