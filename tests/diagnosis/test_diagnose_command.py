@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 import cuenv
 from cases import collect
@@ -125,11 +130,39 @@ def test_what_cannot_be_read_is_an_error(
     assert shown["schema"] == "cuenv/error/1"
 
 
-def test_a_binary_file_is_read_and_nothing_of_it_reaches_the_terminal(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(bytes(range(256)) * 500 + b"\x1b[2J\x1b]0;x\x07ERROR: \x9b2J \xff boom\n")
-    done = run("diagnose", "log", *HOST, folder=tmp_path)
-    assert done.returncode == 1
-    assert all(mark.isprintable() or mark == "\n" for mark in done.stdout)
+@collect(
+    ("name", "data", "says"),
+    [
+        ("log", bytes(range(256)) * 500 + b"ERROR: boom\n", "is a binary file and not a log"),
+        ("a.out", b"\x7fELF" + b"\x02\x01\x01" * 90, "is a program or library (ELF) and not a log"),
+        ("log.zip", b"PK\x03\x04 text", "is a zip archive and not a log"),
+        ("log.gz", b"\x1f\x8b\x08broken", "cannot unpack log.gz"),
+        ("log.zst", b"\x28\xb5\x2f\xfdbroken", "cannot unpack log.zst"),
+    ],
+)
+def test_what_is_no_log_is_said_to_be_none(name: str, data: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    done = run("diagnose", name, *HOST, folder=tmp_path)
+    assert done.returncode == 3
+    assert says in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+@collect("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_packed_log_is_read_like_its_text(suffix: str, tmp_path: Path) -> None:
+    text = CUSPARSE.read_bytes() + b"{'loss': 1.5}\n" * 300_000
+    packs: dict[str, Callable[[bytes], bytes]] = {
+        ".gz": gzip.compress,
+        ".bz2": bz2.compress,
+        ".xz": lzma.compress,
+        ".zst": zstandard.compress,
+    }
+    pack = packs[suffix]
+    (tmp_path / f"train.log{suffix}").write_bytes(pack(text[:40]) + pack(text[40:]))  # as a rotation appends
+    found = json.loads(run("diagnose", f"train.log{suffix}", *HOST, "--json", folder=tmp_path).stdout)
+    assert (found["bytes"], found["lines"]) == (len(text), text.count(b"\n"))
+    assert found["causes"][0]["symptom"] == "cusparse-header"
+    assert (found["causes"][0]["rank"], found["causes"][0]["leads"][:14]) == (1, "it is an error")
 
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
-from cuenv.core.io.files import file_blocks, is_file, size_of, stdin_blocks
+from cuenv.core.io.files import is_file, size_of
+from cuenv.core.io.logs import log_blocks
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Diagnosis, judge
@@ -76,13 +77,13 @@ def diagnose_log(
 
     Raises:
         UsageError: the log and a host both want standard input.
-        InputError: the log cannot be read or is empty, or the folder is not an environment.
+        InputError: the log cannot be read, is empty or no text, or the folder is not an environment.
     """
     if log == STDIN and STDIN in options.hosts:
         raise UsageError("the log and --host cannot both be standard input", hint=f"cuenv diagnose LOG --host {STDIN}")
     guidance = load_guidance(knowledge)
     environment = find_prefix(prefix) if prefix else None
-    blocks = stdin_blocks() if log == STDIN else file_blocks(Path(log))
+    blocks = log_blocks(log)
     if say is not None:
         blocks = _told(blocks, 0 if log == STDIN else size_of(Path(log)), say)
     read = scan(blocks, guidance.symptoms)

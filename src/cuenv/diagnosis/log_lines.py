@@ -62,7 +62,7 @@ FAILURE_MARKS = (
 """One of them stands in every line that fails in so many words."""
 
 _FAILURE = regex(
-    rb"Traceback \(most recent call last|"
+    rb"Traceback \(most recent call last|Error_\w{1,40}\b|"
     rb"(?:\b|_)[Ee]rror\b(?:\[[^\]]{0,40}\])?(?: #[0-9]+)?(?: in [\w./]{1,80})? ?:(?! ?[-+.0-9])|"
     rb"[a-z]Error\w{0,40}\b(?! ?=)|"
     rb"\b[A-Z]\w{0,60}(?:Error|Exception)\b|\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
