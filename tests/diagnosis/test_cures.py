@@ -125,6 +125,16 @@ def test_a_library_that_torch_brings_is_put_on_the_search_path_and_nothing_is_up
     assert newer.command == "python -m pip install 'ctranslate2>=4.5'"
 
 
+def test_a_solver_is_told_what_runs_by_minor_version_compatibility_and_nothing_else() -> None:
+    asks = "  - nothing provides __cuda >=12.8 needed by pytorch-2.8.0-cuda128_mkl_py312\n"
+    cause = led(f"{asks}       virtual packages : __cuda=12.2=0\n")
+    assert cause.command == "export CONDA_OVERRIDE_CUDA=12.8"
+    assert any("minor-version compatibility" in item for item in cause.because)
+    older = led(f"{asks}       virtual packages : __cuda=11.4=0\n")
+    assert "OVERRIDE_CUDA=12" not in older.command
+    assert "--cuda 11" in older.command
+
+
 def test_a_driver_for_which_nothing_is_built_gets_no_none() -> None:
     cause = led(TOO_OLD.replace("11040", "8000"))
     assert cause.command == "cuenv kb driver"

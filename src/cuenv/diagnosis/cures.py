@@ -21,11 +21,14 @@ from cuenv.diagnosis.on_host import (
     asked_rule,
     device_code,
     driver_floor,
+    floor_verdict,
     host_of,
     level_of,
+    newest_for,
     resolve_anew,
     torch_of,
     version_in,
+    with_code,
 )
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.candidates import Candidate
@@ -38,6 +41,7 @@ _ASK_PARTNER = (
     "python -c \"import torch; a, b = torch.__version__.split('.')[:2]; print(int(b) + (15 if a == '2' else 1))\""
 )
 """torchvision 0.16 belongs to torch 2.1, and 0.14 to torch 1.13 (pytorch/vision, README)."""
+_CONSTRAINT = regex(r"__cuda\W{0,4}(?:version=\W{0,3})?>=\W{0,2}([0-9]{2}(?:\.[0-9]{1,2})?)\b")
 _INNER = regex(r"(?:^|/)(?:site|dist)-packages/([A-Za-z][\w.-]{1,60})/")
 _BINARY = regex(r"([A-Za-z][\w]{1,60}?)(?:_[0-9])?(?:_cuda|_C|_ext|_cpp)?(?:\.cpython-[\w-]+|\.abi3)?\.so\b")
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib"})
@@ -260,6 +264,31 @@ def distribution(case: LogContext) -> Joined:
     return Joined(because=because, command=f"{environment} python -m pip install torch=={asked}{index}")
 
 
+def cuda_constraint(case: LogContext) -> Joined:
+    """What a package asks of ``__cuda`` against the driver: what runs by minor-version compatibility may be told so."""
+    found = _CONSTRAINT.search(case.line)
+    asked = version_in(found[1]) if found else None
+    if asked is None or asked.major not in {row.major for row in case.knowledge.floors}:
+        return Joined()
+    level = level_of(case)
+    command = f"export CONDA_OVERRIDE_CUDA={found[1]}" if found else ""
+    remedy = f"tell conda that the driver runs CUDA {asked}, and repeat the command"
+    if level is None:
+        floor = next(row.driver for row in case.knowledge.floors if row.major == asked.major)
+        says = f"the package asks for __cuda {asked}, which is true where the driver is {floor} or later"
+        return Joined(because=(says,), remedy=remedy, command=command)
+    verdict = floor_verdict(case, asked)
+    if level.major == asked.major and verdict.outcome != "reject":
+        because = (
+            f"the driver supports CUDA {level}, and the package asks for {asked}",
+            f"machine code of every CUDA {asked.major}.x runs on this driver by minor-version compatibility",
+        )
+        return Joined(because=because, remedy=remedy, command=command)
+    runs = newest_for(case)
+    says = f"the driver supports CUDA {level}, and the package asks for {asked}"
+    return Joined(because=(says, with_code(verdict)), command=resolve_anew(case, *([f"--cuda {runs}"] if runs else [])))
+
+
 def libstdcxx(case: LogContext) -> Joined:
     """The first GCC whose libstdc++ has the symbols that are asked for."""
     needed = re.sub(r"^GLIBCXX_", "", case.told.get("needed", ""))
@@ -326,6 +355,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "cpu_build": cpu_build,
     "device_code": with_torch(device_code),
     "driver_floor": with_torch(driver_floor),
+    "cuda_constraint": cuda_constraint,
     "cudnn": cudnn,
     "distribution": distribution,
     "libstdcxx": libstdcxx,

@@ -29,6 +29,7 @@ TORCH_MARKS = (
     "orch version: ",
     "site-packages/",
     "dist-packages/",
+    "include/python3",
     "linux-x86_64",
     "linux-aarch64",
     'File "/',
@@ -36,7 +37,7 @@ TORCH_MARKS = (
 )
 _TORCH = (
     ("torch", regex(r"\b(?:[Pp]y)?[Tt]orch [Vv]ersion: ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\b")),
-    ("python", regex(r"/python(3\.[0-9]{1,2})/(?:site|dist)-packages/")),
+    ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
     ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
     ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
     ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),

@@ -223,7 +223,7 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
     module = tally.first("driver.module")
     if text is None and tally.by_fact.get("driver.version"):
         return None  # two drivers are told, and whose the CUDA version is, nobody knows
-    text = text or module
+    text = text or tally.first("driver.library") or module
     known = text if text and knowledge.is_driver(text) else None
     levels = {value: item for value, item in tally.by_fact.get("driver.cuda", {}).items() if value[0].isdigit()}
     branch = knowledge.cuda_of(known) if known else None
