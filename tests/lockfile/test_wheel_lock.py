@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from packaging.version import Version
 
 from channel_builder import Server, pkg, write
 from commands import run
+from cuenv.core.errors import ChannelError
 from cuenv.core.io.files import load_toml
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts
@@ -273,3 +275,21 @@ def test_json_names_what_was_written(tmp_path: Path, server: Server) -> None:
     plain = json.loads(done.stdout)
     assert plain["written"] == ["pylock.old.toml"]
     assert plain["pip"] == {"linux-64": 5}
+
+
+def test_a_torch_of_the_default_index_is_locked_by_its_real_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "environment.yml"
+    path.write_text("channels: [conda-forge]\ndependencies: [python=3.12, pip, {pip: ['torch==2.12.0']}]\n")
+    user = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name == "UV_CACHE_DIR"}
+    host = HostOptions(gpus=("8.9",), driver="580.65.06", glibc="2.35", environ=user)
+    try:
+        made = lock(LockRequest(path=path, host=host, sources=Sources(), wheels="pylock"), base())
+    except ChannelError as error:
+        pytest.skip(f"no package index: {error.message[:60]}")
+    assert made.lock, made.report
+    names = {item.name: item for item in made.lock.solutions[0].pip}
+    assert names["torch"].sha256
+    assert {"cuda-bindings", "nvidia-cudnn-cu13", "triton"} <= names.keys()
+    assert names["nvidia-nvjitlink"].version.startswith("13.")  # torch leaves it open, the lock does not
+    assert made.lock.metadata["cuenv_minimum_driver"] == "580.65.06"
+    assert not check(made.written[0], host, base()).report.errors
