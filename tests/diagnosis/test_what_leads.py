@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from cases import collect
@@ -154,3 +156,41 @@ def test_what_fails_is_never_clean(line: str) -> None:
 )
 def test_what_does_not_fail_is_clean(log: str) -> None:
     assert read(log.encode()).fine, read(log.encode()).strange
+
+
+LONG = {
+    "cuda-out-of-memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 158.00 MiB. GPU 0 has a total "
+    "capacity of 23.69 GiB of which 115.69 MiB is free.",
+    "driver-too-old-torch": "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please "
+    "update your GPU driver by downloading and installing a new version",
+    "glibcxx": "ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by "
+    "/env/lib/python3.10/site-packages/torch/lib/libtorch_python.so)",
+    "no-kernel-image": "RuntimeError: CUDA error: no kernel image is available for execution on the device, and CUDA "
+    "kernel errors might be asynchronously reported at some other API call",
+}
+
+
+@collect("width", [60, 66, 72, 80, 100])
+def test_a_message_that_is_broken_over_lines_or_stands_in_a_box_is_found(width: int) -> None:
+    for name, text in LONG.items():
+        words = textwrap.wrap(text, width)
+        hard = [text[start : start + width] for start in range(0, len(text), width)]
+        box = [f"╭{'─' * width}──╮", *(f"│ {line.ljust(width)} │" for line in words), f"╰{'─' * width}──╯"]
+        for lines in (words, hard, box):
+            found = read(TRACEBACK + "\n".join(lines).encode() + b"\n")
+            assert (found.verdict, ids(found)) == ("known", [name]), lines
+            assert found.causes[0].sighting.line >= 3
+
+
+@collect(
+    ("log", "name"),
+    [
+        ("OSError: [WinError 126] The specified module could not be found.", "scope-windows"),
+        ("RuntimeError: HIP error: invalid device function", "scope-rocm"),
+        ("NotImplementedError: 'aten::foo' is not currently implemented for the MPS device.", "scope-macos"),
+    ],
+)
+def test_a_log_from_another_system_is_said_to_be_one(log: str, name: str) -> None:
+    found = read(TRACEBACK + log.encode() + b"\nAssertionError: Torch not compiled with CUDA enabled\n")
+    assert ids(found)[0] == name
+    assert found.causes[0].leads == "the log is from a system that cuenv does not support"

@@ -131,8 +131,8 @@ _CUDA_FILE = regex(rb"\.so\b|nvcc|nvidia|cuda|ninja|gcc|g\+\+|torch_extensions")
 _WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")
 _OF_WEB = {b"%20": b" ", b"&nbsp;": b" ", b"&quot;": b'"', b"&#39;": b"'", b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&"}
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
-_BORDER = regex("^[\\s>]*[│┃|║][\\s]?|[\\s]*[│┃|║]\\s*$".encode())
-_BORDER_ROW = regex("^\\s*[╭╰┌└┏┗╔╚+][─━═-]".encode())
+_BORDER = regex("^[\\s>]*(?:│|┃|║|\\|)\\s?|\\s*(?:│|┃|║|\\|)\\s*$".encode())
+_BORDER_ROW = regex("^\\s*(?:╭|╰|┌|└|┏|┗|╔|╚|├|\\+)(?:─|━|═|-)".encode())
 
 
 def shape_of(text: bytes) -> bytes:
