@@ -329,3 +329,10 @@ def test_nothing_is_said_of_a_platform_that_the_tables_do_not_cover() -> None:
     asked = spec("conda-forge::pytorch=2.0.1", "cuda-version=11.8", platforms=("linux-ppc64le",))
     host = replace(options("7.0", driver="535.129.03"), platform="linux-ppc64le")
     assert judge_file(asked, host, shipped_base()) == ()
+
+
+def test_of_several_builds_that_do_not_run_the_newest_says_why() -> None:
+    asked = spec("pytorch>=2.0", "pytorch-cuda", channels=("pytorch", "nvidia"))
+    (code, *_) = judge_spec(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert "cuDNN" not in code.message, code.message
+    assert code.message.startswith("this PyTorch build has code for 5.0"), code.message

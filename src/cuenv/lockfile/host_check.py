@@ -25,7 +25,7 @@ from cuenv.resolver.compilers import locked_gcc, nvcc_asked
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
-from cuenv.resolver.ranking import LAYERS
+from cuenv.resolver.ranking import LAYERS, Assessment
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.layers import glibc_verdict, range_for, younger
 from cuenv.resolver.verdict import both, told
@@ -425,8 +425,8 @@ def _covered(spec: EnvironmentSpec) -> bool:
 
 
 def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
-    """Nothing that the file admits runs on the host: the candidate with the fewest objections says why."""
-    nearest = min(decision.assessments, key=lambda item: len(item.objections))
+    """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why."""
+    nearest = max(decision.assessments, key=_near)
     for verdict in nearest.objections:
         judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
         evidence = tuple(evidence_of(verdict, knowledge))
@@ -434,6 +434,12 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding
         yield from judged or [
             Finding(code=code, severity="error", subject=verdict.rule, message=verdict.because, evidence=evidence)
         ]
+
+
+def _near(item: Assessment) -> tuple[int, Version, Version]:
+    """A solver takes the newest of several that nothing else tells apart."""
+    build = item.candidate.build
+    return -len(item.objections), build.version, item.candidate.cuda or _NO_RELEASE
 
 
 def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
