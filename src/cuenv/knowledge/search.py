@@ -14,6 +14,7 @@ from cuenv.core.regex import regex
 
 _LONGEST = 600
 _WORD = regex(r"[a-z_]*[a-z][a-z0-9_+]*|[0-9]+(?:\.[0-9x]+)+|[0-9]{3,5}")
+_LACKS = regex(r"\b(?:(?:is |was )?not (?:be )?found|(?:can ?not|could not|can't) find|no such file or directory)\b")
 _SAME = {
     word: one
     for one, words in {
@@ -29,6 +30,7 @@ _SAME = {
         "library": ("libs", "libraries"),
         "memory": ("oom", "vram", "ram"),
         "minimum": ("lowest", "minimal"),
+        "missing": ("lacking", "absent", "lacks"),
         "need": ("requires", "required", "require", "needs", "needed", "necessary", "must"),
         "new": ("newer", "newest", "latest"),
         "nvidia-smi": ("smi", "nvidia_smi"),
@@ -57,7 +59,7 @@ _SAME = {
 }
 """Words that mean one thing here."""
 _STOP = regex(
-    r"(?:a|about|actually|all|am|an|and|any|are|as|at|be|been|between|but|by|can|cannot|could|did|do|does|"
+    r"(?:a|about|ok|okay|fine|actually|all|am|an|and|any|are|as|at|be|been|between|but|by|can|cannot|could|did|do|does|"
     r"doing|don|exactly|explain|for|from|get|gets|give|has|have|having|he|help|how|i|if|in|into|is|isn|it|"
     r"it's|its|just|know|let|like|make|many|may|me|mean|means|mine|more|most|much|my|no|not|of|on|once|one|"
     r"only|or|other|our|out|over|own|please|question|really|say|says|shall|she|should|show|shows|so|some|"
@@ -67,7 +69,7 @@ _STOP = regex(
 )
 _ENOUGH = 0.5
 """The share of a question, by weight, that a page has to cover."""
-_UNKNOWN = 0.6
+_UNKNOWN = 0.4
 """The weight of a word that no page has, beside that of the rarest word that one has."""
 
 
@@ -96,7 +98,8 @@ class Hit(NamedTuple):
 
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text that tell something, each in one form."""
-    found = (_plain(word) for word in _WORD.findall(text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi")))
+    lowered = _LACKS.sub(" missing ", text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))
+    found = (_plain(word) for word in _WORD.findall(lowered))
     return tuple(dict.fromkeys(word for word in found if word and not _STOP.fullmatch(word)))
 
 
@@ -137,7 +140,7 @@ def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
     return tuple(hit for *_, hit in hits)
 
 
-_KINDS = {"answer": 0.35, "symptom": 0.01}
+_KINDS = {"answer": 0.5, "symptom": 0.01}
 """A page that answers a question goes before one that only speaks of the same things."""
 
 
