@@ -14,10 +14,12 @@ from packaging.version import Version
 from cases import collect
 from cuenv.config.io.profiles import read_profile
 from cuenv.config.io.profiles import shipped_names as profile_names
+from cuenv.core.errors import ChannelError
 from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_version_spec, serve, version
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
+from cuenv.resolver import prove
 from cuenv.resolver.candidates import Candidate, admits, admits_all, candidates, distance, pythons
 from cuenv.resolver.compose import compose, cuda_channel
 from cuenv.resolver.decision import Decision, decide
@@ -29,6 +31,7 @@ from cuenv.resolver.requirements import headers_missing
 from cuenv.resolver.resolve import resolve
 from cuenv.resolver.rules import RULES, Context, minimum_driver, minimum_drivers
 from cuenv.resolver.why import why_not
+from cuenv.solve.io.sources import Sources
 from given import (
     DRIVERS,
     HOSTS,
@@ -420,6 +423,24 @@ def test_hints_judge_only_what_may_rank_first_and_say_what_judging_all_would(
     found = [(decision, decision.near_misses) for decision in every]
     monkeypatch.setattr(Ranking, "rivals", lambda _, items, __: list(items))
     assert [quick for _, quick in found] == [replace(decision).near_misses for decision, _ in found]
+
+
+def test_a_label_that_cannot_be_read_is_asked_once_for_all_candidates_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try on a network that is not there takes a second or two."""
+    tried: list[tuple[str, ...]] = []
+
+    def unread(_: object, channels: tuple[str, ...], *__: object) -> None:
+        tried.append(channels)
+        raise ChannelError(f"channel {channels[1]}: cannot be reached")
+
+    monkeypatch.setattr(prove, "absent", unread)
+    decision = decided(machine("8.0", driver="525.60.13"), stack="pytorch")
+    proven, solution = prove.prove(
+        decision, lambda item: compose(item, name="x", version="0"), Sources(offline=True), None
+    )
+    assert solution is None
+    assert len(tried) == len(set(tried)) < len(proven.skipped)
+    assert all(why.endswith("cannot be reached") for _, why in proven.skipped)
 
 
 def test_one_driver_that_lifts_several_objections_is_hinted() -> None:

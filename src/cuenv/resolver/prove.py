@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 from cuenv.core.errors import ChannelError, Progress
 from cuenv.core.record import replace
@@ -19,6 +20,8 @@ from cuenv.solve.io.solver import absent, solve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
+Unread: TypeAlias = dict[tuple[tuple[str, ...], str], str]
+"""Why channels cannot be read for a platform."""
 _NO_CANDIDATES = regex(r"[├└│─\s]*(.+?), for which no candidates were found")
 
 
@@ -45,11 +48,12 @@ def prove(
         ChannelError: a channel cannot be read.
     """
     skipped: list[tuple[Candidate, str]] = []
+    unread: Unread = {}
     pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
     for index, item in islice(pairs, limit):
         if progress:
             progress(f"trying {item.candidate}")
-        answer = closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources)
+        answer = closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources, unread)
         if isinstance(answer, Solution):
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
@@ -73,13 +77,25 @@ def _none_of(names: Sequence[str]) -> str:
     return f"the channels have no {', '.join(names[:_SHOWN])}{more}"
 
 
-def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> Solution | str:
+def closed(
+    candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources, unread: Unread
+) -> Solution | str:
     """The solution of a candidate on the channels, or why there is none.
+
+    Args:
+        candidate: to close.
+        spec: its environment.
+        decision: for whom.
+        sources: where channels are read.
+        unread: why channels could not be read for an earlier candidate: each try waits for the network, and is not
+            made again.
 
     Raises:
         ChannelError: a channel cannot be read. A label that the channels lack is a reason, and no error.
     """
     platform = candidate.build.platform
+    if (spec.channels, platform) in unread:
+        return unread[spec.channels, platform]
     try:
         missing = absent(spec.pins, spec.channels, platform, sources)
         if missing:
@@ -91,6 +107,7 @@ def closed(candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sour
         label = next((channel for channel in spec.channels if "/label/" in channel), None)
         if label is None or f"channel {label}" not in error.message:
             raise
+        unread[spec.channels, platform] = error.message
         return error.message
     if isinstance(answer, Unsatisfiable):
         return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)

@@ -23,6 +23,7 @@ from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
 
 if TYPE_CHECKING:  # only --prove pays for them
+    from cuenv.resolver.prove import Unread
     from cuenv.solve.io.records_at_hand import AtHand
     from cuenv.solve.io.sources import Sources
     from cuenv.solve.model import Solution
@@ -274,13 +275,14 @@ def _proven(
     from cuenv.solve.model import Solution  # noqa: PLC0415 - as above
 
     skipped: list[tuple[Candidate, str]] = []
+    unread: Unread = {}
     for index, row in enumerate(rows):
         if progress:
             progress(f"trying {row[0].candidate}")
         spec = spec_of(row[0])
         first: Solution | None = None
         for item, decision in zip(row, decisions, strict=True):
-            answer = closed(item.candidate, spec, decision, sources)
+            answer = closed(item.candidate, spec, decision, sources, unread)
             if not isinstance(answer, Solution):
                 skipped.append((row[0].candidate, f"{decision.case.facts.platform}: {answer}"))
                 break
