@@ -293,3 +293,10 @@ def test_a_torch_of_the_default_index_is_locked_by_its_real_metadata(tmp_path: P
     assert names["nvidia-nvjitlink"].version.startswith("13.")  # torch leaves it open, the lock does not
     assert made.lock.metadata["cuenv_minimum_driver"] == "580.65.06"
     assert not check(made.written[0], host, base()).report.errors
+
+
+def test_offline_nobody_says_that_a_release_does_not_exist(tmp_path: Path, server: Server) -> None:
+    path = chosen(tmp_path, server, machine("6.1", driver="580.65.06"))
+    asked = LockRequest(path=path, host=options(tmp_path, server), sources=Sources(offline=True), wheels="pylock")
+    with pytest.raises(ChannelError, match="offline, and uv's cache does not hold torch"):
+        lock(asked, base())

@@ -67,6 +67,7 @@ def command(**values: Unpack[ResolveValues]) -> int:
       cuenv resolve --gpu 'RTX 4090' --driver 535.129.03
       cuenv resolve --host a800-470 --no-dev
       cuenv resolve --host node1.json --host node2.json --prove -o environment.yml
+      cuenv resolve --stack wheels --gpu 'GTX 1080' --driver 580.65.06
       cuenv resolve --gpu H200 --driver 570.26 --platform linux-64 --platform linux-aarch64
     """
     from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help

@@ -171,7 +171,7 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
             run.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
         request = replace(request, unbuilt=(*request.unbuilt, answer))
     if isinstance(answer, PipConflict):
-        return solution, [conflict_finding(answer)]
+        return solution, [conflict_finding(answer, named=" ".join(run.spec.pip))]
     packages = answer if isinstance(answer, tuple) else ()
     broken = next((item for item in over if _breaks_conda(item, packages, solution)), None)
     if broken:
@@ -435,21 +435,23 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
 _CUDA_TAG = regex(r"torch\s*==\s*[0-9.]+\+(cu\d{2,3})\s*(?:;.*)?")
 
 
-def _index_of(requirement: str) -> str | None:
-    """The line that makes a torch with a local version be found: it lies in the index of its tag."""
+def _index_of(requirement: str, named: str) -> str | None:
+    """The line that makes a torch with a local version be found: it lies in the index of its tag; ``named`` has it."""
     found = _CUDA_TAG.fullmatch(requirement.strip())
-    return f"add to the pip part: --extra-index-url {INDEX}{found[1]}" if found else None
+    missing = found and f"{INDEX}{found[1]}" not in named
+    return f"add to the pip part: --extra-index-url {INDEX}{found[1]}" if found and missing else None
 
 
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
 
 
-def conflict_finding(conflict: PipConflict, *, free: bool = False) -> Finding:
+def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = "") -> Finding:
     """The pip part's no as a finding: both parents, and the smallest repair.
 
     Args:
         conflict: the no.
         free: the file leaves the release of the conda package open.
+        named: the lines of the pip part, whose indexes were asked.
     """
     gives = conflict.provided
     if gives is None:
@@ -459,7 +461,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False) -> Finding:
             subject=requirement_name(conflict.requirement) or "pip",
             message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}",
             evidence=(printable(conflict.text),),
-            fix=_index_of(conflict.requirement) or (f"write {conflict.repair}" if conflict.repair else None),
+            fix=_index_of(conflict.requirement, named) or (f"write {conflict.repair}" if conflict.repair else None),
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""

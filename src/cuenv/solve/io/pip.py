@@ -41,6 +41,7 @@ _ALWAYS = {"UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1", "RUST
 _LOGIN = regex(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
 _FAR = regex(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
 _ABSENT = regex(r"([A-Za-z0-9][\w.-]*)\S* was not found in (?:the package registry|the cache|the provided)")
+_MISSING = regex(r"there is no version of ([A-Za-z0-9][\w.-]*==[\w.+!-]*[\w])")
 _URL = regex(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s`'\")]+")
 
 
@@ -208,6 +209,9 @@ def _failed(
             f"no Python package index holds {absent[1]}, or there is no index at {where} (404)",
             hint=f"check the name and UV_DEFAULT_INDEX; {skip}",
         )
+    missing = _MISSING.search(text)
+    if missing and offline:  # without a network nobody knows which releases there are
+        raise ChannelError(f"offline, and uv's cache does not hold {missing[1]}", hint="once without --offline")
     if "No solution found" in text:
         return conflict(_story(text), request)
     if _FAR.search(text):
