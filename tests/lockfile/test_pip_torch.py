@@ -130,6 +130,13 @@ def test_what_a_file_asks_of_pip_is_judged_before_anything_is_solved(
     assert {item.code for item in judge_file(asked, options(gpu, driver=driver), base())} == expected
 
 
+def test_tensorflow_with_an_old_cuda_for_a_new_gpu_is_not_passed_over() -> None:
+    asked = spec("cudatoolkit=10.0", pip=("tensorflow-gpu==1.15",))
+    (finding,) = judge_file(asked, options("8.9", driver="535.129.03"), base())
+    assert (finding.code, finding.unknown) == ("CU405", True)
+    assert judge_file(spec("cudatoolkit=10.0", "numpy"), options("8.9", driver="535.129.03"), base()) == ()
+
+
 def test_a_python_for_which_there_is_no_wheel_is_told_with_those_that_have_one() -> None:
     asked = spec("python=3.13", "pip", pip=("torch==2.4.1",))
     (finding,) = judge_file(asked, options("8.0", driver="535.129.03"), base())

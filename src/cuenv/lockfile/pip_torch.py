@@ -20,9 +20,11 @@ from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, spec_of
 from cuenv.resolver.rules import RULES, Context, Judge, verdict_of
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec, requirement_name
 
 _FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
+_CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
+"""Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
 _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 """The torches of conda, beside which another from pip is a mistake of its own."""
 
@@ -55,10 +57,18 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -
     release = version(cudnn.text) if cudnn and cudnn.prefix else None
     candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
     case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
-    for name in ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if release else ())):
-        verdict = verdict_of(name, candidate, case)
-        if verdict.outcome == "reject":
-            yield from as_findings(verdict, candidate, case)
+    calls_cudnn = release or (exact and _CUDNN_USERS.intersection(_names(spec)))
+    names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
+    verdicts = [verdict_of(name, candidate, case) for name in names]
+    rejects = [verdict for verdict in verdicts if verdict.outcome == "reject"]
+    unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown" and verdict.rule == "cudnn"]
+    for verdict in rejects or unknown:
+        yield from as_findings(verdict, candidate, case)
+
+
+def _names(spec: EnvironmentSpec) -> Iterator[str]:
+    yield from (pin.name for pin in spec.pins)
+    yield from (requirement_name(text) for text in spec.pip)
 
 
 def _oldest(spec: EnvironmentSpec) -> Version | None:
