@@ -151,6 +151,14 @@ def test_two_drivers_in_one_log_are_not_mixed() -> None:
     cause = led(A100_470 + TOO_OLD.replace("11040", "9000"))
     assert "the driver supports CUDA 9.0" in cause.because[0]
     assert any("they are not one machine" in item for item in cause.because)
+    assert "470.129.06" not in cause.command
+
+
+def test_where_no_driver_is_seen_the_command_is_filled_or_asks_first() -> None:
+    lost = "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU\n"
+    assert led(lost).command == "nvidia-smi"
+    ran = f"$ docker run -it --rm ghcr.io/acme/trainer:1.2 python run.py\n{lost}"
+    assert led(ran).command == "docker run --gpus all ghcr.io/acme/trainer:1.2 nvidia-smi"
 
 
 @pytest.mark.parametrize(

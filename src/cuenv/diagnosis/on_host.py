@@ -26,6 +26,10 @@ from cuenv.resolver.wheels import wheel_row
 from cuenv.solve.model import build_cuda
 
 RESOLVE = "cuenv resolve"
+_SEE = (
+    "see whether the machine has a driver: if nvidia-smi works on the host and not in the container, start the "
+    "container with --gpus all; if it works nowhere, an administrator installs the driver"
+)
 _IMAGE = "image"
 """What a log mentions only where it is of a container."""
 
@@ -75,9 +79,12 @@ def host_words(facts: HostFacts | None) -> str:
 
 def resolve_anew(case: LogContext, *options: str, gpus: str = "") -> str:
     """The command that chooses another environment for the host; for ``gpus`` when it is the machine at hand."""
-    driver = case.facts.driver if case.facts and case.facts.gpus and not case.facts.detected else None
+    facts = case.facts
+    if facts and not facts.asked_as and other_driver(case):  # what failed is the machine of the line
+        facts = replace(facts, driver=driver_of(case), detected=False, members=())
+    driver = facts.driver if facts and facts.gpus and not facts.detected else None
     level = f"CONDA_OVERRIDE_CUDA={driver.cuda}" if driver and driver.cuda and not driver.version else ""
-    words = (level, RESOLVE, host_words(case.facts) or gpus, *options, "-o environment.yml")
+    words = (level, RESOLVE, host_words(facts) or gpus, *options, "-o environment.yml")
     return " ".join(filter(None, words))
 
 
@@ -205,7 +212,7 @@ def no_driver(case: LogContext) -> Joined:
     """Whether the host has a driver at all."""
     facts = case.facts
     if facts is None or not facts.detected:
-        return Joined() if _IMAGE in case.mentions else Joined(command="nvidia-smi")
+        return Joined() if _IMAGE in case.mentions else Joined(remedy=_SEE, command="nvidia-smi")
     where = f" inside {facts.environment.container}" if facts.environment.container else ""
     if facts.driver is None:
         said = f"{facts.label} has no NVIDIA driver{where}"
