@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -289,7 +289,7 @@ class _Seeker:
         there = new & self.hot.keys()
         told = {mark for shape in there if (about := self.hot[shape]) for mark in about.passages}
         if self.passages.wants(told, first):
-            self.passages.look(uncoloured(text), first)
+            self.passages.look(uncoloured(text), first, told)
         there = {shape for shape in there if not self._done(shape)}
         if not there:
             return
@@ -601,16 +601,12 @@ def foreign_shapes() -> tuple[bytes, ...]:
 def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
     """A few short keys, and the marks that hold each: where no key stands, none of its marks needs to be looked for.
 
-    The fewer keys, the fewer searches; the key that most marks share is taken first.
+    The fewer keys, the fewer searches: a mark takes a key that is there already, else the one that most marks share.
     """
-    left = sorted(marks)
-    found: dict[bytes, tuple[bytes, ...]] = {}
-    while left:
-        holders: dict[bytes, list[bytes]] = {}
-        for mark in left:
-            for key in {mark[at : at + _KEY] for at in range(max(1, len(mark) - _KEY + 1))}:
-                holders.setdefault(key, []).append(mark)
-        key = max(holders, key=lambda item: (len(holders[item]), item))
-        found[key] = tuple(holders[key])
-        left = [mark for mark in left if mark not in found[key]]
-    return found
+    parts = {mark: {mark[at : at + _KEY] for at in range(max(1, len(mark) - _KEY + 1))} for mark in marks}
+    often = Counter(key for keys in parts.values() for key in keys)
+    found: dict[bytes, list[bytes]] = {}
+    for mark in sorted(marks, key=lambda mark: (len(parts[mark]), mark)):
+        key = max(parts[mark], key=lambda key: (key in found, often[key], key))
+        found.setdefault(key, []).append(mark)
+    return {key: tuple(held) for key, held in found.items()}

@@ -63,11 +63,12 @@ class Passages:
         """Whether lines from this number on, which hold these marks, are to be looked at."""
         return self._open >= first or any(self._left[mark] > 0 for mark in marks)
 
-    def look(self, text: bytes, first: int) -> None:
-        """Look at whole lines, the first of which has this number."""
+    def look(self, text: bytes, first: int, marks: Iterable[bytes] | None = None) -> None:
+        """Look at whole lines, the first of which has this number and which hold these marks; without them, any."""
         if self._open >= first:
             self._keep(text, 0, first, self._open)
-        for mark, reach in self._reach.items():
+        for mark in self._reach if marks is None else sorted(marks, key=list(self._reach).index):
+            reach = self._reach[mark]
             at = text.find(mark) if self._left[mark] > 0 else -1
             done, line = 0, first
             while at >= 0 and self._left[mark] > 0:
