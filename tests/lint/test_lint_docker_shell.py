@@ -60,6 +60,8 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install flash-attn --no-build-isolation\n", []),
         ("FROM nvidia/cuda:12.4.1-base-ubi8 AS slim\nFROM slim\nRUN nvcc --version\n", ["CU322"]),
         (DEVEL + "RUN nvcc --version\n", []),
+        (DEVEL + "RUN conda install -y -c nvidia cuda=${CUDA_VERSION}\n", ["CU101"]),
+        (DEVEL + "RUN pip install torch==1.13.0\nRUN git clone https://x.example/DeepSpeed.git && sh x\n", ["CU326"]),
         (SLIM + "RUN test -x /usr/local/cuda/bin/nvcc\n", []),
         (SLIM + "RUN apt-get update && /usr/local/cuda/bin/nvcc -o a a.cu\n", ["CU322"]),
         (DEVEL.replace("22.04", "22.04 AS b") + SLIM + "COPY --from=b /usr/local/cuda /opt/cuda\nRUN nvcc -V\n", []),

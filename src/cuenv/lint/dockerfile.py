@@ -155,6 +155,8 @@ _COMPILES = regex(
 _TOOLKIT_ADDED = regex(
     r"cuda-(?:toolkit|nvcc|compiler|minimal-build)|nvidia-cuda-toolkit|\bcuda-[0-9]+-[0-9]+|\bcuda_[0-9.]+_\S*linux"
 )
+_CLONED = regex(r"\bgit\s+clone\s[^\n;&|]*/(?:DeepSpeed|apex|flash-attention|TransformerEngine)(?:\.git)?(?![\w-])")
+"""Sources that compile operators with nvcc, whatever script installs them."""
 _COPIED = regex(r"--from=\S+\s[^\n]*(?:cuda|nvcc)")
 
 
@@ -285,7 +287,8 @@ def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
     for one in asked:
         yield from install_lints(one, knowledge)
     compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
-    nvcc = base.cuda if base and base.compiler and (compiling or word) else None
+    cloned = any(_CLONED.search(run.text) for run in stage.runs)
+    nvcc = base.cuda if base and base.compiler and (compiling or word or cloned) else None
     own = f"torch=={base.torch}" if base and base.torch else ""
     yield from wheel_lints(stage.runs, f"{base.name}:{base.tag}" if base else "", nvcc, knowledge, before=own)
     if base and word and not (base.compiler or stage.toolkit or compiling):
@@ -314,6 +317,8 @@ def _from(
         stage = _Stage(base=earlier.base, toolkit=earlier.toolkit, variables=dict(earlier.variables))
     elif "$" not in image and image != "scratch":
         stage.base = _parsed(image, item.at + parts.start("image"))
+        if stage.base.is_cuda and (release := _CUDA_TAG.fullmatch(stage.base.tag or "")):
+            stage.variables["CUDA_VERSION"] = release["release"]  # as NVIDIA's images set it
         chosen = image != parts["image"]  # by who builds: the default is judged, and no edit replaces the variable
         lints = tuple(_image(stage.base, knowledge, pinned=chosen or "@sha256:" in image))
         lints = tuple(replace(lint, edits=()) for lint in lints) if chosen else lints
