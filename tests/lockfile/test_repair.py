@@ -175,15 +175,20 @@ def test_the_recipe_is_refused_repaired_and_locked(records: Path, tmp_path: Path
     assert (done.returncode, answer["schema"], answer["repaired"]) == (0, "cuenv/report/1", True)
     assert path.read_text() == RECIPE
     fates = {item["entry"]: (item["fate"], item["became"]) for item in answer["changes"]}
-    assert fates["pytorch=2.3.1"] == ("kept", "conda-forge::pytorch=2.3.1=cuda120*")
-    assert fates["torchvision"] == ("kept", "conda-forge::torchvision=*=cuda*")
-    assert fates["pytorch-cuda=12.1"] == ("replaced", "conda-forge::cuda-version=12.4")
+    assert fates["pytorch=2.3.1"] == ("replaced", "pytorch::pytorch=2.4.0=*cuda12.4*")  # the nearest with a torchaudio
+    assert fates["torchvision"] == ("kept", "pytorch::torchvision=*=*_cu124")
+    assert fates["torchaudio"] == ("kept", "pytorch::torchaudio=*=*_cu124")
+    assert fates["pytorch-cuda=12.1"] == ("replaced", "pytorch::pytorch-cuda=12.4=*_6")
     assert fates["cudatoolkit-dev=12.1"][0] == "replaced"
-    assert "cuda-nvcc" in str(fates["cudatoolkit-dev=12.1"][1])
+    assert "cuda-toolkit" in str(fates["cudatoolkit-dev=12.1"][1])
     assert fates["pip: deepspeed>=0.14.0"] == ("replaced", "deepspeed>=0.14.0,!=0.14.1,!=0.14.2")
     assert all(item["why"] for item in answer["changes"] if item["fate"] != "kept")
     made, warnings = parse((tmp_path / "new.yml").read_text(), "new.yml")
-    assert (made.channels, warnings, made.name) == (("conda-forge",), (), "minicpm")
+    assert (made.channels, warnings, made.name) == (
+        ("pytorch", "nvidia/label/cuda-12.4.0", "conda-forge"),
+        (),
+        "minicpm",
+    )
     locked = run("lock", "new.yml", *HOST, *UNASKED, *mirror, folder=tmp_path)
     assert locked.returncode == 0, locked.stderr
     assert run("check", "conda-lock.yml", *HOST, folder=tmp_path).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,8 @@ def test_what_is_in_the_way_is_named(channel: Sources, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "in the way: pip: torch==2.3.1: " in done.stderr
     assert "no change of these entries gives a file that locks" in done.stderr
+    told = run("lock", "--repair", "-o", "new.yml", *host, *mirrors, "--allow", "CU501", "--json", folder=tmp_path)
+    assert {item["entry"] for item in json.loads(told.stdout)["obstacles"]} == {"pip: torch==2.3.1"}
     assert not (tmp_path / "new.yml").exists()
 
 

@@ -169,6 +169,7 @@ def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
         "pins": [pin.yaml_text() for pin in answer.pins],
         "layers": [layer_json(layer) for layer in answer.layers],
         "skipped": [{"candidate": what, "why": why} for what, why in answer.skipped],
+        "obstacles": [{"entry": entry, "why": why} for entry, why in answer.obstacles],
     }
 
 

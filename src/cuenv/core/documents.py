@@ -54,6 +54,13 @@ class ChangeFields(TypedDict):
     why: str | None
 
 
+class InTheWay(TypedDict):
+    """An entry of a file that nothing could repair, and why it is in the way."""
+
+    entry: str
+    why: str
+
+
 class LeftOut(TypedDict):
     """A candidate that was tried, and why it was left out."""
 
@@ -93,6 +100,7 @@ class ReportDocument(TypedDict):
     changes: NotRequired[list[ChangeFields]]  # of lock --repair: what became of each entry
     pins: NotRequired[list[str]]  # of lock --repair: pins that were added
     skipped: NotRequired[list[LeftOut]]  # of lock --repair: candidates that were tried before
+    obstacles: NotRequired[list[InTheWay]]  # of lock --repair: where nothing locks, the entries in the way
     installed: NotRequired[bool]  # of install: the environment is there
     changed: NotRequired[bool]  # of install: it was not there before
     prefix: NotRequired[str]  # of install: its folder

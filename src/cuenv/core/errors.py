@@ -79,6 +79,10 @@ class NoChannelError(ChannelError):
     """There is no such channel, or no such platform of it, at the place that answers for it."""
 
 
+class NoHashError(ChannelError):
+    """A channel records a package without a hash, so that no lock can pin it."""
+
+
 class HashError(InputError):
     """A package is not what its hash says."""
 

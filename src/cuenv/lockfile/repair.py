@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from cuenv.core import __version__
-from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, Progress, UsageError
+from cuenv.core.errors import ChannelError, NoChannelError, NoHashError, OutsideError, Progress, UsageError
 from cuenv.core.findings import LayerCoverage, Report, report
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import short_channel
@@ -58,8 +58,9 @@ _PYTHONS = 3
 """Of these, how many are tried beside the torch of a file."""
 _NEAR, _SOLVED = 80, 7
 """How long candidates are tried: one that is solved beside the entries counts for several that are solved alone."""
-_WHOLE, _MOST = 60, 180
-"""Solves of one repair after which no further candidate is tried: as long as all entries are to stay, and then."""
+_EACH, _WHOLE, _MOST = 20, 1500, 5000
+"""What a solve costs beside the number of its pins, and after what cost no further candidate is tried: as long as all
+entries are to stay, and then."""
 _TOGETHER = "the solver cannot satisfy all requirements together"
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
 _FORGE = "conda-forge"
@@ -68,6 +69,8 @@ _CORE = (*_TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages whose release is meant as it is written, as long as that can be."""
 _NEEDED = frozenset({"python", "torchvision", "torchaudio"})
 """Packages without which the environment is not what was meant."""
+_PAIRS = frozenset({"torchvision", "torchaudio"})
+"""Packages each release of which is for one release of torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +173,7 @@ class _Repair:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     dead: dict[str, str] = field(default_factory=dict)
-    solves: int = 0
+    work: int = 0
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
@@ -191,7 +194,7 @@ class _Repair:
         """What locking an environment comes to, and why the channels do not satisfy it."""
         try:
             answer = locked(self.request, spec, self.knowledge, progress=self.progress)
-        except NoChannelError as error:
+        except (NoChannelError, NoHashError) as error:
             return None, error.message
         if answer.unsatisfiable:
             return answer, unsatisfiable_text(answer.unsatisfiable, spec)
@@ -210,7 +213,8 @@ class _Repair:
     def _moved(self, found: Repaired) -> Repaired:
         """The nearest environment that locks: with the torch of the file, else with the nearest torch."""
         own, anew, first = None, False, self._own()
-        for needed in (frozenset(pin.name for pin in self.file.pins), _NEEDED, frozenset({"python"})):
+        listed = frozenset(pin.name for pin in self.file.pins)
+        for needed in (listed, _NEEDED, _NEEDED - {"torchaudio"}, _NEEDED - _PAIRS):
             own, anew = self._until_locked(first, self.request.path.name, needed), False
             if own is None and _torch_of(self.file):
                 own, anew = self._anew(needed), True
@@ -361,8 +365,11 @@ class _Repair:
             virtual_packages=virtual_packages(self.facts),
             prefer=tuple(prefer),
         )
-        self.solves += 1
-        return solve(request, self.request.sources)
+        self.work += _EACH + len(pins)
+        try:
+            return solve(request, self.request.sources)
+        except NoHashError as error:
+            return Unsatisfiable(platform=self.facts.platform, missing=(), text=error.message)
 
     def _shelf(self, names: Iterable[str], channels: Sequence[str]) -> Shelf:
         from cuenv.solve.io.shelf import Shelf  # noqa: PLC0415 - the solver is heavy
@@ -415,7 +422,7 @@ class _Repair:
             if isinstance(made, str):
                 self.skipped.append((str(item.candidate), made))
                 near += _SOLVED if made == _BESIDE else made == _TOGETHER
-                if near >= _NEAR or self.solves >= (_WHOLE if whole else _MOST):
+                if near >= _NEAR or self.work >= (_WHOLE if whole else _MOST):
                     break
                 continue
             found = self._until_locked(made, str(item.candidate), needed)
@@ -423,30 +430,40 @@ class _Repair:
                 return found
         return None
 
-    def _beside(self, case: Decision, item: Assessment, intent: Intent, needed: frozenset[str]) -> _Draft | str:
-        """A candidate with the further packages that the channels have beside it, or why there is none."""
+    def _alone(self, made: EnvironmentSpec, item: Assessment, needed: frozenset[str]) -> str:
+        """Why a candidate cannot be had, without the further packages of the file; empty where it can."""
         from cuenv.solve.io.solver import absent  # noqa: PLC0415 - the solver is heavy
 
+        pairs = sorted(needed & _PAIRS)
+        shelf = self._shelf(pairs, made.channels)
+        for name in pairs:
+            if not shelf.goes_with(name, "pytorch", str(item.candidate.build.version)):
+                return f"the channels have no {name} for it"
         label = str(item.candidate)
-        if label in self.dead:
-            return self.dead[label]
+        if label not in self.dead:
+            gone = absent(made.pins, made.channels, self.facts.platform, self.request.sources)
+            if gone:
+                self.dead[label] = f"the channels have no {', '.join(pin.yaml_text() for pin in gone)}"
+            else:
+                alone = isinstance(self._ask(made, made.pins, ()), Solution)
+                self.dead[label] = "" if alone else _TOGETHER
+        return self.dead[label]
+
+    def _beside(self, case: Decision, item: Assessment, intent: Intent, needed: frozenset[str]) -> _Draft | str:
+        """A candidate with the further packages that the channels have beside it, or why there is none."""
         made = compose(case, name=self.file.name or "cuenv", version=__version__)
         channels = (*made.channels, *intent.channels)
         made = replace(made, channels=channels, variables={**made.variables, **self.file.variables})
-        gone = absent(made.pins, channels, self.facts.platform, self.request.sources)
-        if gone:
-            self.dead[label] = f"the channels have no {', '.join(pin.yaml_text() for pin in gone)}"
-        elif isinstance(self._ask(made, made.pins, ()), Unsatisfiable):
-            self.dead[label] = _TOGETHER
-        if label in self.dead:
-            return self.dead[label]
+        why = self._alone(made, item, needed)
+        if why:
+            return why
         own = {pin.name: pin for pin in made.pins}
         shelf = self._shelf((*own, *(pin.name for pin in intent.packages)), channels)
-        why = f"of {self.request.path.name}"
+        of_file = f"of {self.request.path.name}"
         minor = int(item.candidate.python.partition(".")[2])
 
         def form(pin: Pin) -> Pin:
-            asked = requested(pin, item.candidate, self.knowledge, why)
+            asked = requested(pin, item.candidate, self.knowledge, of_file)
             return overruled(own[pin.name], asked) if pin.name in own else asked
 
         entries = []
@@ -477,7 +494,7 @@ def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | 
     for pin in draft.spec.pins:
         old, new = by_name.get(pin.name, (pin, pin))
         pins += [new] if new else []
-        if new != old:
+        if new is None or (old.condition() not in ("", new.condition()) or (old.build and new.build != old.build)):
             there = shelf.has(old if new else Pin(name=old.name))
             bare = old.yaml_text() if new else old.name
             why = f"{bare} cannot be satisfied together with the rest" if there else f"the channels have no {bare}"

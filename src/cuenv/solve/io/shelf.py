@@ -17,6 +17,9 @@ from cuenv.solve.model import LockedPackage
 
 _PYTHON = re.compile(r"python(?:_abi)?\s+(.*)")
 _LOW, _HIGH, _ONE = (re.compile(text) for text in (r">=?\s*3\.(\d+)", r"<\s*3\.(\d+)", r"^={0,2}3\.(\d+)(?:[.*\s]|$)"))
+_ELSEWHERE = frozenset({"__win", "__osx"})
+"""Packages for every platform that require another system than Linux."""
+_EXACT = re.compile(r"={0,2}([0-9][0-9.]*[0-9])(?:\.?\*)?")
 _LAST = 30
 """A minor of Python that no release will have soon."""
 
@@ -31,6 +34,12 @@ def _minors(depends: Iterable[str]) -> range:
         low = max(low, int(least[1]) if least else 0)
         high = min(high, int(below[1]) if below else _LAST)
     return range(low, high)
+
+
+def _admits(condition: str, release: str) -> bool:
+    """Whether a condition on the version of a package admits a release; a condition of another form does."""
+    exact = _EXACT.fullmatch(condition)
+    return exact is None or release == exact[1] or release.startswith(f"{exact[1]}.")
 
 
 class Shelf:
@@ -55,7 +64,8 @@ class Shelf:
         with translated("the channels cannot be asked"):
             found = opened.find(opened.open(channels, platform), platform, specs)
         for record in found:
-            self._records.setdefault(record.name.normalized, []).append(record)
+            if _ELSEWHERE.isdisjoint(word for text in record.depends for word in text.split()[:1]):
+                self._records.setdefault(record.name.normalized, []).append(record)
         self._first: dict[str, list[RepoDataRecord]] = {}
         for name, records in self._records.items():
             homes = {strip_credentials(item.channel or "").rstrip("/") for item in records}
@@ -81,6 +91,14 @@ class Shelf:
     def pythons(self, pin: Pin) -> frozenset[int]:
         """The minors of Python 3 for which there is a record that satisfies a pin."""
         return frozenset(minor for item in self._found(pin) for minor in _minors(item.depends))
+
+    def goes_with(self, name: str, other: str, release: str) -> bool:
+        """Whether a record of a package requires no other release of a second package than one."""
+        for item in self._first.get(name, ()):
+            asked = [text.split()[1:2] for text in item.depends if text.split()[:1] == [other]]
+            if all(not words or _admits(words[0], release) for words in asked):
+                return True
+        return False
 
     def _found(self, pin: Pin) -> list[RepoDataRecord]:
         spec = lenient(pin.match_spec())

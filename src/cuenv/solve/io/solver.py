@@ -20,7 +20,7 @@ from rattler import solve as _solve
 from rattler.exceptions import InvalidMatchSpecError, SolverError
 from rattler.package import BuildString
 
-from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
+from cuenv.core.errors import ChannelError, InputError, NoHashError, OutsideError, Progress
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
@@ -349,7 +349,7 @@ def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> L
     if package.subdir not in {platform, "noarch"}:
         raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}", hint=_INDEX)
     if not (package.sha256 or package.md5):
-        raise ChannelError(
+        raise NoHashError(
             f"{where} has neither sha256 nor md5: a lock file cannot pin it",
             hint=f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'",
         )
