@@ -194,3 +194,20 @@ def test_a_log_from_another_system_is_said_to_be_one(log: str, name: str) -> Non
     found = read(TRACEBACK + log.encode() + b"\nAssertionError: Torch not compiled with CUDA enabled\n")
     assert ids(found)[0] == name
     assert found.causes[0].leads == "the log is from a system that cuenv does not support"
+
+
+WELL = {
+    "collect_env": "ROCM used to build PyTorch: N/A\nIs CUDA available: True\nHIP runtime version: N/A\n"
+    "MIOpen runtime version: N/A\ncuDNN version: Could not collect\n",
+    "vllm": "INFO 05-21 11:34:45 selector.py:81] Cannot use FlashAttention-2 backend for Volta and Turing GPUs.\n"
+    "INFO 05-21 11:34:45 selector.py:32] Using XFormers backend.\nINFO:     Uvicorn running on http://0.0.0.0:8000\n",
+    "xformers": "A matching Triton is not available, some optimizations will not be enabled\n"
+    "Error caught was: No module named 'triton'\nStarting server\n",
+    "nvcc": "nvcc warning : The 'compute_35' architectures are deprecated\nLoading extension module fused_adam...\n",
+}
+
+
+@collect("name", WELL)
+def test_what_tools_print_when_all_is_well_is_fine(name: str) -> None:
+    found = read(WELL[name].encode())
+    assert found.fine, (ids(found), found.strange)

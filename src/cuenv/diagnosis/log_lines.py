@@ -19,6 +19,7 @@ _WARNING = regex(
     rb"[A-Z]\w{0,40}Warning\b|\bWARN(?:ING)?\b|\b[Ww]arning?(?: #[0-9-]+)?:|\[warn|"
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
     rb"No CUDA runtime is found, using|we were unable to detect it|"
+    rb"^[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|"
     rb"^\W{0,3}W[0-9]{4} |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )
 _EXCEPTION = regex(
@@ -85,7 +86,8 @@ _HARMLESS = regex(
     rb"\b[Ee]rror[ _]rate|\w_error ?[:=]|"
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
-    rb"NCCL_ASYNC_ERROR_HANDLING|\bon_error\b|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|[Ee]xit(?:ed)? (?:code|"
+    rb"NCCL_ASYNC_ERROR_HANDLING|\bon_error\b|^debconf: |Could not collect|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
+    rb"[Ee]xit(?:ed)? (?:code|"
     rb"status):? 0\b"
 )
 _WEAK = regex(
