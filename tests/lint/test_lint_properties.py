@@ -129,6 +129,9 @@ def keeps(old: Pin, new: Pin) -> bool:
 @examples(60)
 @given(environments(), machines)
 @example("name: x\nchannels:\n  - conda-forge\ndependencies:\n  - pytorch\n  - pytorch=*=cuda*\n", Machine())
+@example(
+    "channels:\n  - conda-forge\ndependencies:\n  - cudatoolkit-dev=11.7.0\n  - pip:\n      - torch==2.3.1\n", Machine()
+)
 def test_an_environment_file_is_mended_once(text: str, machine: Machine) -> None:
     once = fixed("environment.yml", text, machine)
     had, has = yaml.safe_load(text), yaml.safe_load(once)

@@ -79,11 +79,13 @@ def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
     for item in nvcc:
         if torch and item.release.major != torch.release.major:
             name = item.text.split("::")[-1].split("=")[0].split()[0]
+            ended = knowledge.discontinued(name)
+            better = f"cuda-nvcc={torch.release} in place of {name}" if ended else f"{name}={torch.release}"
             yield _mixed(
                 name,
                 f"{item.text} brings nvcc {item.release}, but {torch.text} is of CUDA {torch.release}: torch builds no "
                 "extension with an nvcc of another CUDA major version",
-                f"write {name}={torch.release}",
+                f"take {better}" if ended else f"write {better}",
                 "error",
             )
     yield from _second_runtime(spec, nvcc, torch)

@@ -42,7 +42,7 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 code="CU503",
                 severity="warning",
                 subject=demand.name,
-                message=f"{demand.text} allows {demand.name} {' and '.join(map(str, releases))},  "
+                message=f"{demand.text} allows {demand.name} {' and '.join(map(str, releases))}, "
                 f"which fails with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
                 fix=f"write {_rewritten(demand, spec, better)}",
