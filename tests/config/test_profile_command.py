@@ -173,7 +173,7 @@ def test_validate_decides_for_the_host_that_is_named(project: Path) -> None:
     done = run("profile", "validate", "lab", *HOST, folder=project)
     assert (done.returncode, done.stdout) == (ExitCode.OK, "lab: fits\n")
     assert "choice  pytorch 2.7.1" in done.stderr
-    no = run("profile", "validate", "lab", "team", "--gpu", "V100", "--driver", "470.129.06", folder=project)
+    no = run("profile", "validate", "lab", "team", "--gpu", "K80", "--driver", "470.129.06", folder=project)
     assert no.returncode == ExitCode.NEGATIVE
     assert "lab: nothing fits\n" in no.stdout
     (project / "bad.yml").write_text("name: 3\n")

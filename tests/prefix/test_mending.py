@@ -61,13 +61,13 @@ def packages() -> list[Package]:
         package(
             "pytorch",
             "2.7.1",
-            "cuda128_py312_0",
-            files={**distribution("torch", "2.7.1", torch("12.8")), "lib/libtorch_cuda.so": libtorch},
+            "cuda129_py312_0",
+            files={**distribution("torch", "2.7.1", torch("12.9")), "lib/libtorch_cuda.so": libtorch},
         ),
         package("numpy", "2.3.1", "py312_0", files=distribution("numpy", "2.3.1", {"numpy/__init__.py": "conda\n"})),
         package("requests", "2.32.0", files=distribution("requests", "2.32.0", {"requests/__init__.py": "conda\n"})),
-        package("cuda-version", "12.8"),
-        package("cuda-cudart", "12.8.90", files={"lib/libcudart.so.12": shared_object("libcudart.so.12")}),
+        package("cuda-version", "12.9"),
+        package("cuda-cudart", "12.9.79", files={"lib/libcudart.so.12": shared_object("libcudart.so.12")}),
         package("libcudnn", "9.8.0.87", files={"lib/libcudnn.so.9": shared_object("libcudnn.so.9")}),
     ]
 
@@ -235,7 +235,7 @@ def test_the_fix_of_a_conda_environment_cures(
     left = [(item.code, item.message) for item in place.checked().report.findings if item.severity != "info"]
     assert left == []
     assert (place.env / SITE / "numpy/__init__.py").read_text() == "conda\n"
-    assert "cuda: Optional[str] = '12.8'" in (place.env / SITE / "torch/version.py").read_text()
+    assert "cuda: Optional[str] = '12.9'" in (place.env / SITE / "torch/version.py").read_text()
 
 
 # wheels
@@ -398,8 +398,8 @@ def test_a_library_for_another_torch_is_fetched_in_the_release_for_this_one(
 def test_a_library_of_condas_for_another_torch_is_solved_anew_beside_the_torch_that_is_here(place: Place) -> None:
     prefix = find_prefix(place.env)
     command = for_this_torch(prefix, "numpy", Version("2.7.1"), base().extensions, pins_torch)
-    asked = "--override-channels -c conda-forge numpy pytorch=2.7.1=cuda128_py312_0"
-    assert command == f"CONDA_OVERRIDE_CUDA=12.8 conda install -y --force-reinstall -p {place.env} {asked}"
+    asked = "--override-channels -c conda-forge numpy pytorch=2.7.1=cuda129_py312_0"
+    assert command == f"CONDA_OVERRIDE_CUDA=12.9 conda install -y --force-reinstall -p {place.env} {asked}"
 
 
 @pytest.mark.parametrize(
