@@ -106,9 +106,11 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
         faults.add("", "the file lists no package")
     if not minors:
         faults.add("requires-python", f"cuenv knows no Python that {describe(requires)} admits")
-    faults.check(hint=_AGAIN)
     exclusive = tuple(_exclusive(row) for row in document.get("conflicts", list) or () if isinstance(row, list))
     project = _Project(packages=packages, members=members, asked=asked, exclusive=exclusive, source=source)
+    if not asked and not project.roots():
+        faults.add("", "the file names no project, so nothing says which of its packages are installed")
+    faults.check(hint=_AGAIN)
     try:
         return project.lock(part, minors)
     except ValueError as error:
