@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 
 HEAVY = {
     *("rattler", "conda_lock", "pynvml", "requests", "uv", "asyncio", "urllib.request", "http.client", "pydantic"),
-    *("packaging.specifiers", "logging", "subprocess"),
+    *("packaging.specifiers", "logging"),
+    # Before Python 3.11 click itself imports it, through uuid and platform.
+    *(("subprocess",) if sys.version_info >= (3, 11) else ()),
 }
 _LINE = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s+(\S+)")
 
