@@ -400,7 +400,7 @@ def check(
     groups: str | Sequence[str] = (),
     python: str = "",
 ) -> LockCheck:
-    """Check a lock against a host, its environment file and the laws.
+    """Check a lock against a host, its environment file and the policy for CUDA packages.
 
     Args:
         path: the lock, of any format that ``cuenv check`` reads.

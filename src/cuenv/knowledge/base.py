@@ -245,7 +245,7 @@ class Knowledge:
         return next((row.name for row in self.components if header in row.headers), None)
 
     def is_component(self, package: str) -> bool:
-        """Whether the one-channel law binds a package."""
+        """Whether a package is a CUDA component, which must come from one channel."""
         return self.component(package) is not None
 
     def discontinued(self, package: str) -> Discontinued | None:

@@ -289,8 +289,8 @@ def _indexes(words: Sequence[_Word]) -> Iterator[str]:
             yield f"{name} {value}"
 
 
-_EXACT_TORCH = ("torchaudio", "torchvision", "vllm", "xformers")
-"""Packages on PyPI of which each release requires one exact release of torch."""
+_EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
+"""Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
 
 def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
@@ -470,18 +470,18 @@ def _packages(words: list[_Word], valued: re.Pattern[str]) -> Iterator[_Word]:
 
 
 def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]:
-    """The laws of environment files on what commands ask for, each at the word that it is about."""
+    """The policy for environment files on what commands ask for, each at the word that it is about."""
     if not asked.pins:
         return
     spec = asked.spec()
-    laws = list(spec_findings(spec, knowledge))
+    judged = list(spec_findings(spec, knowledge))
     frozen = frozen_finding(spec, knowledge)
-    laws += [frozen] if frozen else []
-    judged = {finding.subject for finding in laws if finding.code == "CU110"}
+    judged += [frozen] if frozen else []
+    gone = {finding.subject for finding in judged if finding.code == "CU110"}
     for pin, word in asked.pins:
-        late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in judged else None
-        laws += [late] if late else []
-    for finding in laws:
+        late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in gone else None
+        judged += [late] if late else []
+    for finding in judged:
         if finding.code not in _ELSEWHERE:
             fix = "cuenv lock --resolve" if finding.fix == REPAIR else of_commands(finding.fix)
             yield _placed(asked, replace(finding, fix=fix))

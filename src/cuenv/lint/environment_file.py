@@ -168,12 +168,12 @@ def environment_lints(
     yield from _variables(tree)
     if spec is None:
         return
-    laws = spec_findings(spec, knowledge)
+    judged = spec_findings(spec, knowledge)
     yield from _on_host(tree, entries, spec, machine, knowledge)
-    yield from _laws(text, tree, entries, laws)
+    yield from _policy(text, tree, entries, judged)
     yield from _aside(tree, spec, folder, knowledge)
     yield from _frozen(tree, spec, knowledge)
-    yield from _post_link(entries, laws, knowledge)
+    yield from _post_link(entries, judged, knowledge)
     variables = tree.get("variables")
     if variables is not None and variables.kind == "map":
         cuda = named_cuda(spec)
@@ -254,8 +254,8 @@ def _finding(code: str, severity: Severity, subject: str, message: str, fix: str
     return Finding(code=code, severity=severity, subject=subject, message=message, fix=fix)
 
 
-def _laws(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Finding, ...]) -> Iterator[Lint]:
-    """The laws that ``cuenv lock`` judges by, each at the entry that it is about."""
+def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Finding, ...]) -> Iterator[Lint]:
+    """The policy that ``cuenv lock`` judges by, each at the entry that it is about."""
     pip = tuple(entry for entry in entries if entry.pip)
     for finding in found:
         subject = finding.subject.split(", ")[0]
@@ -384,8 +384,8 @@ def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | Non
     )
 
 
-def _post_link(entries: tuple[_Entry, ...], laws: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
-    judged = {finding.subject for finding in laws if finding.code == "CU110"}
+def _post_link(entries: tuple[_Entry, ...], found: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
+    judged = {finding.subject for finding in found if finding.code == "CU110"}
     for entry in entries:
         if not entry.pip and entry.name not in judged:
             finding = post_link_finding(entry.name, entry.node.text, knowledge)

@@ -1,4 +1,4 @@
-"""Check: a lock against a host, against its environment file, and against the laws."""
+"""Check: a lock against a host, against its environment file, and against the policy for CUDA packages."""
 
 from __future__ import annotations
 

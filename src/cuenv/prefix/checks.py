@@ -94,7 +94,7 @@ def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator
 
 
 def check_runtime(subject: Subject) -> Check:
-    """The law of `cuenv.prefix.runtime_policy` on what the files say."""
+    """The policy of `cuenv.prefix.runtime_policy` on what the files say."""
     files = subject.cuda_files
     if files.torch is None:
         return skipped("runtime", "no torch in the environment")
@@ -106,7 +106,7 @@ def check_runtime(subject: Subject) -> Check:
 
 
 def check_sources(subject: Subject) -> Check:
-    """The law of one channel, as for locks, and no library of NVIDIA's twice."""
+    """One channel for CUDA, as for locks, and no library of NVIDIA's twice."""
     components = cuda_components(subject.prefix.conda, subject.knowledge)
     files = subject.cuda_files
     if not components and not files.libraries:

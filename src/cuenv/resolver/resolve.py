@@ -38,7 +38,7 @@ class Resolution:
 
     Attributes:
         spec: the environment, or ``None`` when nothing fits.
-        findings: what is odd about the machine, or against the laws in what was wished.
+        findings: what is odd about the machine, or against the policy in what was requested.
         solution: the solver's answer, when it was asked for one.
         records: the day of the records at hand that the choice was proven on; empty where it is by the tables alone, or
             where the channels were asked.
@@ -52,7 +52,7 @@ class Resolution:
 
     @property
     def fits(self) -> bool:
-        """There is an environment, and no law objects to it."""
+        """There is an environment, and no finding refuses it."""
         return self.spec is not None and not any(finding.severity == "error" for finding in self.findings)
 
 
@@ -109,7 +109,7 @@ def resolve(
 def _resolution(
     decision: Decision, spec: EnvironmentSpec | None, facts: HostFacts, more: Iterable[Finding] = ()
 ) -> Resolution:
-    """A decision with its environment, and what is odd about the host or against the laws."""
+    """A decision with its environment, and what is odd about the host or against the policy."""
     case, chosen = decision.case, decision.chosen
     findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.request), *more]
     if spec is not None:

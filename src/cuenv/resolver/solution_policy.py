@@ -54,7 +54,7 @@ def lock_findings(
 
 
 def cuda_components(packages: Iterable[LockedPackage], knowledge: Knowledge) -> list[LockedPackage]:
-    """The packages of NVIDIA's, which the one-channel law binds."""
+    """The packages of NVIDIA's, which must come from one channel."""
     return [package for package in packages if knowledge.is_component(package.name)]
 
 
