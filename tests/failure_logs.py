@@ -27,4 +27,4 @@ def rows() -> dict[str, Symptom]:
 
 def read(data: bytes, host: str | None = None) -> Diagnosis:
     knowledge, guidance = tables()
-    return diagnose([data], guidance.symptoms, knowledge, read_host(host, str) if host else None)
+    return diagnose([data], guidance.symptoms, knowledge, read_host(host, str, knowledge) if host else None)

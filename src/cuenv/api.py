@@ -15,7 +15,7 @@ from cuenv.core.errors import Progress, UsageError
 from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cuenv.binary.gpu_code import Scanned
     from cuenv.diagnosis.causes import Diagnosis
@@ -164,20 +164,46 @@ def inspect_host() -> HostFacts:
 
 
 def read_host(name_or_path: Path | str) -> HostFacts:
-    """A recorded host: a folder, a JSON file of ``cuenv inspect --json``, or a shipped name.
+    """A host: a recorded one, a file of ``cuenv inspect --json`` or of what other tools print, or a shipped name.
+
+    Several hosts of one text are a pool.
 
     Raises:
         InputError: it cannot be read or is not valid.
-        UsageError: there is no such name.
+        UsageError: there is no such name, or its hosts do not share one platform.
         TypeError: it is no text and no path.
     """
-    from cuenv.host.io.record import read_host as read  # noqa: PLC0415 - as above
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
     names = several(name_or_path, "read_host", "rtx4090-535")
     if len(names) != 1:
         raise TypeError(f"read_host takes one host, got {len(names)}; pool(*map(read_host, ...)) takes several")
     with spoken():
-        return read(names[0], lambda: "")
+        return host_facts(host_options(names, (), None, None, None, of="read_host"), load_knowledge())
+
+
+def read_hosts(
+    name_or_path: Path | str, *, broken: Callable[[str, int, str], None] | None = None
+) -> tuple[HostFacts, ...]:
+    """Every host of a file or folder: the JSON of `cuenv inspect`, one document or many, and what other tools print.
+
+    Args:
+        name_or_path: as `read_host` takes it; a folder without ``host.json`` is read file by file.
+        broken: is told of each part that cannot be read: its file (empty unless a folder is read), the number of its
+            line, and why. Without it such a part is an error.
+
+    Raises:
+        InputError: it cannot be read, tells of no host, or part of it is broken and nobody is told.
+        UsageError: there is no such name.
+        TypeError: it is no text and no path.
+    """
+    from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - as above
+
+    names = several(name_or_path, "read_hosts", "fleet.ndjson")
+    if len(names) != 1:
+        raise TypeError(f"read_hosts takes one file or folder, got {len(names)}")
+    with spoken():
+        return recorded_hosts(names[0], load_knowledge(), broken)
 
 
 def make_host(

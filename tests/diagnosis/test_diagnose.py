@@ -42,7 +42,7 @@ def followers(found: Diagnosis) -> list[str]:
 
 
 def host(**changes: Any) -> HostFacts:
-    return replace(read_host("rtx4090-535", str), **changes)
+    return replace(read_host("rtx4090-535", str, tables()[0]), **changes)
 
 
 def venv(**wheels: str) -> Prefix:
@@ -167,7 +167,9 @@ def test_nothing_is_lost_by_folding(cases: list[Path]) -> None:
 
 
 def test_driver_470_under_cuda_12_gets_a_build_for_11_8_now_and_a_driver_later() -> None:
-    cause = on("driver-insufficient/a800-470.log", replace(read_host("a800-470", str), asked_as="a800-470")).causes[0]
+    cause = on(
+        "driver-insufficient/a800-470.log", replace(read_host("a800-470", str, tables()[0]), asked_as="a800-470")
+    ).causes[0]
     assert cause.because == (
         "driver 470.129.06 supports CUDA 11.4",
         "CUDA 12.x needs driver 525.60.13 or later, but a800-470 has driver 470.129.06 (CU401)",
@@ -192,7 +194,7 @@ def test_a_driver_that_is_new_enough_is_not_blamed() -> None:
 
 def test_bitsandbytes_asks_torch_and_not_nvcc() -> None:
     cause = on(
-        "bnb-missing-lib/cuda126.log", read_host("rtx4090-560-nvcc101", str), venv(bitsandbytes="0.44.1")
+        "bnb-missing-lib/cuda126.log", read_host("rtx4090-560-nvcc101", str, tables()[0]), venv(bitsandbytes="0.44.1")
     ).causes[0]
     text = " ".join(cause.because)
     assert "installed is bitsandbytes 0.44.1" in text
@@ -234,22 +236,24 @@ def test_the_cuda_of_a_plain_wheel_is_that_of_its_runtime() -> None:
 def test_a_cpu_build_explains_why_cuda_is_not_available() -> None:
     cause = on("cuda-unavailable/printed.log", host(), conda(pytorch=("2.5.1", "cpu_generic_py311h_0"))).causes[0]
     assert cause.because[0] == "torch 2.5.1 of this environment is a CPU build"
-    old = on("cuda-unavailable/printed.log", read_host("a800-470", str), venv(torch="2.5.1+cu121")).causes[0]
+    old = on("cuda-unavailable/printed.log", read_host("a800-470", str, tables()[0]), venv(torch="2.5.1+cu121")).causes[
+        0
+    ]
     assert "needs driver 525.60.13" in old.because[1]
 
 
 def test_why_cuda_is_not_available_is_not_guessed_without_the_build() -> None:
-    cause = on("cuda-unavailable/printed.log", read_host("a800-470", str)).causes[0]
+    cause = on("cuda-unavailable/printed.log", read_host("a800-470", str, tables()[0])).causes[0]
     assert cause.because == ("the driver supports CUDA 11.4; it runs builds for CUDA up to 11.8",)
     assert "torch.version.cuda" in cause.command
-    told = on("cuda-unavailable/collect-env.log", read_host("a800-470", str)).causes[0]
+    told = on("cuda-unavailable/collect-env.log", read_host("a800-470", str, tables()[0])).causes[0]
     assert told.because[1].startswith(
         "torch is built for CUDA 11.3: driver 470.129.06 meets the minimum driver 450.80.02"
     )
 
 
 def test_a_check_is_skipped_only_where_the_driver_reaches_the_floor() -> None:
-    below = on("container-requirement/cli.log", read_host("a800-470", str)).causes[0]
+    below = on("container-requirement/cli.log", read_host("a800-470", str, tables()[0])).causes[0]
     assert "skipping the check does not help" in below.because[1]
     assert "--cuda 11.8" in below.command
     above = on("container-requirement/cli.log", host()).causes[0]

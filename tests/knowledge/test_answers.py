@@ -26,7 +26,7 @@ def asked(question: str) -> AskedQuestion:
 
 def told(question: str, host: str = "rtx4090-535") -> str:
     found = asked(question)
-    return " | ".join(here(found.answers[0], found, tables()[0], read_host(host, str)))
+    return " | ".join(here(found.answers[0], found, tables()[0], read_host(host, str, tables()[0])))
 
 
 @pytest.mark.parametrize(

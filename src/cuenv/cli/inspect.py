@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,13 +29,24 @@ if TYPE_CHECKING:  # types alone
     type=PATH,
     help="Also write this machine to DIR as a recorded host, without host name, user name, serial or UUID.",
 )
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE|-",
+    help="Show the hosts of a file, of a folder or of standard input: what cuenv or another tool printed of them.",
+)
+@click.option("--compact", is_flag=True, help="With --json: print each host on one line, as for a file of many hosts.")
+@click.option("--redact", is_flag=True, help="Leave out names of users and hosts, and home folders.")
 @host_options
 @knowledge_option
 @talk_options
-def command(record: Path | None, **values: Unpack[LookValues]) -> None:
+def command(
+    record: Path | None, source: str | None, *, compact: bool, redact: bool, **values: Unpack[LookValues]
+) -> None:
     """Show this machine: driver, GPUs, C library, toolkits, compilers, torch.
 
-    What could not be determined is listed with the reason. With host options the command shows that host instead.
+    What could not be determined is listed with the reason. With host options the command shows that host instead;
+    --from also takes what nvidia-smi, collect_env, conda, Slurm, Kubernetes and others print of a host or of many.
 
     \b
     Examples:
@@ -42,33 +54,65 @@ def command(record: Path | None, **values: Unpack[LookValues]) -> None:
       cuenv inspect --json > node1.json
       cuenv inspect --record my-host
       cuenv inspect --gpu 'RTX 4090' --driver 535.129.03
+      nvidia-smi | cuenv inspect --from -
     """
+    if compact and not values["as_json"]:
+        raise UsageError("--compact is about JSON", hint="cuenv inspect --json --compact")
     options = host_from(values)
-    if record is not None and options.given:
+    given = options.given or source is not None
+    if record is not None and given:
         raise UsageError(
             "--record writes this machine, and the host options name another one", hint="cuenv inspect --record my-host"
         )
+    if source is not None and options.given:
+        raise UsageError("--from and the host options both name a host", hint="cuenv inspect --from FILE")
     knowledge = knowledge_from(values)
-    if options.given:
+    if source is not None:
+        from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - what --help does not need
+
+        hosts = recorded_hosts(source, knowledge, stdin=options.stdin)
+    elif options.given:
         from cuenv.host.select import host_facts  # noqa: PLC0415 - what --help does not need
 
-        facts = host_facts(options, knowledge)
+        hosts = (host_facts(options, knowledge),)
     else:
-        facts = _this_machine(record, knowledge, quiet=values["quiet"])
-    from cuenv.host.facts import features_of, features_plain, sentence, title  # noqa: PLC0415 - as above
+        hosts = (_this_machine(record, knowledge, quiet=values["quiet"]),)
+    if redact:
+        from cuenv.host.io.record import private, scrub_facts  # noqa: PLC0415 - only when asked for
+
+        words = private(os.environ, os.uname().nodename)
+        hosts = tuple(scrub_facts(host, words) for host in hosts)
+    if values["as_json"]:
+        _emit_json(hosts, knowledge, compact=compact)
+        return
+    for position, facts in enumerate(hosts):
+        emit_lines([*([""] if position else []), *_lines(facts, knowledge, verbose=values["verbose"])])
+
+
+def _emit_json(hosts: tuple[HostFacts, ...], knowledge: Knowledge, *, compact: bool) -> None:
+    from cuenv.host.facts import features_of, features_plain  # noqa: PLC0415 - what --help does not need
+    from cuenv.host.host_json import dump  # noqa: PLC0415 - only for JSON
+    from cuenv.host.request import pool  # noqa: PLC0415 - as above
+
+    try:
+        documents = hosts if compact else (pool(hosts),)
+    except ValueError as error:
+        raise UsageError(str(error), hint="--compact prints each host on a line of its own") from error
+    for facts in documents:
+        emit(dump(facts, features_plain(features_of(facts.gpus, knowledge), knowledge), compact=compact))
+
+
+def _lines(facts: HostFacts, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
+    from cuenv.host.describe import evidence_lines, lines  # noqa: PLC0415 - only for people
+    from cuenv.host.facts import features_of, sentence, title  # noqa: PLC0415 - as above
 
     rows = features_of(facts.gpus, knowledge)
-    if values["as_json"]:
-        from cuenv.host.host_json import dump  # noqa: PLC0415 - only for JSON
-
-        emit(dump(facts, features_plain(rows, knowledge)))
-        return
-    from cuenv.host.describe import evidence_lines, lines  # noqa: PLC0415 - only for people
-
     abilities = [
         f"compute capability {title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows
     ]
-    emit_lines([*lines(facts, abilities), *(evidence_lines(facts) if values["verbose"] else ())])
+    yield from lines(facts, abilities)
+    if verbose:
+        yield from evidence_lines(facts)
 
 
 def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:

@@ -293,8 +293,9 @@ def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
 
 def _stdin() -> str:
     from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - only with --host -
+    from cuenv.host.io.record import LIMIT  # noqa: PLC0415 - as above
 
-    return read_stdin()
+    return read_stdin(limit=LIMIT)
 
 
 def knowledge_from(values: TablesValue) -> Knowledge:

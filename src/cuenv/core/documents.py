@@ -831,6 +831,7 @@ class HostFields(TypedDict):
     """One machine."""
 
     label: str  # what it is called
+    name: NotRequired[str]  # of the machine: SLURMD_NODENAME, else its host name; not in what is recorded or redacted
     detected: bool  # a real machine, and not options
     platform: Literal["linux-64", "linux-aarch64"]
     kernel: str | None  # the release of the Linux kernel

@@ -13,7 +13,8 @@ from cuenv.host.facts import Driver, Gpu, HostFacts, Switch
 def host_options(facts: HostFacts) -> tuple[str, ...]:
     """The options that describe a host on any other machine; a pool, whose drivers may differ, by its hosts."""
     if facts.members and all(member.detected for member in facts.members):
-        hosts = [part for member in facts.members for part in ("--host", member.asked_as or member.label)]
+        names = dict.fromkeys(member.asked_as or member.label for member in facts.members)
+        hosts = [part for name in names for part in ("--host", name)]
         return (*hosts, *_overriding(facts.members[0]))
     options: list[str] = []
     for capability in facts.capabilities:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # types alone
 THIS_MACHINE = "this machine"
 """The label of a probed host. It is true only where it was probed: a reader of a record gives its own label instead."""
 
+LONGEST_NAME = 200
+"""Characters of a label and of a name, which stand in lines that people read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -177,6 +180,7 @@ class HostFacts:
     Attributes:
         label: what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``.
         asked_as: how the user named it (``--host``); empty when not.
+        name: what its cluster calls it, as the machine itself or a paste tells; empty where nothing does.
         detected: these are facts of one real machine (probed or recorded), not of options or a pool.
         platform: the conda platform, ``linux-64`` or ``linux-aarch64``.
         kernel: the release of the Linux kernel.
@@ -188,6 +192,7 @@ class HostFacts:
     label: str
     platform: str
     asked_as: str = field(default="", compare=False)
+    name: str = ""
     detected: bool = False
     driver: Driver | None = None
     gpus: tuple[Gpu, ...] = ()

@@ -20,6 +20,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import (
+    LONGEST_NAME,
     THIS_MACHINE,
     Compiler,
     Driver,
@@ -158,10 +159,8 @@ SCHEMA = "cuenv/host/1"
 
 _LONGEST = 4096
 """Characters of a text in a host file: what a path may have."""
-_LONGEST_NAME = 200
-"""Characters of a label and of a name, which stand in lines that people read."""
 _RELEASE = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
-_HINT = "cuenv inspect --json > host.json"
+HINT = "cuenv inspect --json > host.json"
 
 
 def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -178,9 +177,10 @@ def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dic
     return plain
 
 
-def dump(facts: HostFacts, features: Mapping[str, Any] | None = None) -> str:
-    """The text of a host file; what does not print, in a path of this machine perhaps, is escaped as `parse` wants."""
-    return json.dumps(_shown(to_plain(facts, features)), indent=2) + "\n"
+def dump(facts: HostFacts, features: Mapping[str, Any] | None = None, *, compact: bool = False) -> str:
+    """The text of a host file, of one line if compact; what does not print is escaped as `parse` wants."""
+    plain = _shown(to_plain(facts, features))
+    return (json.dumps(plain, separators=(",", ":")) if compact else json.dumps(plain, indent=2)) + "\n"
 
 
 def _shown(data: Any) -> Any:
@@ -195,6 +195,7 @@ def _host(facts: HostFacts) -> dict[str, Any]:
     driver, libc = facts.driver, facts.libc
     return {
         "label": facts.label,
+        **({"name": facts.name} if facts.name else {}),
         "detected": facts.detected,
         "platform": facts.platform,
         "kernel": facts.kernel,
@@ -223,7 +224,20 @@ def parse(text: str, source: str, label: str) -> HostFacts:
     Raises:
         InputError: the text is no host of a schema that this version knows; all faults are named at once.
     """
-    data = _load(text, source)
+    return read_plain(_load(text, source), source, label)
+
+
+def read_plain(data: object, source: str, label: str) -> HostFacts:
+    """Read the decoded JSON of a host file.
+
+    Args:
+        data: what was decoded.
+        source: what to call it in an error.
+        label: what to call the host when the document gives it no label of its own.
+
+    Raises:
+        InputError: it is no host of a schema that this version knows; all faults are named at once.
+    """
     faults = Faults(source)
     _refuse_odd_texts(data, faults)
     reader = Reader(data, faults)
@@ -231,7 +245,7 @@ def parse(text: str, source: str, label: str) -> HostFacts:
     if schema and schema != SCHEMA:
         raise InputError(
             f"{source}: schema: expected {SCHEMA!r}, got {describe(schema)}",
-            hint=f"write it again with this cuenv: {_HINT}",
+            hint=f"write it again with this cuenv: {HINT}",
         )
     facts = _read_host(reader, label)
     members = tuple(_read_members(reader, facts.platform, faults))
@@ -241,7 +255,7 @@ def parse(text: str, source: str, label: str) -> HostFacts:
         merged = replace(pool(members), label=facts.label)
         _compare(facts, merged, faults)
         facts = merged
-    faults.check(hint=_HINT)
+    faults.check(hint=HINT)
     return facts
 
 
@@ -265,20 +279,20 @@ def _refuse_odd_texts(data: object, faults: Faults) -> None:
 def _named(reader: Reader, key: str) -> str | None:
     """A name that stands in lines for people."""
     name = reader.get(key, str)
-    if name is not None and _LONGEST_NAME < len(name) <= _LONGEST:
-        reader.faults.add(reader.at(key), f"expected at most {_LONGEST_NAME} characters, got {len(name)}")
+    if name is not None and LONGEST_NAME < len(name) <= _LONGEST:
+        reader.faults.add(reader.at(key), f"expected at most {LONGEST_NAME} characters, got {len(name)}")
     return name
 
 
 def _load(text: str, source: str) -> object:
     if not text.strip():
-        raise InputError(f"{source}: it is empty, expected the JSON of a host", hint=_HINT)
+        raise InputError(f"{source}: it is empty, expected the JSON of a host", hint=HINT)
     try:
         return json.loads(text, object_pairs_hook=once, parse_constant=_constant)
     except RecursionError as error:
-        raise InputError(f"{source}: nested too deeply for the JSON of a host", hint=_HINT) from error
+        raise InputError(f"{source}: nested too deeply for the JSON of a host", hint=HINT) from error
     except ValueError as error:
-        raise InputError(f"{source}: not the JSON of a host: {error}", hint=_HINT) from error
+        raise InputError(f"{source}: not the JSON of a host: {error}", hint=HINT) from error
 
 
 def _constant(name: str) -> Any:
@@ -306,6 +320,7 @@ def _read_host(reader: Reader, label: str) -> HostFacts:
     own = _named(reader, "label") or THIS_MACHINE
     return HostFacts(
         label=one_line(label) if own == THIS_MACHINE else own,
+        name=_named(reader, "name") or "",
         platform=reader.parsed("platform", _platform, required=True) or "",
         detected=bool(reader.get("detected", bool, default=not members)),
         driver=_driver(reader.reader("driver")),

@@ -172,11 +172,44 @@ def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
             "--host - was given twice, but standard input can be read only once",
             hint="cuenv resolve --host - --host node2.json",
         )
-    hosts = [replace(_named(read_host(name, options.stdin), knowledge), asked_as=name) for name in options.hosts]
     try:
-        return pool(hosts)
+        return pool(
+            replace(_named(host, knowledge), asked_as=name)
+            for name in options.hosts
+            for host in read_host(name, options.stdin, knowledge).machines
+        )
     except ValueError as error:
         raise UsageError(str(error), hint="run once for each platform") from error
+
+
+def recorded_hosts(
+    name: str,
+    knowledge: Knowledge,
+    broken: Callable[[str, int, str], None] | None = None,
+    stdin: Callable[[], str] = str,
+) -> tuple[HostFacts, ...]:
+    """Every host of a file or folder, or of standard input (``-``), each by itself and in its order.
+
+    Args:
+        name: as `--host` takes it.
+        knowledge: the tables.
+        broken: is told of each part that cannot be read: its file (empty unless a folder is read), the number of its
+            line, and why. Without it such a part is an error.
+        stdin: reads standard input to its end.
+
+    Raises:
+        InputError: it cannot be read, tells of no host, or part of it is broken and nobody is told.
+        UsageError: there is no such name.
+    """
+    from cuenv.host.io.record import read_hosts, refuse_broken  # noqa: PLC0415 - as above
+
+    told = read_hosts(name, stdin, knowledge)
+    if broken is None:
+        refuse_broken(name, told.broken)
+    else:
+        for item in told.broken:
+            broken(item.file, item.line, item.says)
+    return tuple(replace(_named(host, knowledge), asked_as=name) for host in told.hosts)
 
 
 def _named(facts: HostFacts, knowledge: Knowledge) -> HostFacts:

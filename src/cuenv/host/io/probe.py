@@ -10,8 +10,9 @@ from packaging.version import Version
 
 from cuenv.core.io import process
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability
-from cuenv.host.facts import THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
+from cuenv.host.facts import LONGEST_NAME, THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
 from cuenv.host.io import system
 from cuenv.host.io.observation import ProbeResult, merge, name_capabilities, name_devices
 
@@ -32,6 +33,7 @@ class Outside:
         run: starts a program.
         nvml: asks NVML; gets the path of the library when the loader would not find it.
         uname: system name, as ``Linux``, and machine, as ``x86_64``.
+        node: the host name of this machine.
         confstr: asks the C library about itself.
         space: asks a file system for all and free bytes.
     """
@@ -39,6 +41,7 @@ class Outside:
     run: process.Run = process.run
     nvml: Callable[[Path | None], ProbeResult] = _nvml
     uname: tuple[str, str] = field(default_factory=lambda: (os.uname().sysname, os.uname().machine))
+    node: str = field(default_factory=lambda: os.uname().nodename)
     confstr: Callable[[str], str | None] = os.confstr
     space: system.Space = system.space
 
@@ -81,6 +84,7 @@ def probe(
     facts = replace(
         facts,
         detected=True,
+        name=_name(environ, ask.node),
         driver=seen.driver,
         gpus=seen.gpus or (),
         environment=around,
@@ -89,6 +93,11 @@ def probe(
         gaps=(*seen.gaps, *facts.gaps, *measured.gaps),
     )
     return _with_tools(facts, environ, root, ask, deep=deep)
+
+
+def _name(environ: Mapping[str, str], node: str) -> str:
+    """What Slurm calls this node, whose daemon may stand for another host, else the host name."""
+    return one_line(environ.get("SLURMD_NODENAME") or node)[:LONGEST_NAME]
 
 
 def surroundings(root: Path = SLASH, outside: Outside | None = None) -> HostFacts:

@@ -1,7 +1,7 @@
-"""Recorded hosts: reading one that a person names.
+"""Hosts that a person names: recorded ones, files of many, and what other tools print.
 
-A recorded host is a folder with ``host.json`` and raw captures beside it, or that file alone. The raw captures are
-for a reader of a bug report; cuenv itself reads ``host.json`` only.
+A recorded host is a folder with ``host.json`` and raw captures beside it. The raw captures are for a reader of a bug
+report; of such a folder cuenv itself reads ``host.json`` only.
 """
 
 from __future__ import annotations
@@ -9,25 +9,29 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding
 from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why
+from cuenv.core.reading import Faults
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
+from cuenv.host.paste.hosts import HINT, Broken, HostsTold, hosts_told
+from cuenv.host.request import pool
+from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:  # most runs read a host and probe nothing
     from cuenv.host.io.probe import Outside
 
 SHIPPED = DATA / "hosts"
 HOST_FILE = "host.json"
-LIMIT = 4 * 1024 * 1024
-"""Bytes that a host file may have."""
+LIMIT = 256 * 1024 * 1024
+"""Bytes that a file of hosts may have: some kilobytes for each."""
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -35,29 +39,49 @@ def shipped_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))
 
 
-def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
-    """Read a host that a person names.
+def read_host(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> HostFacts:
+    """Read a host that a person names; several of one text are a pool.
 
     Args:
-        name_or_path: a folder with ``host.json``, a file, ``-`` for standard input, or the name of a shipped host;
-            something that exists on disk goes first.
+        name_or_path: a recorded host (a folder with ``host.json``), a file with its JSON or with what other tools
+            print of a host, ``-`` for standard input, or the name of a shipped host; what exists on disk goes first.
         stdin: reads standard input to its end.
+        knowledge: the tables, for what names and drivers tell.
 
     Raises:
-        InputError: the file, folder or stream cannot be read or is no host.
+        InputError: the file, folder or stream cannot be read, is no host, or part of it is none.
+        UsageError: it is neither there nor a shipped name.
+        ValueError: its hosts do not share one platform.
+    """
+    told = read_hosts(name_or_path, stdin, knowledge)
+    refuse_broken(name_or_path, told.broken)
+    return pool(told.hosts)
+
+
+def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> HostsTold:
+    """Read all hosts that a person names.
+
+    Args:
+        name_or_path: as `read_host` takes it; a folder without ``host.json`` is read file by file, and a host that
+            tells no name is called by its file.
+        stdin: reads standard input to its end.
+        knowledge: the tables.
+
+    Raises:
+        InputError: the file, folder or stream cannot be read, or tells of no host at all.
         UsageError: it is neither there nor a shipped name.
     """
     if name_or_path == "-":
-        return facts_of(_bounded(stdin()), "standard input", "standard input")
+        return hosts_told(stdin(), knowledge, "standard input")
     path = Path(name_or_path)
     if name_or_path and _exists(path):
-        return _read_path(path)
+        return _read_path(path, knowledge)
     if "/" in name_or_path or name_or_path.endswith(".json"):
         raise InputError(f"cannot read {shown(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
     names = shipped_names()
     if name_or_path in names:
         source = SHIPPED / f"{name_or_path}.json"
-        return facts_of(read_text(source, limit=LIMIT), source.name, name_or_path)
+        return hosts_told(read_text(source, limit=LIMIT), knowledge, source.name, name_or_path)
     near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is not a directory, a file or a host that ships with cuenv; cuenv ships: {', '.join(names)}",
@@ -65,30 +89,50 @@ def read_host(name_or_path: str, stdin: Callable[[], str]) -> HostFacts:
     )
 
 
-def _read_path(path: Path) -> HostFacts:
-    if path.is_dir():
-        folder, path = path, path / HOST_FILE
-        if not _exists(path):
-            raise InputError(
-                f"{shown(folder)} holds no {HOST_FILE}",
-                hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
-            )
-    named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
-    return facts_of(read_text(path, limit=LIMIT), shown(path), named_after or str(path))
-
-
-def facts_of(text: str, source: str, label: str) -> HostFacts:
-    """What a text says of a host: today the JSON of `cuenv inspect`; what begins otherwise gets its reader here.
-
-    Args:
-        text: as a person has it.
-        source: what to call it in an error.
-        label: what to call the host when the text gives it no label of its own.
+def refuse_broken(name_or_path: str, broken: Iterable[Broken]) -> None:
+    """Refuse a text of which parts are broken.
 
     Raises:
-        InputError: the text is no host.
+        InputError: naming each by its line.
     """
-    return host_json.parse(text, source, label)
+    faults = Faults("standard input" if name_or_path == "-" else shown(Path(name_or_path)))
+    for item in broken:
+        faults.add(f"{item.file} line {item.line}".strip(), item.says)
+    faults.check(hint=HINT)
+
+
+def _read_path(path: Path, knowledge: Knowledge) -> HostsTold:
+    if path.is_dir():
+        if not _exists(path / HOST_FILE):
+            return _read_folder(path, knowledge)
+        path /= HOST_FILE
+    named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
+    return hosts_told(read_text(path, limit=LIMIT), knowledge, shown(path), named_after or str(path))
+
+
+def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
+    """The hosts in the files of a folder, one or several in each."""
+    hosts: list[HostFacts] = []
+    broken: list[Broken] = []
+    for name in sorted(names_in(folder)):
+        path = folder / name
+        if name.startswith(".") or not is_file(path):
+            continue
+        try:
+            told = hosts_told(read_text(path, limit=LIMIT), knowledge, name, name.removesuffix(".json"))
+        except InputError as error:
+            broken.append(Broken(1, error.message.removeprefix(f"{name}: "), name))
+            continue
+        hosts += [
+            replace(host, name=host.label) if len(told.hosts) == 1 and not host.name else host for host in told.hosts
+        ]
+        broken += [item._replace(file=name) for item in told.broken]
+    if not hosts:
+        raise InputError(
+            f"{shown(folder)} holds no {HOST_FILE}" + (f", and {broken[0].file}: {broken[0].says}" if broken else ""),
+            hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
+        )
+    return HostsTold(tuple(hosts), tuple(broken))
 
 
 def _exists(path: Path) -> bool:
@@ -98,15 +142,6 @@ def _exists(path: Path) -> bool:
         return True  # it cannot be looked at: reading it will say so
     except (OSError, ValueError):
         return False
-
-
-def _bounded(text: str) -> str:
-    if len(text) > LIMIT:
-        raise InputError(
-            f"standard input is larger than {LIMIT} characters, expected the JSON of a host",
-            hint="cuenv inspect --json > node.json",
-        )
-    return text
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
@@ -245,14 +280,21 @@ def private(environ: Mapping[str, str], host: str) -> Private:
 
 
 def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
-    """The facts with every free text and path scrubbed; versions, names of GPUs and the like stay.
+    """The facts without the name of the host, and with every free text and path scrubbed; versions and such stay.
 
     How much disk is free is no fact of the machine, and is left out.
     """
-    scrub = words.scrub
+    own = Private(host=facts.name.partition(".")[0])
+
+    def scrub(text: str) -> str:
+        return own.scrub(words.scrub(text))
+
     around = facts.environment
     return replace(
         facts,
+        name="",
+        label=scrub(facts.label),
+        asked_as=scrub(facts.asked_as),
         toolkits=tuple(replace(item, path=scrub(item.path)) for item in facts.toolkits),
         compilers=tuple(replace(item, path=scrub(item.path)) for item in facts.compilers),
         torch=tuple(replace(item, path=scrub(item.path)) for item in facts.torch),
@@ -270,6 +312,7 @@ def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
             if item.fact != "resources.disk_mib"
         ),
         gaps=tuple(replace(item, source=scrub(item.source), reason=scrub(item.reason)) for item in facts.gaps),
+        members=tuple(scrub_facts(member, words) for member in facts.members),
     )
 
 

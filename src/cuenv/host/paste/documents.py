@@ -1,0 +1,96 @@
+"""The JSON documents in a text: one, several one after another, or one on each line, as programs on many nodes print.
+
+What stands between them is told with the number of its line, and so is a document that is broken: the others count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from cuenv.core.reading import describe, once
+from cuenv.core.regex import regex
+
+_OWN = '"cuenv/host/'
+_DIGITS = 400
+"""Digits that a number may have."""
+_FIRST = regex(r"\A[\s\ufeff]*(?:[A-Za-z0-9][\w.@-]{0,250}: ?)?[\[{]")
+_START = regex(r"(?:(?P<node>[A-Za-z0-9][\w.@-]{0,250}): ?)?(?=[\[{])")
+_NEXT = regex(r"\n(?=(?:[A-Za-z0-9][\w.@-]{0,250}: ?)?[\[{])")
+
+
+class Document(NamedTuple):
+    """One document of a text.
+
+    Attributes:
+        line: number of its first line, from 1.
+        data: what was decoded; ``None`` where there is a fault.
+        node: what stands before it, as ``clush`` puts the name of a node there.
+        fault: why it is none.
+    """
+
+    line: int
+    data: Any = None
+    node: str = ""
+    fault: str = ""
+
+
+def looks_like_json(text: str) -> bool:
+    """Whether a text begins as JSON, perhaps behind the name of a node, or holds a host of cuenv's further below."""
+    return _FIRST.match(text) is not None or _OWN in text
+
+
+def documents_of(text: str) -> Iterator[Document]:
+    """Every document of a text, and every line that belongs to none, in their order."""
+    decoder = json.JSONDecoder(object_pairs_hook=once, parse_constant=_constant, parse_int=_number, parse_float=_real)
+    at = counted = 0
+    line = 1
+    while at < len(text):
+        if text[at].isspace() or text[at] == "\ufeff":
+            at += 1
+            continue
+        line += text.count("\n", counted, at)
+        counted = at
+        start = _START.match(text, at)
+        if start is None:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            yield Document(line, fault=f"expected the JSON of a host, got {describe(text[at : min(end, at + 200)])}")
+            at = end
+            continue
+        try:
+            data, at = decoder.raw_decode(text, start.end())
+        except RecursionError:
+            fault = "nested too deeply for the JSON of a host"
+        except json.JSONDecodeError as error:
+            fault = f"not JSON: {error.msg}: line {error.lineno} column {error.colno}"
+        except ValueError as error:
+            fault = f"not JSON: {error}"
+        else:
+            yield Document(line, data, _named(start["node"]))
+            continue
+        yield Document(line, None, _named(start["node"]), fault)
+        following = _NEXT.search(text, start.end())
+        at = following.end() if following else len(text)
+
+
+def _named(node: str | None) -> str:
+    """A prefix as a name; that of ``srun -l`` is the number of a task."""
+    return "" if node is None or node.isdigit() else node
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _number(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return float(digits)
