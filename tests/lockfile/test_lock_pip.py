@@ -169,7 +169,7 @@ def test_another_torch_is_refused_with_both_parents(tmp_path: Path, channel: Sou
     assert "vllm" in finding.message
     assert "requires torch==2.9.0" in finding.message
     assert "conda's pytorch is 2.5.1 from conda-forge" in finding.message
-    assert finding.fix == "in the pip part, write vllm==0.7.0"
+    assert finding.fix == "write vllm==0.7.0 in the pip part"
 
 
 def test_another_numpy_is_refused(tmp_path: Path, channel: Sources, server: Server) -> None:

@@ -13,7 +13,8 @@ from cases import collect
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.record import replace
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.relax import blamed, forms_of
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -163,7 +164,11 @@ def test_a_channel_that_has_what_the_others_lack_is_added_behind_them(channel: S
 )
 def test_a_pin_of_pip_that_conda_contradicts_moves(conda: str, pip: str, expected: tuple[str, str]) -> None:
     found = Finding(
-        code="CU510", severity="error", subject="legacy", message="", fix=f"in the pip part, write {expected[1]}"
+        code="CU510",
+        severity="error",
+        subject="legacy",
+        message="",
+        edits=(FileEdit(how="write", entries=(expected[1],), pip=True),),
     )
     spec = EnvironmentSpec(name="", channels=("conda-forge",), pins=(parse_spec(conda),), pip=(pip,))
     made, _ = obeyed(spec, [found])
@@ -219,26 +224,58 @@ def test_whom_the_solver_blames() -> None:
 
 
 @collect(
-    ("fix", "entry"),
+    ("edit", "words", "entries"),
     [
-        ("add to dependencies: mkl<2024.1", "mkl<2024.1"),
-        ("add to dependencies: numpy<2", "numpy<2"),
-        ("write conda-forge::numpy=1.26.4", "conda-forge::numpy=1.26.4"),
-        ("pin numpy to a release that meets numpy<2, and resolve again", "numpy<2"),
-        ("with pip: torch==2.7.0+cu128 from --extra-index-url https://example.org/cu128", "torch==2.7.0+cu128"),
-        ("install driver 525, or with pip: torch==2.3.0", "torch==2.3.0"),
-        ("add to the pip part: --extra-index-url https://example.org", "--extra-index-url https://example.org"),
-        ("look elsewhere", "numpy=2.1"),
+        (
+            FileEdit(how="add", entries=("mkl<2024.1", "numpy<2")),
+            "add to dependencies: mkl<2024.1, numpy<2",
+            {"mkl<2024.1", "numpy<2"},
+        ),
+        (
+            FileEdit(how="write", entries=("conda-forge::numpy=1.26.4",)),
+            "write conda-forge::numpy=1.26.4",
+            {"conda-forge::numpy=1.26.4"},
+        ),
+        (
+            FileEdit(how="write", entries=("numpy=2.3",), near=True),
+            "write numpy=2.3",
+            {"numpy=2.3"},
+        ),
+        (
+            FileEdit(how="write", entries=("numba",), over="numpy"),
+            "take numba in place of numpy",
+            {"numba"},
+        ),
+        (
+            FileEdit(how="remove", entries=("numpy=2.1",)),
+            "take numpy=2.1 out of the dependencies",
+            set(),
+        ),
+        (
+            FileEdit(how="write", entries=("torch==2.7.0+cu128",), pip=True),
+            "write torch==2.7.0+cu128 in the pip part",
+            {"numpy=2.1", "torch==2.7.0+cu128", "torchvision"},
+        ),
+        (
+            FileEdit(how="add", entries=("--extra-index-url https://example.org",), pip=True),
+            "add to the pip part: --extra-index-url https://example.org",
+            {"numpy=2.1", "--extra-index-url https://example.org", "torch==2.0", "torchvision==0.15"},
+        ),
+        (
+            FileEdit(how="remove", entries=("torch==2.0",), pip=True),
+            "take torch==2.0 out of the pip part",
+            {"numpy=2.1", "torchvision==0.15"},
+        ),
     ],
 )
-def test_a_fix_is_obeyed(fix: str, entry: str) -> None:
+def test_an_edit_is_obeyed_and_its_words_are_the_fix(edit: FileEdit, words: str, entries: set[str]) -> None:
     spec = EnvironmentSpec(
         name="", channels=(), pins=(Pin(name="numpy", version="2.1"),), pip=("torch==2.0", "torchvision==0.15")
     )
-    found = Finding(code="CU116", severity="error", subject="numpy", message="", fix=fix)
-    made, _ = obeyed(spec, [found])
-    assert entry in (*(pin.yaml_text() for pin in made.pins), *made.pip)
-    if "with pip" in fix:
-        assert "torchvision" in made.pip
-    warned, _ = obeyed(spec, [Finding(code="CU116", severity="warning", subject="numpy", message="", fix=fix)])
-    assert warned == spec
+    found = Finding(code="CU116", severity="error", subject="numpy", message="", edits=(edit,))
+    assert found.fix == words
+    made, asked = obeyed(spec, [found])
+    pip = () if edit.pip else spec.pip
+    assert {*(pin.yaml_text() for pin in made.pins), *made.pip} == {*entries, *pip}
+    assert all(pin in made.pins for pin in asked)
+    assert obeyed(spec, [replace(found, severity="warning")]) == (spec, ())

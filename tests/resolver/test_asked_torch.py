@@ -59,7 +59,7 @@ def test_a_wheel_that_was_never_made_is_told_with_those_that_were() -> None:
     ((severity, message, fix),) = told(f"{EXTRA}cu118", "torch==2.8.0+cu118")
     assert severity == "error"
     assert "2.8.0+cu126, 2.8.0+cu128, 2.8.0+cu129" in message
-    assert fix == f"write torch==2.7.1+cu118 in the pip part, with {EXTRA}cu118"
+    assert fix == f"write torch==2.7.1+cu118 in the pip part, and add to the pip part: {EXTRA}cu118"
 
 
 def test_of_a_tag_that_the_tables_do_not_have_no_wheel_is_said_not_to_exist() -> None:

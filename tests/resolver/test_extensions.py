@@ -508,8 +508,8 @@ def test_a_range_that_admits_a_bad_release_is_a_warning(text: str, warned: bool)
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
-        ("deepspeed>=0.14.0", "write deepspeed>=0.14.0,!=0.14.1,!=0.14.2"),
-        ("deepspeed==0.14.2", "write deepspeed>=0.14.3"),
+        ("deepspeed>=0.14.0", "write deepspeed>=0.14.0,!=0.14.1,!=0.14.2 in the pip part"),
+        ("deepspeed==0.14.2", "write deepspeed>=0.14.3 in the pip part"),
     ],
 )
 def test_the_fix_leaves_a_release_to_take(text: str, fix: str) -> None:

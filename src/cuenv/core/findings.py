@@ -30,6 +30,50 @@ allowed in their place: to leave the pip part out. Empty where there is none.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileEdit:
+    """A change of an environment file, as data; a fix is its words.
+
+    Attributes:
+        how: ``add`` entries, or further bounds on what stands there; ``write`` an entry in place of the one of that
+            name; ``remove`` what is written so.
+        entries: the text of each.
+        pip: they are of the pip part.
+        over: the name of what ``write`` replaces, where it is another one.
+        near: where the channels do not have what ``write`` names, the nearest release will do.
+    """
+
+    how: Literal["add", "write", "remove"]
+    entries: tuple[str, ...]
+    pip: bool = False
+    over: str = ""
+    near: bool = False
+
+    @property
+    def for_command(self) -> str:
+        """The words where it is about a command, which has no parts."""
+        listed = ", ".join(self.entries)
+        if self.how == "write":
+            return f"write {listed}"
+        return f"take {listed} out" if self.how == "remove" else f"add {listed}"
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.entries)
+        part = "the pip part" if self.pip else "the dependencies"
+        if self.how == "add":
+            return f"add to {part if self.pip else 'dependencies'}: {listed}"
+        if self.how == "remove":
+            return f"take {listed} out of {part}"
+        if self.over:
+            return f"take {listed} in place of {self.over}"
+        return f"write {listed} in {part}" if self.pip else f"write {listed}"
+
+
+def mended_by(edits: Iterable[FileEdit]) -> str | None:
+    """The words of edits; ``None`` without any."""
+    return ", and ".join(map(str, edits)) or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, or worth knowing.
 
@@ -39,7 +83,8 @@ class Finding:
         subject: what it is about: a package, a GPU, a file.
         message: one sentence with the numbers in it.
         evidence: the facts and rows it rests on.
-        fix: one command or edit that mends it.
+        fix: one command or edit that mends it; where it is an edit of an environment file alone, its words.
+        edits: of an environment file, that mend it.
         at: line and column in the file that it is about, both from 1; ``None`` for all of it.
         fixable: ``cuenv lint --fix`` mends it.
         unknown: nobody can say whether a layer serves the host: what has such a finding is not called fine.
@@ -54,6 +99,12 @@ class Finding:
     at: tuple[int, int] | None = None
     fixable: bool = False
     unknown: bool = False
+    edits: tuple[FileEdit, ...] = ()
+
+    def __post_init__(self) -> None:
+        """The words of the edits are the fix, unless there are better ones."""
+        if self.edits and self.fix is None:
+            object.__setattr__(self, "fix", mended_by(self.edits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +135,7 @@ class Report:
 def allowed(findings: Iterable[Finding], codes: Collection[str]) -> list[Finding]:
     """The findings, with errors that a user allowed as warnings; nothing is left to mend about those."""
     return [
-        replace(item, severity="warning", fix=None)
+        replace(item, severity="warning", fix=None, edits=())
         if item.severity == "error" and item.code in codes and item.code not in NEVER_ALLOWED
         else item
         for item in findings

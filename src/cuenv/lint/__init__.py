@@ -144,8 +144,11 @@ class Node:
         return self.kind in ("text", "plain")
 
 
-WRITE = "write "
-"""A fix that begins so is the text that stands for the entry which the finding is about."""
+def in_its_place(finding: Finding) -> str:
+    """What the edit of a finding writes in place of the entry that it is about; empty where it is no such edit."""
+    edit = finding.edits[0] if len(finding.edits) == 1 else None
+    return edit.entries[0] if edit and edit.how == "write" and not (edit.over or edit.near) else ""
+
 
 _PLAIN = regex(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
 

@@ -8,13 +8,13 @@ from itertools import zip_longest
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, mended_by
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.lint import WRITE, Edit, Lint, Machine, told
+from cuenv.lint import Edit, Lint, Machine, in_its_place, told
 from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
@@ -248,7 +248,7 @@ def wheel_lints(
                 continue
             at = _start_of(asked.text, words)
             for finding in index_findings(lines, None, knowledge):
-                yield Lint(finding=replace(finding, fix=of_commands(finding.fix)), at=at)
+                yield Lint(finding=replace(finding, fix=of_commands(finding)), at=at)
             wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge)
             newest = max(wheels, key=lambda item: item.build.version, default=None)
             if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
@@ -483,15 +483,15 @@ def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]
         judged += [late] if late else []
     for finding in judged:
         if finding.code not in _ELSEWHERE:
-            fix = "cuenv lock --resolve" if finding.fix == REPAIR else of_commands(finding.fix)
+            fix = "cuenv lock --resolve" if finding.fix == REPAIR else of_commands(finding)
             yield _placed(asked, replace(finding, fix=fix))
 
 
-def of_commands(fix: str | None) -> str | None:
-    """A repair without the words about the part of an environment file that is pip's."""
-    for words, plain in ((" out of the pip part", " out"), (" in the pip part", ""), ("add to the pip part:", "add")):
-        fix = fix.replace(words, plain) if fix else None
-    return fix
+def of_commands(finding: Finding) -> str | None:
+    """What mends a finding, without the words about the parts of an environment file."""
+    if finding.fix == mended_by(finding.edits):
+        return ", and ".join(edit.for_command for edit in finding.edits) or None
+    return finding.fix
 
 
 def _placed(asked: InstallCommand, finding: Finding) -> Lint:
@@ -500,8 +500,8 @@ def _placed(asked: InstallCommand, finding: Finding) -> Lint:
     exact = [item for item in meant if finding.message.startswith(f"{item[0].yaml_text()} ")]
     for _, word in [*exact, *meant]:
         edits: tuple[Edit, ...] = ()
-        if finding.fix and finding.fix.startswith(WRITE) and finding.subject == subject:
-            better = finding.fix.removeprefix(WRITE)
+        better = in_its_place(finding)
+        if better and finding.subject == subject:
             edits = (
                 () if '"' in better or not word.literal else (Edit(start=word.start, end=word.end, text=f'"{better}"'),)
             )

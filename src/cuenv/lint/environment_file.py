@@ -14,7 +14,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import WRITE, Edit, Lint, Machine, Node, lines_at, told, written
+from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, written
 from cuenv.lockfile.host_check import named_cuda
 from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.policy import spec_findings
@@ -42,7 +42,7 @@ def number_lints(tree: Node) -> Iterator[Lint]:
             )
             quoted = f'"{value.text}"'
             edit = Edit(start=value.start, end=value.end, text=quoted)
-            yield told("CU303", "warning", value.start, key.text, message, f"{WRITE}{quoted}", edit)
+            yield told("CU303", "warning", value.start, key.text, message, f"write {quoted}", edit)
 
 
 def is_mapping(key: Node, value: Node) -> bool:
@@ -57,7 +57,7 @@ def _requirement(item: Node, key: Node, value: Node) -> Lint:
     if _is_float(value):
         message += f", and YAML reads {value.text} as {float(value.text)}"
     entry = _meant_number(key.text, value.text)
-    fix = f"{WRITE}{entry}" if entry else f"{WRITE}{key.text}=VERSION"
+    fix = f"write {entry}" if entry else f"write {key.text}=VERSION"
     end = item.end if key.start > item.start else value.end  # braces end with themselves, a block with its last value
     edits = [Edit(start=item.start, end=end, text=written(entry, plain=True))] if entry else []
     return told("CU303", "error", key.start, key.text, message, fix, *(edits if len(item.entries) == 1 else ()))
@@ -271,9 +271,8 @@ def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Fin
             yield Lint(finding=finding, at=entry.node.start)
         elif finding.code == "CU502":
             yield Lint(finding=finding, at=entry.node.start, edits=_drop(text, entry.node, len(pip)))
-        elif finding.fix and finding.fix.startswith(WRITE) and finding.subject == entry.name:
-            edits = _replace(entry.node, finding.fix.removeprefix(WRITE))
-            yield Lint(finding=finding, at=entry.node.start, edits=edits)
+        elif (better := in_its_place(finding)) and finding.subject == entry.name:
+            yield Lint(finding=finding, at=entry.node.start, edits=_replace(entry.node, better))
         else:
             yield Lint(finding=finding, at=entry.node.start)
 
@@ -337,7 +336,7 @@ def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
                         f"{written}: {pin.version} beside a build string is an exact version for conda and a prefix "
                         "for some other clients"
                     ),
-                    f"{WRITE}{better}",
+                    f"write {better}",
                 ),
                 at=entry.node.start,
                 edits=_replace(entry.node, better),

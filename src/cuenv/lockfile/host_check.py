@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import FileEdit, Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -189,13 +190,14 @@ def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding
     """A wheel that uses no GPU on a host that has one."""
     build = torch.build
     what = f"the wheel of torch {build.version} for {build.platform}"
-    advice = wheel_advice(torch, facts, knowledge)
+    words, edits = wheel_advice(torch, facts, knowledge)
     return Finding(
         code="CU103",
         severity="warning",
         subject="torch",
         message=f"{what} is not a CUDA build: it does not use the GPUs of {facts.label}",
-        fix=f"with pip: {advice}" if advice else None,
+        fix=words or None,
+        edits=edits,
     )
 
 
@@ -261,26 +263,39 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         severity = "info"
     elif verdict.outcome == "unknown" and verdict.rule in _NEEDED:
         severity = "warning"
+    fix, edits = _fix(verdict, candidate, case)
     yield Finding(
         code=rule.code,
         severity=severity,
         subject=verdict.rule,
         message=verdict.because,
         evidence=tuple(evidence_of(verdict, case.knowledge)),
-        fix=_fix(verdict, candidate, case),
+        fix=fix,
+        edits=edits,
         unknown=verdict.outcome == "unknown" and verdict.rule in LAYERS,
     )
 
 
-def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
+_Fix: TypeAlias = tuple[str | None, tuple[FileEdit, ...]]
+"""What mends a finding, in words and as edits of the environment file."""
+
+
+def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
     if verdict.outcome != "reject":
-        return None
+        return None, ()
     if candidate.build.stack == WHEELS and verdict.rule == "extensions":
-        advice = library_advice(case.request.pip, candidate.build.version, case.knowledge)
-        return f"with pip: {advice}" if advice else None
+        better = library_advice(case.request.pip, candidate.build.version, case.knowledge)
+        return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn"):
         return _other_wheel(verdict, candidate, case)
+    if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _narrowed(candidate, case)):
+        return None, (narrowed,)
+    return _command(verdict, case), ()
+
+
+def _command(verdict: Verdict, case: Context) -> str | None:
+    """The command that mends what no edit does."""
     if verdict.remedy:
         return (
             f"install {verdict.remedy.text}"
@@ -289,16 +304,14 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
         )
     if verdict.rule == "gpu":
         return "cuenv inspect --json > node.json on the machine that it is for, then: cuenv check --host node.json"
-    if verdict.rule == "cudnn":
-        return _narrowed(candidate, case) or choose_anew(case.facts, case.request)
-    return choose_anew(case.facts, case.request) if verdict.rule in _CHOSEN else None
+    return choose_anew(case.facts, case.request) if verdict.rule in (*_CHOSEN, "cudnn") else None
 
 
-def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
+def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     """A wheel of torch that runs on the host, or the driver that this one needs."""
     driver = f"install {verdict.remedy.text}" if verdict.remedy and verdict.remedy.driver else ""
-    advice = wheel_advice(candidate, case.facts, case.knowledge)
-    return ", or ".join(filter(None, (driver, f"with pip: {advice}" if advice else ""))) or None
+    words, edits = wheel_advice(candidate, case.facts, case.knowledge)
+    return ", or ".join(filter(None, (driver, words))) or None, edits
 
 
 def choose_anew(facts: HostFacts, request: Request | None = None) -> str:
@@ -315,13 +328,13 @@ def _resolve(facts: HostFacts, *options: str | None) -> str:
     return shlex.join(["cuenv", "resolve", *host_options(facts), *filter(None, options)])
 
 
-def _narrowed(candidate: Candidate, case: Context) -> str | None:
+def _narrowed(candidate: Candidate, case: Context) -> FileEdit | None:
     """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
     asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
     if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEELS:
         return None  # a torch from pip asks for one cuDNN exactly
     found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
-    return f"add to dependencies: {asked.package}<{found.below}" if found.answer == "below" else None
+    return FileEdit(how="add", entries=(f"{asked.package}<{found.below}",)) if found.answer == "below" else None
 
 
 def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:

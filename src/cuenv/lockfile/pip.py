@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
@@ -224,7 +224,7 @@ def _over_conda(over: list[PipConflict], packages: tuple[PipLocked, ...]) -> Ite
                 subject=gives.name,
                 message=f"pip installs {gives.name} {new[gives.name]} over conda's {gives.shown or gives.version}: "
                 f"{who} {item.demand}",
-                fix=f"add to dependencies: {gives.conda}={new[gives.name]}",
+                edits=(FileEdit(how="add", entries=(f"{gives.conda}={new[gives.name]}",)),),
             )
 
 
@@ -313,7 +313,7 @@ def _no_python(spec: EnvironmentSpec) -> Finding:
         severity="error",
         subject="python",
         message=f"the environment has pip requirements ({len(spec.pip)}) but no Python",
-        fix="add to dependencies: python and pip",
+        edits=(FileEdit(how="add", entries=("python", "pip")),),
     )
 
 
@@ -344,7 +344,7 @@ def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
             subject="pip",
             message=f"{len(solution.pip)} packages are for pip, and pip itself is not among the conda packages: "
             "conda-lock would install nothing of them and say nothing",
-            fix="add to dependencies: pip",
+            edits=(FileEdit(how="add", entries=("pip",)),),
         )
     yield from _hashes(solution.pip, program)
     yield from _seconds(solution)
@@ -435,14 +435,24 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
 _CUDA_TAG = regex(r"torch\s*==\s*[0-9.]+\+(cu\d{2,3})\s*(?:;.*)?")
 
 
-def _index_of(requirement: str, named: str) -> str | None:
+def _index_of(requirement: str, named: str) -> tuple[FileEdit, ...]:
     """The line that makes a torch with a local version be found: it lies in the index of its tag; ``named`` has it."""
     found = _CUDA_TAG.fullmatch(requirement.strip())
     missing = found and f"{INDEX}{found[1]}" not in named
-    return f"add to the pip part: --extra-index-url {INDEX}{found[1]}" if found and missing else None
+    index = f"--extra-index-url {INDEX}{found[1]}" if found else ""
+    return (FileEdit(how="add", entries=(index,), pip=True),) if missing else ()
+
+
+def _repaired(conflict: PipConflict) -> tuple[FileEdit, ...]:
+    """The smallest change of the pip part that ends a conflict."""
+    return (FileEdit(how="write", entries=(conflict.repair,), pip=True),) if conflict.repair else ()
 
 
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
+
+
+_CONDITION = regex(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*")
+"""What stands before the versions of a requirement."""
 
 
 def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = "") -> Finding:
@@ -461,21 +471,22 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
             subject=requirement_name(conflict.requirement) or "pip",
             message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}",
             evidence=(printable(conflict.text),),
-            fix=_index_of(conflict.requirement, named) or (f"write {conflict.repair}" if conflict.repair else None),
+            edits=_index_of(conflict.requirement, named) or _repaired(conflict),
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""
     exact = _EXACT.fullmatch(conflict.demand) if free else None
+    wanted = f"={exact[1]}" if exact else (_CONDITION.sub("", conflict.demand) or None)
+    bound = (FileEdit(how="add", entries=(f"{gives.conda}{wanted}",)),) if wanted else ()
     other = f"pin {gives.conda} to a release that meets {conflict.demand}, and resolve again"
-    if exact:
-        other = f"add to dependencies: {gives.conda}={exact[1]}"
     return Finding(
         code="CU510",
         severity="error",
         subject=requirement_name(conflict.parent) or gives.name,
         message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}",
         evidence=(printable(conflict.text),),
-        fix=f"in the pip part, write {conflict.repair}" if conflict.repair else other,
+        fix=None if conflict.repair or exact else other,
+        edits=_repaired(conflict) or bound,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, version
@@ -107,7 +107,7 @@ def _no_wheel(
             severity="error",
             subject="torch",
             message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
-            fix=f"write python={rows[-1].pythons[-1]}",
+            edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
         )
     elif asked.exact and not knowledge.wheels_of(asked.exact, facts.platform):
         strange = no_row(WHEELS, asked.exact, None, asked.tag, facts.platform)

@@ -41,6 +41,7 @@ from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.io.sources import Sources
+from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
 if TYPE_CHECKING:  # the solver is heavy
@@ -276,12 +277,11 @@ class _Repair:
     def _obeying(self, draft: _Draft, answer: Locked) -> _Draft:
         """A draft as the findings on it say that it should be."""
         spec, pins = obeyed(draft.spec, answer.report.errors)
-        lines = [text for text in spec.pip if text not in draft.spec.pip]
         for item in answer.report.errors:
-            fix = item.fix or ""
-            names = {pin.name for pin in pins if pin.name in fix} | {item.subject}
-            moved = [text for text in lines if text in fix]
-            draft = draft.noting([*sorted(names), *moved, *map(requirement_name, moved)], item.message)
+            lines = [text for edit in item.edits if edit.pip for text in edit.entries]
+            names = {pin.name for edit in item.edits if not edit.pip for pin in map(parse_spec, edit.entries)}
+            names |= {*map(requirement_name, lines), *(edit.over for edit in item.edits), item.subject}
+            draft = draft.noting([*sorted(names), *lines], item.message)
         return replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins})
 
     def _relaxed(self, draft: _Draft, needed: frozenset[str]) -> _Draft | None:

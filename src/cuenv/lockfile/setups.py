@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.io.files import at_home, is_file, is_folder, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
@@ -99,18 +99,20 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
         message=f"pip: {shown} {are} built against torch {torch.build.version} of CUDA {own} when pip installs "
         f"{them}; CUDA code in {them} needs {', '.join(needs)}; {there}{beyond}",
         evidence=tuple(row.sources) if row else (),
-        fix=None if nvcc else _compiler(row, allowed),
+        edits=() if nvcc else _compiler(row, allowed),
     )
 
 
-def _compiler(row: Cuda | None, allowed: tuple[int, int] | None) -> str | None:
+def _compiler(row: Cuda | None, allowed: tuple[int, int] | None) -> tuple[FileEdit, ...]:
     """The packages that bring the compiler of a CUDA release."""
     if row is None:
-        return None
+        return ()
     gxx = f"gxx_linux-64={allowed[1]}.*" if allowed else "gxx_linux-64"
     if row.conda_nvcc:
-        return f"add to dependencies: cuda-nvcc={row.version}, cuda-libraries-dev={row.version}, {gxx}, ninja"
-    if not row.labels:
-        return None
-    label = f"nvidia/label/cuda-{row.labels[-1]}"
-    return f"add to dependencies: {label}::cuda-nvcc, {label}::cuda-libraries-dev, {gxx}, ninja"
+        names = (f"cuda-nvcc={row.version}", f"cuda-libraries-dev={row.version}")
+    elif row.labels:
+        label = f"nvidia/label/cuda-{row.labels[-1]}"
+        names = (f"{label}::cuda-nvcc", f"{label}::cuda-libraries-dev")
+    else:
+        return ()
+    return (FileEdit(how="add", entries=(*names, gxx, "ninja")),)

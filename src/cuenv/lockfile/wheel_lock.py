@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.io.products import keep_others
 from cuenv.core.io.writing import write_together
 from cuenv.core.versions import VersionSpec
@@ -37,7 +37,7 @@ def wheel_solutions(spec: EnvironmentSpec, hosts: list[HostFacts], knowledge: Kn
                 severity="error",
                 subject="python",
                 message=f"a lock without conda is for one minor of Python, and the file names none for {host.platform}",
-                fix="add to dependencies: python=3.12",
+                edits=(FileEdit(how="add", entries=("python=3.12",)),),
             )
         made.append(
             Solution(

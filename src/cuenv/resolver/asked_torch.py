@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import FileEdit, Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, version
@@ -118,10 +118,10 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
     told = _of_tag(asked, rows) if asked.tag else _of_index(asked, rows)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
-        yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], fix=told[1])
+        yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
 
 
-def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None] | None:
+def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
     """The requirement names a tag: that wheel must exist, and the index of the tag must be asked."""
     here = [row for row in rows if row.version == asked.exact]
     have = [row.name for row in here if "index" in row.comes]
@@ -131,7 +131,7 @@ def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None]
         return f"{name} does not exist; PyTorch's indexes have {', '.join(have)}", _nearest(asked, rows)
     if asked.tag in asked.tags or asked.elsewhere:
         return None
-    fix = f"add to the pip part: --extra-index-url {INDEX}{asked.tag}"
+    fix = (_index(asked.tag),)
     if asked.tags:
         return f"the index {asked.tags[0]} does not have {name}", fix
     plain = next((row for row in here if "pypi" in row.comes), None)
@@ -139,7 +139,7 @@ def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None]
     return f"{name} is not on PyPI{but}", fix
 
 
-def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | None] | None:
+def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
     """The pip part names an index: it must have a release that is asked for, and pip must not prefer PyPI's."""
     tags = [tag for tag in asked.tags if tag != "cpu"]
     of_index = [row for row in rows if "index" in row.comes and row.build in tags]
@@ -157,7 +157,7 @@ def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, str | Non
     instead = taken or last
     then = f"; pip takes torch {rival.version} of PyPI, which is made with CUDA {rival.cuda}" if rival else ""
     why = f"the index {' and '.join(tags)} has torch up to {last.version}, and {asked.text} is asked for{then}"
-    return why, f"write torch=={instead.name} in the pip part"
+    return why, (FileEdit(how="write", entries=(f"torch=={instead.name}",), pip=True),)
 
 
 def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
@@ -195,6 +195,7 @@ def _unpaired(
             continue
         mine = sorted({release for row in rows for release in row.releases if _for(row, releases)})
         equals = "==" if "wheel" in library.ways else "="
+        better = f"{library.name}{equals}{mine[-1]}" if mine else ""
         needs = " or ".join(dict.fromkeys(span_text(row.torch) for row in fit[-2:] if row.torch))
         yield Finding(
             code="CU505",
@@ -202,7 +203,8 @@ def _unpaired(
             subject=library.name,
             message=f"{library.text} requires torch {needs}, and {torch.text} is asked for",
             evidence=tuple(fit[-1].sources),
-            fix=f"take {library.name}{equals}{mine[-1]}, which is made for this torch" if mine else None,
+            fix=f"take {better}, which is made for this torch" if mine else None,
+            edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),
         )
 
 
@@ -214,9 +216,13 @@ def _release(row: TorchWheel) -> Version:
     return row.version
 
 
-def _nearest(asked: AskedTorch, rows: Iterable[TorchWheel]) -> str | None:
+def _nearest(asked: AskedTorch, rows: Iterable[TorchWheel]) -> tuple[FileEdit, ...]:
     """The wheel of the same tag that is nearest to the release that is asked for."""
     same = [row for row in rows if row.build == asked.tag and "index" in row.comes]
     before = [row for row in same if asked.exact is None or row.version <= asked.exact]
     row = max(before, key=_release, default=None) or min(same, key=_release, default=None)
-    return f"write torch=={row.name} in the pip part, with --extra-index-url {INDEX}{row.build}" if row else None
+    return (FileEdit(how="write", entries=(f"torch=={row.name}",), pip=True), _index(row.build)) if row else ()
+
+
+def _index(tag: str) -> FileEdit:
+    return FileEdit(how="add", entries=(f"--extra-index-url {INDEX}{tag}",), pip=True)

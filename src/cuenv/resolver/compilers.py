@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import FileEdit, Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -80,12 +80,12 @@ def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
         if torch and item.release.major != torch.release.major:
             name = item.text.split("::")[-1].split("=")[0].split()[0]
             ended = knowledge.discontinued(name)
-            better = f"cuda-nvcc={torch.release} in place of {name}" if ended else f"{name}={torch.release}"
+            better = f"{'cuda-nvcc' if ended else name}={torch.release}"
             yield _mixed(
                 name,
                 f"{item.text} brings nvcc {item.release}, but {torch.text} is of CUDA {torch.release}: torch builds no "
                 "extension with an nvcc of another CUDA major version",
-                f"take {better}" if ended else f"write {better}",
+                FileEdit(how="write", entries=(better,), over=name if ended else ""),
                 "error",
             )
     yield from _second_runtime(spec, nvcc, torch)
@@ -105,7 +105,7 @@ def _second_runtime(spec: EnvironmentSpec, nvcc: tuple[Named, ...], torch: Named
     if lead is torch and not spec.pin("pytorch-cuda") and release.major == lead.release.major:
         return  # conda-forge's builds for CUDA 11.2 run with a later cudatoolkit of CUDA 11
     message = f"{pin.yaml_text()} contains libraries of CUDA {release}, but {lead.text} is of CUDA {lead.release}"
-    yield _mixed(pin.name, message, f"take {pin.yaml_text()} out of the dependencies", "warning")
+    yield _mixed(pin.name, message, FileEdit(how="remove", entries=(pin.yaml_text(),)), "warning")
 
 
 def _other_builds(spec: EnvironmentSpec, torch: Named | None) -> Iterator[Finding]:
@@ -114,11 +114,12 @@ def _other_builds(spec: EnvironmentSpec, torch: Named | None) -> Iterator[Findin
         found = _MAJOR.match(pin.build) if pin.name in _LIBRARIES else None
         if found and torch and int(found[1]) != torch.release.major:
             message = f"{pin.yaml_text()} is made for CUDA {found[1]}, but {torch.text} is of CUDA {torch.release}"
-            yield _mixed(pin.name, message, f"write {replace(pin, build='').yaml_text()}", "error")
+            edit = FileEdit(how="write", entries=(replace(pin, build="").yaml_text(),))
+            yield _mixed(pin.name, message, edit, "error")
 
 
-def _mixed(subject: str, message: str, fix: str, severity: Severity) -> Finding:
-    return Finding(code="CU102", severity=severity, subject=subject, message=message, fix=fix)
+def _mixed(subject: str, message: str, edit: FileEdit, severity: Severity) -> Finding:
+    return Finding(code="CU102", severity=severity, subject=subject, message=message, edits=(edit,))
 
 
 def gcc_range(row: Cuda, *, conda_forge: bool = False) -> tuple[int, int] | None:
@@ -148,14 +149,12 @@ def _asked_gcc(spec: EnvironmentSpec, nvcc: Named, row: Cuda) -> Iterator[Findin
         good = [point for point in admitted if first <= point < beyond]
         if len(good) == len(admitted) or (good and _by_conda_forge(spec)):
             continue
-        fix = f"write {replace(pin, version=f'{allowed[1]}.*').yaml_text()}"
+        edit = FileEdit(how="write", entries=(replace(pin, version=f"{allowed[1]}.*").yaml_text(),))
         says = f"nvcc {nvcc.release} ({nvcc.text}) accepts GCC {allowed[0] or ''} to {allowed[1]}".replace(
             "  to", " up to"
         )
-        if good:
-            yield _gcc_finding(pin.name, f"{pin.yaml_text()} allows a newer GCC than nvcc: {says}", row, fix, "warning")
-        else:
-            yield _gcc_finding(pin.name, f"{pin.yaml_text()} does not work with nvcc: {says}", row, fix, "error")
+        verb = "allows a newer GCC than nvcc" if good else "does not work with nvcc"
+        yield _gcc_finding(pin.name, f"{pin.yaml_text()} {verb}: {says}", row, edit, "warning" if good else "error")
 
 
 def _by_conda_forge(spec: EnvironmentSpec) -> bool:
@@ -181,7 +180,8 @@ def locked_gcc(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Itera
             f"{gcc.name} {gcc.version} does not work with cuda-nvcc {nvcc.version}: nvcc {row.version} accepts GCC "
             f"{allowed[0]} to {allowed[1]}"
         )
-        yield _gcc_finding(gcc.name, message, row, f"add to dependencies: {gcc.name}={allowed[1]}.*", "error")
+        edit = FileEdit(how="add", entries=(f"{gcc.name}={allowed[1]}.*",))
+        yield _gcc_finding(gcc.name, message, row, edit, "error")
 
 
 def _number(package: LockedPackage | None) -> Version | None:
@@ -191,7 +191,12 @@ def _number(package: LockedPackage | None) -> Version | None:
         return None
 
 
-def _gcc_finding(subject: str, message: str, row: Cuda, fix: str, severity: Severity) -> Finding:
+def _gcc_finding(subject: str, message: str, row: Cuda, edit: FileEdit, severity: Severity) -> Finding:
     return Finding(
-        code="CU117", severity=severity, subject=subject, message=message, evidence=tuple(row.sources), fix=fix
+        code="CU117",
+        severity=severity,
+        subject=subject,
+        message=message,
+        evidence=tuple(row.sources),
+        edits=(edit,),
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from packaging.version import Version
 
 from cuenv.core.errors import UsageError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -45,16 +45,17 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 message=f"{demand.text} allows {demand.name} {' and '.join(map(str, releases))}, "
                 f"which fails with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
-                fix=f"write {_rewritten(demand, spec, better)}",
+                edits=(_rewritten(demand, spec, better),),
             )
 
 
-def _rewritten(demand: Demand, spec: EnvironmentSpec, condition: str) -> str:
+def _rewritten(demand: Demand, spec: EnvironmentSpec, condition: str) -> FileEdit:
     """What was asked for with another condition; channel, build, extras and marker stay."""
     pin = (
         next((pin for pin in spec.pins if pin.yaml_text() == demand.text), None) if "wheel" not in demand.ways else None
     )
-    return replace(pin, version=condition).yaml_text() if pin else with_condition(demand.text, condition)
+    better = replace(pin, version=condition).yaml_text() if pin else with_condition(demand.text, condition)
+    return FileEdit(how="write", entries=(better,), pip=pin is None)
 
 
 def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
@@ -69,7 +70,7 @@ def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
             message=f"{package} compiles code for the GPUs, and the file lists no package that contains "
             f"{', '.join(item.what for item in mine)}",
             evidence=tuple(dict.fromkeys(source for item in mine for source in item.sources)),
-            fix=f"add to dependencies: {', '.join(holders)}" if holders else None,
+            edits=(FileEdit(how="add", entries=tuple(holders)),) if holders else (),
         )
 
 
@@ -191,7 +192,7 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
                 severity="error",
                 subject="torch",
                 message=f"pip: {requirement} would install torch over conda's {torch.yaml_text()}",
-                fix=f"take {requirement} out of the pip part",
+                edits=(FileEdit(how="remove", entries=(requirement,), pip=True),),
             )
 
 
@@ -332,7 +333,7 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             severity="warning",
             subject=", ".join(loose),
             message=f"{', '.join(loose)} may come from {nvidia[0]} or from conda-forge: no channel is named",
-            fix=f"write {replace(first, channel=nvidia[0]).yaml_text()}",
+            edits=(FileEdit(how="write", entries=(replace(first, channel=nvidia[0]).yaml_text(),)),),
         )
 
 
@@ -365,8 +366,9 @@ def _unbound(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         bound = [*(f"{name}={release}" for name in free), *open_] if torch else []
         lead = f"{torch.yaml_text()} sets no upper bound on" if torch else "no version is given for"
         finding = two_channels(f"{lead} {', '.join(listed)}, so {newest}", ours=spec.ours)
-        line = f"add to dependencies: {', '.join(bound)}" if bound and not spec.ours and not many else finding.fix
-        yield replace(finding, fix=line, evidence=tuple(row.sources) if row else ())
+        if bound and not spec.ours and not many:
+            finding = replace(finding, fix=None, edits=(FileEdit(how="add", entries=tuple(bound)),))
+        yield replace(finding, evidence=tuple(row.sources) if row else ())
 
 
 def _release(pin: Pin) -> Version | None:
@@ -429,10 +431,10 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 subject=pin.name,
                 message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
                 evidence=tuple(twin.sources),
-                fix=f"write {guarded}",
+                edits=(FileEdit(how="write", entries=(guarded,)),),
             )
 
 
 def _cpu_variant(pin: Pin, message: str) -> Finding:
-    fix = f"take {pin.yaml_text()} out of the dependencies"
-    return Finding(code="CU103", severity="error", subject=pin.name, message=message, fix=fix)
+    edit = FileEdit(how="remove", entries=(pin.yaml_text(),))
+    return Finding(code="CU103", severity="error", subject=pin.name, message=message, edits=(edit,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
@@ -119,8 +119,13 @@ def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) 
             severity="warning" if runs and not any(map(_COMPILERS.match, names)) else "error",
             subject=", ".join(names[:3]),
             message=f"{shown} {verb} of CUDA {release}, but {'torch' if of_torch else 'the rest'} is of CUDA {wanted}",
-            fix=f"add to dependencies: {', '.join(f'{name}={wanted}' for name in binding)}",
+            edits=(FileEdit(how="add", entries=tuple(f"{name}={wanted}" for name in binding)),),
         )
+
+
+def _write(package: LockedPackage, build: str) -> FileEdit:
+    """Another build of what is locked."""
+    return FileEdit(how="write", entries=(f"{package.channel_name}::{package.name}={package.version}={build}",))
 
 
 def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
@@ -138,7 +143,7 @@ def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Ite
                     "but the file does not request one"
                 ),
                 evidence=tuple(twin.sources),
-                fix=f"write {package.channel_name}::{package.name}={package.version}={twin.any_cuda}",
+                edits=(_write(package, twin.any_cuda),),
             )
 
 
@@ -161,7 +166,7 @@ def cpu_builds(
                 severity="warning",
                 subject=package.name,
                 message=f"{package.name} {package.version} is a CPU-only package, but {base} has CUDA builds",
-                fix=f"write {base} instead",
+                edits=(FileEdit(how="write", entries=(base,), over=package.name),),
             )
     plain: list[LockedPackage] = []
     for package in without_row(packages, knowledge):
@@ -175,7 +180,7 @@ def cpu_builds(
             subject=package.name,
             message=f"{package.name} {package.version} {package.build} is built without CUDA, and "
             f"{package.channel_name} has the CUDA build {build} of it",
-            fix=f"write {package.channel_name}::{package.name}={package.version}={_any_cuda(build)}",
+            edits=(_write(package, _any_cuda(build)),),
         )
     for channel in dict.fromkeys(package.channel_name for package in plain):
         yield _by_build_string([item for item in plain if item.channel_name == channel], sure=offered is not None)

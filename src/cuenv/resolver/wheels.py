@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, minor, serve, version
 from cuenv.host.facts import HostFacts
@@ -168,19 +168,23 @@ def last_for(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple
     return (f"torch {last} is the last release with wheels for compute capability {gpus}; the newest is {newest}",)
 
 
-def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -> str | None:
-    """The requirement, and the index that has it, of a wheel that runs on a host; ``None`` where none is known to.
+def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -> tuple[str, tuple[FileEdit, ...]]:
+    """The requirement, and the index that has it, of a wheel that runs on a host, in words and as edits.
 
-    It is for the Python of the candidate, where there is one for it.
+    None where no wheel is known to run. It is for the Python of the candidate, where there is one for it.
     """
     release, python = candidate.build.version, candidate.python if "." in candidate.python else ""
     wheel = (wheel_for(release, facts, knowledge, python) if python else None) or wheel_for(release, facts, knowledge)
     if wheel is None:
-        return None
+        return "", ()
     lost = _lost_after(wheel, facts, knowledge)
     last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if lost else ""
     needs = f" with Python {wheel.pythons[0]} to {wheel.pythons[-1]}" if python not in ("", *wheel.pythons) else ""
-    return f"torch=={wheel.name}{needs}{last} from --extra-index-url {INDEX}{wheel.build}"
+    name, index = f"torch=={wheel.name}", f"--extra-index-url {INDEX}{wheel.build}"
+    edits = [FileEdit(how="write", entries=(name,), pip=True), FileEdit(how="add", entries=(index,), pip=True)]
+    if needs:
+        edits.append(FileEdit(how="write", entries=(f"python={max(wheel.pythons, key=version)}",)))
+    return f"with pip: {name}{needs}{last} from {index}", tuple(edits)
 
 
 _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")
@@ -207,8 +211,8 @@ def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tup
     return tuple(found)
 
 
-def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowledge) -> str:
-    """The releases for a torch of those libraries that are for another one: ``torchvision==0.19.1``; empty for none."""
+def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowledge) -> tuple[FileEdit, ...]:
+    """The releases for a torch of those libraries that are for another one: ``torchvision==0.19.1``."""
     better = []
     for requirement in requirements:
         name, _, release = requirement.partition("==")
@@ -216,7 +220,7 @@ def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowl
         fit = [row for row in rows if row.torch and row.torch.admits(torch)]
         if rows and not any(row.covers(version(release)) for row in fit):
             better += [f"{name}=={max(row.releases)}" for row in fit[-1:] if row.releases]
-    return " ".join(better)
+    return tuple(FileEdit(how="write", entries=(text,), pip=True) for text in better)
 
 
 def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
