@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import Any, NamedTuple
 
 from cuenv.host.facts import HostFacts
@@ -17,7 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen, units
-from cuenv.resolver.ranking import left_open, preference
+from cuenv.resolver.ranking import SERVICE, Criterion, left_open, preference
 from cuenv.resolver.rules import RULES, Rule
 
 
@@ -33,13 +33,13 @@ def choices(
         among: the candidates to choose from; all of the platform of each host when absent.
     """
     given = None if among is None else tuple(among)
-    pools: dict[str, _Pool] = {}
+    pools: dict[str, Pool] = {}
     found = []
     for facts in hosts:
         pool = pools.get(facts.platform)
         if pool is None:
             of = candidates(knowledge, facts.platform, request.python) if given is None else given
-            pool = pools[facts.platform] = _Pool(of, request, knowledge)
+            pool = pools[facts.platform] = Pool(of, request, knowledge)
         found.append(pool.choice(facts))
     return tuple(found)
 
@@ -58,11 +58,30 @@ class _Grouped(NamedTuple):
     known: dict[Hashable, dict[int, int]]
 
 
-class _Pool:
+class Standing(NamedTuple):
+    """How candidates stand for a host, each a bit.
+
+    Attributes:
+        levels: those that fit, in the order of the preference; equals together.
+        served: those that serve its GPUs as well as any: what else they are counts for nothing.
+        by_rule: for each rule, in their order, those that it does not reject.
+    """
+
+    levels: tuple[int, ...]
+    served: int
+    by_rule: tuple[int, ...]
+
+    @property
+    def fits(self) -> int:
+        """Those that no rule rejects."""
+        return reduce(or_, self.levels, 0)
+
+
+class Pool:
     """Candidates as the bits of a number, for one request."""
 
     def __init__(self, of: tuple[Candidate, ...], request: Request, knowledge: Knowledge) -> None:
-        self._of = of
+        self.of = of
         self._knowledge = knowledge
         self._asker = Asker(request, knowledge)
         self._parted: dict[frozenset[str], list[tuple[Candidate, int]]] = {}
@@ -72,20 +91,71 @@ class _Pool:
             for item in preference(request.prefer)
         ]
         self._known: dict[Hashable, Candidate | None] = {}
+        self._standings: dict[Hashable, Standing] = {}
+        self.judged = 0  # kinds of hosts for which the rules were asked
 
     def choice(self, facts: HostFacts) -> Candidate | None:
         """The best candidate of a host."""
-        facts = effective(facts, self._knowledge)
-        asked = [[seen(one.rule.judge, unit) for unit in units(facts, one.rule.per)] for one in self._rules]
-        ranked = [seen(one.key, Unit(facts)) if one.key else {} for one, _, _ in self._criteria]
-        same = tuple([tuple([tuple(of_host.values()) for of_host in each]) for each in (*asked, ranked)])
+        asked, ranked, same = self._seen(facts)
         if same not in self._known:
+            self.judged += 1
             self._known[same] = self._choose(asked, ranked)
         return self._known[same]
 
+    def standing(self, facts: HostFacts) -> Standing:
+        """How every candidate stands for a host."""
+        asked, ranked, same = self._seen(facts)
+        if same not in self._standings:
+            self.judged += 1
+            self._standings[same] = self._all(asked, ranked)
+        return self._standings[same]
+
+    def _seen(self, facts: HostFacts) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]], Hashable]:
+        """What the rules and the criteria see of a host, and that as a key."""
+        facts = effective(facts, self._knowledge)
+        asked = [[seen(one.rule.judge, unit) for unit in units(facts, one.rule.per)] for one in self._rules]
+        ranked = [seen(one.key, Unit(facts)) if one.key else {} for one, _, _ in self._criteria]
+        return asked, ranked, tuple([tuple([tuple(of_host.values()) for of_host in each]) for each in (*asked, ranked)])
+
+    def _all(self, asked: list[list[dict[str, Any]]], ranked: list[dict[str, Any]]) -> Standing:
+        """How every candidate stands, by what the rules and the criteria see of a host."""
+        open_by = {one.rule.name: self._judged(one, each) for one, each in zip(self._rules, asked, strict=True)}
+        by_rule = tuple([reduce(or_, found.values(), 0) for found in open_by.values()])
+        left = reduce(and_, by_rule)
+        if not left:
+            return Standing((), 0, by_rule)
+        orders = {
+            item: self._levels(item, groups, of_host, known, open_by)
+            for (item, groups, known), of_host in zip(self._criteria, ranked, strict=True)
+        }
+        same = left, *[tuple([both for bits in order if (both := bits & left)]) for order in orders.values()]
+        if same not in self._standings:
+            served = [left]
+            for item in SERVICE:
+                served = _divided(served[:1], orders[item])
+            levels = [left]
+            for order in orders.values():
+                levels = _divided(levels, order)
+            self._standings[same] = Standing(tuple(levels), served[0], ())
+        return self._standings[same]._replace(by_rule=by_rule)
+
+    def _levels(
+        self,
+        criterion: Criterion,
+        groups: list[tuple[dict[str, Any], int]] | None,
+        of_host: dict[str, Any],
+        known: dict[Hashable, list[int]],
+        open_by: dict[str, dict[int, int]],
+    ) -> list[int]:
+        """The candidates by how they stand on a criterion, the best first."""
+        if criterion.key is None:
+            found = open_by[criterion.reads]
+            return [found[number] for number in sorted(found)]
+        return self._ordered(criterion.key, groups or [], of_host, known)
+
     def _choose(self, asked: list[list[dict[str, Any]]], ranked: list[dict[str, Any]]) -> Candidate | None:
         """The best candidate by what the rules, and the criteria, see of a host."""
-        left = (1 << len(self._of)) - 1
+        left = (1 << len(self.of)) - 1
         open_by: dict[str, dict[int, int]] = {}
         for one, of_units in zip(self._rules, asked, strict=True):
             open_by[one.rule.name] = found = self._judged(one, of_units)
@@ -93,14 +163,9 @@ class _Pool:
             if not left:
                 return None
         for (criterion, groups, known), of_host in zip(self._criteria, ranked, strict=True):
-            levels: Iterable[int]
-            if criterion.key is None:
-                found = open_by[criterion.reads]
-                levels = (found[number] for number in sorted(found))
-            else:
-                levels = self._ordered(criterion.key, groups or [], of_host, known)
+            levels = self._levels(criterion, groups, of_host, known, open_by)
             left = next(best for level in levels if (best := left & level))
-        return self._of[(left & -left).bit_length() - 1]
+        return self.of[(left & -left).bit_length() - 1]
 
     def _judged(self, asked: _Grouped, of_units: list[dict[str, Any]]) -> dict[int, int]:
         """The candidates that a rule does not reject, by how many things it leaves open."""
@@ -161,13 +226,18 @@ class _Pool:
         quick: dict[Hashable, list[int]] = {}
         by_value: dict[Hashable, list[int]] = {}
         key = key_of((function,))
-        for index, item in enumerate(self._of):
+        for index, item in enumerate(self.of):
             same = key(item)
             group = quick.get(same)
             if group is None:
                 group = quick[same] = by_value.setdefault(self._asker.same((function,), item), [])
             group.append(index)
-        return [(self._of[group[0]], _bits(group, len(self._of))) for group in by_value.values()]
+        return [(self.of[group[0]], _bits(group, len(self.of))) for group in by_value.values()]
+
+
+def _divided(levels: list[int], order: list[int]) -> list[int]:
+    """Levels of candidates, each divided by a further order."""
+    return [both for level in levels for bits in order if (both := level & bits)]
 
 
 def _opened(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:

@@ -113,6 +113,14 @@ NATIVE_LEVEL = Criterion(
     lambda item, case: f"CUDA {item.candidate.cuda}; the driver's CUDA version is {_level(case) or 'unknown'}",
 )
 
+NATIVE_CODE = Criterion(
+    "native code for every GPU before PTX (JIT)",
+    jit_count,
+    lambda item, case: (
+        f"compute capabilities with PTX only: {jit_count(item.candidate.build.code, case.facts.capabilities)}"
+    ),
+)
+
 SEEN = Criterion(
     "build was seen in its channel",
     lambda proving, build: not (proving or build.published),
@@ -126,13 +134,7 @@ PREFERENCE: tuple[Criterion, ...] = (
     _known("cudnn", "cuDNN is known to support the GPUs"),
     _known("nccl", "NCCL is known to support the GPUs"),
     _known("glibc", "glibc is known to be new enough"),
-    Criterion(
-        "native code for every GPU before PTX (JIT)",
-        jit_count,
-        lambda item, case: (
-            f"compute capabilities with PTX only: {jit_count(item.candidate.build.code, case.facts.capabilities)}"
-        ),
-    ),
+    NATIVE_CODE,
     _known("roles", "packages for all requested roles"),
     SEEN,
     Criterion("newest PyTorch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}"),
@@ -160,6 +162,9 @@ PREFERENCE: tuple[Criterion, ...] = (
     ),
     Criterion("Python nearest 3.12", distance, lambda item, _: f"python {item.candidate.python}"),
 )
+
+SERVICE = PREFERENCE[: PREFERENCE.index(NATIVE_CODE) + 1]
+"""The criteria on what a GPU gets, before those on which release it is."""
 
 
 def preference(prefer: str) -> tuple[Criterion, ...]:

@@ -1,0 +1,356 @@
+"""The fewest environments that serve a fleet, what fewer would cost, and which hosts nothing serves.
+
+Hosts are folded by what the rules see of them. Environments that fit two kinds of hosts need not fit both together,
+for each may need another release of cuDNN: whatever kinds share is judged as a pool again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from cuenv.core.record import dataclass, replace
+from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, undominated, witnesses
+from cuenv.fleet.nodes import FleetNode, NodeKind, Unknown, completed, kinds, unknown
+from cuenv.host.facts import Libc
+from cuenv.host.request import Request, pool
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.batch import Pool, Standing
+from cuenv.resolver.candidates import Candidate, candidates_of, environment_key
+from cuenv.resolver.decision import Decision, decide
+from cuenv.resolver.rules import Context
+
+_PRICES = 8
+"""Numbers of environments of which the price is told, beyond those that are needed."""
+
+
+class Shared(NamedTuple):
+    """An environment and the classes of hosts that it serves together."""
+
+    candidate: Candidate
+    classes: tuple[int, ...]
+
+
+class Class(NamedTuple):
+    """Kinds of hosts that every candidate serves in the same way."""
+
+    kinds: tuple[NodeKind, ...]
+    standing: Standing
+    platform: str
+
+    @property
+    def weight(self) -> int:
+        """How many nodes they are."""
+        return sum(kind.weight for kind in self.kinds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their nodes."""
+        return tuple(name for kind in self.kinds for name in kind.names)
+
+
+class Less(NamedTuple):
+    """A class of hosts that gets less than its best.
+
+    Attributes:
+        worse: its GPUs get less: PTX in place of machine code, or a library that nobody vouches for.
+    """
+
+    of: Class
+    gets: Candidate
+    best: Candidate
+    worse: bool
+
+
+class Price(NamedTuple):
+    """What a number of environments costs.
+
+    Attributes:
+        environments: the best choice of so many; none where so few cannot serve all.
+        exact: no other choice of so many costs less.
+    """
+
+    number: int
+    environments: tuple[Candidate, ...]
+    less: tuple[Less, ...] = ()
+    exact: bool = True
+
+    @property
+    def possible(self) -> bool:
+        """So many can serve all hosts."""
+        return bool(self.environments)
+
+
+class Environment(NamedTuple):
+    """An environment of a plan, and the hosts that use it."""
+
+    name: str
+    candidate: Candidate
+    kinds: tuple[NodeKind, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its nodes."""
+        return tuple(name for kind in self.kinds for name in kind.names)
+
+    def decision(self, request: Request, knowledge: Knowledge) -> Decision:
+        """What was chosen, judged anew for all its hosts as one pool; the other candidates that fit stand behind it."""
+        case = Context(facts=pool(kind.facts for kind in self.kinds), request=request, knowledge=knowledge)
+        found, own = decide(case), environment_key(self.candidate)
+        first = tuple(item for item in found.fitting if environment_key(item.candidate) == own)
+        others = tuple(item for item in found.fitting if environment_key(item.candidate) != own)
+        return replace(found, fitting=(*first, *others) if first else ())
+
+
+class Hopeless(NamedTuple):
+    """Hosts that no candidate serves."""
+
+    kinds: tuple[NodeKind, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its nodes."""
+        return tuple(name for kind in self.kinds for name in kind.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """Why fewer environments do not do: hosts that cannot be divided into fewer groups.
+
+    Attributes:
+        count: so many are needed.
+        well: they are needed for all GPUs to get what they get on their best; else for all to get something.
+        hosts: one host of each of the classes that show it.
+    """
+
+    count: int
+    well: bool
+    hosts: tuple[NodeKind, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetPlan:
+    """The environments of a fleet.
+
+    Attributes:
+        environments: the largest first; none where there is none, or where more than the limit are needed.
+        proofs: that fewer cannot serve all, and, where that needs more, that fewer cannot serve all as well.
+        assumed: the glibc of hosts of which none is known; ``None`` where nothing was assumed.
+        judged: for how many kinds of hosts the rules were asked.
+    """
+
+    request: Request
+    kinds: tuple[NodeKind, ...]
+    environments: tuple[Environment, ...] = ()
+    prices: tuple[Price, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    hopeless: tuple[Hopeless, ...] = ()
+    assumed: Libc | None = None
+    limit: int | None = None
+    judged: int = 0
+
+
+def plan(
+    nodes: Iterable[FleetNode],
+    request: Request,
+    knowledge: Knowledge,
+    *,
+    at_most: int | None = None,
+    glibc: Libc | None = None,
+    pools: dict[str, Pool] | None = None,
+) -> FleetPlan:
+    """Plan the environments of a fleet.
+
+    Without a limit there are the fewest with which the GPUs of every host get what they get on its own best
+    environment; with one, those of so many at most that cost least.
+
+    Args:
+        nodes: the hosts, in any order.
+        request: what is wanted on all of them.
+        knowledge: the tables.
+        at_most: how many environments there may be.
+        glibc: assumed of hosts of which none is known.
+        pools: the candidates of each platform with what the rules said of them, kept between plans of one request.
+    """
+    given = tuple(nodes)
+    everyone = tuple(completed(given, glibc))
+    folded = kinds(everyone)
+    pools = {} if pools is None else pools
+    for platform in sorted({kind.facts.platform for kind in folded} - pools.keys()):
+        of = candidates_of(request.stack, knowledge, platform, request.python)
+        pools[platform] = Pool(of, request, knowledge)
+    classes, hopeless = _classes(folded, pools)
+    found = FleetPlan(
+        request=request,
+        kinds=folded,
+        unknown=unknown(everyone),
+        hopeless=hopeless,
+        assumed=glibc if any(node.facts.libc is None for node in given) else None,
+        limit=at_most,
+    )
+    if classes:
+        found = _Work(classes, pools, knowledge).planned(found)
+    return replace(found, judged=sum(each.judged for each in pools.values()))
+
+
+def _classes(folded: Iterable[NodeKind], pools: dict[str, Pool]) -> tuple[tuple[Class, ...], tuple[Hopeless, ...]]:
+    """Kinds that every candidate serves in the same way, and those that none serves."""
+    found: dict[tuple[object, ...], tuple[Standing, list[NodeKind]]] = {}
+    nothing: dict[tuple[object, ...], list[NodeKind]] = {}
+    for kind in folded:
+        facts = kind.facts
+        standing = pools[facts.platform].standing(facts)
+        if standing.levels:
+            key = facts.platform, facts.capabilities, standing.levels, standing.served
+            found.setdefault(key, (standing, []))[1].append(kind)
+        else:
+            nothing.setdefault((facts.platform, facts.capabilities, standing.by_rule), []).append(kind)
+    classes = tuple(Class(tuple(some), standing, some[0].facts.platform) for standing, some in found.values())
+    return classes, tuple(Hopeless(tuple(some)) for some in nothing.values())
+
+
+class _Work:
+    """The classes of a fleet with the environments that they may share."""
+
+    def __init__(self, classes: tuple[Class, ...], pools: dict[str, Pool], knowledge: Knowledge) -> None:
+        self._classes = classes
+        self._pools = pools
+        self._knowledge = knowledge
+        self._together: dict[tuple[int, ...], int] = {}
+        shared = [item for platform in sorted(pools) for item in self._shared(platform)]
+        columns = [self._column(place, some) for _, place, some in shared]
+        kept = undominated(columns)
+        self._environments = [pools[shared[at][0]].of[shared[at][1]] for at in kept]
+        self._columns = [columns[at] for at in kept]
+        rows: dict[Column, list[int]] = {}
+        for at, row in enumerate(zip(*self._columns, strict=True)):
+            rows.setdefault(row, []).append(at)
+        self._rows = list(rows.items())
+        self._short = list(zip(*rows, strict=True))  # the columns again, with equal rows as one
+        self._weights = [sum(classes[at].weight for at in some) for some in rows.values()]
+
+    def planned(self, found: FleetPlan) -> FleetPlan:
+        """The plan with its environments, prices and proofs."""
+        needed, well = self._fewest(ABSENT), self._fewest(WORSE)
+        proofs = [self._proof(needed, well=False)]
+        if well > needed:
+            proofs.append(self._proof(well, well=True))
+        prices = [Price(count, ()) for count in range(1, needed)]
+        choices: list[Cover] = []
+        for count in range(needed, len(self._columns) + 1):
+            choice = cheapest(self._short, self._weights, count)
+            if choice is None or count > max(well, needed + _PRICES, found.limit or 0):
+                break
+            choices.append(choice)
+            prices.append(self._price(choice))
+            if not choice.loss[1]:
+                break
+        limit = well if found.limit is None else found.limit
+        able = [choice for choice in choices if len(choice.columns) <= limit]
+        best = min(able, key=lambda choice: (choice.loss, len(choice.columns)), default=None)
+        environments = self._named(best, found.request.name) if best else ()
+        return replace(found, environments=environments, prices=tuple(prices), proofs=tuple(proofs))
+
+    def _shared(self, platform: str) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """Each candidate, by its place, with classes that it serves together and that no further class can join."""
+        of = self._pools[platform].of
+        mine = [at for at, each in enumerate(self._classes) if each.platform == platform]
+        fits = {at: self._classes[at].standing.fits for at in mine}
+        for place in range(len(of)):
+            able = tuple(at for at in mine if fits[at] >> place & 1)
+            for some in dict.fromkeys(self._joint(able, place)):
+                yield platform, place, some
+
+    def _joint(self, able: tuple[int, ...], place: int) -> Iterator[tuple[int, ...]]:
+        """The largest sets of classes that a candidate serves as one pool; those of one capability go together."""
+        if not able:
+            return
+        if self._fitting(able) >> place & 1:
+            yield able
+            return
+        parts: dict[tuple[object, ...], list[int]] = {}
+        for at in able:
+            parts.setdefault(self._classes[at].kinds[0].facts.capabilities, []).append(at)
+        conflict = list(parts)
+        for part in parts:
+            rest = [other for other in conflict if other != part]
+            if not self._fitting(tuple(sorted(at for each in rest for at in parts[each]))) >> place & 1:
+                conflict = rest
+        for part in conflict:
+            yield from self._joint(tuple(at for at in able if at not in parts[part]), place)
+
+    def _fitting(self, some: tuple[int, ...]) -> int:
+        """The candidates that fit classes as one pool."""
+        if not some:
+            return -1
+        if some not in self._together:
+            facts = pool(self._classes[at].kinds[0].facts for at in some)
+            self._together[some] = self._pools[facts.platform].standing(facts).fits
+        return self._together[some]
+
+    def _column(self, place: int, some: tuple[int, ...]) -> Column:
+        column = [ABSENT] * len(self._classes)
+        for at in some:
+            standing = self._classes[at].standing
+            rank = next(number for number, level in enumerate(standing.levels) if level >> place & 1)
+            column[at] = rank if standing.served >> place & 1 else rank + WORSE
+        return tuple(column)
+
+    def _bits(self, below: int) -> list[int]:
+        """For each row the columns whose cell is below a bound."""
+        return [sum(1 << at for at, cell in enumerate(row) if cell < below) for row, _ in self._rows]
+
+    def _fewest(self, below: int) -> int:
+        return len(fewest(self._bits(below)) or ())
+
+    def _proof(self, count: int, *, well: bool) -> Proof:
+        found = witnesses(self._bits(WORSE if well else ABSENT), count)
+        hosts = tuple(self._classes[self._rows[at][1][0]].kinds[0] for at in found)
+        return Proof(count=count, well=well, hosts=hosts)
+
+    def _gets(self, choice: Cover) -> list[int]:
+        """For each class the column that it uses."""
+        return [min(choice.columns, key=lambda at: self._columns[at][of]) for of in range(len(self._classes))]
+
+    def _price(self, choice: Cover) -> Price:
+        gets = self._gets(choice)
+        less = []
+        for at, each in enumerate(self._classes):
+            cell = self._columns[gets[at]][at]
+            if cell:
+                best = each.standing.levels[0]
+                of = self._pools[each.platform].of[(best & -best).bit_length() - 1]
+                less.append(Less(each, self._environments[gets[at]], of, worse=cell >= WORSE))
+        return Price(
+            number=len(choice.columns),
+            environments=tuple(self._environments[at] for at in choice.columns),
+            less=tuple(sorted(less, key=lambda item: (-item.of.weight, item.of.names))),
+            exact=choice.exact,
+        )
+
+    def _named(self, choice: Cover, base: str) -> tuple[Environment, ...]:
+        gets = self._gets(choice)
+        used: list[tuple[Candidate, tuple[NodeKind, ...]]] = []
+        for column in choice.columns:
+            some = [each for at, each in enumerate(self._classes) if gets[at] == column]
+            if some:
+                used.append((self._environments[column], tuple(kind for each in some for kind in each.kinds)))
+        used.sort(key=lambda item: (-sum(kind.weight for kind in item[1]), item[1][0].names))
+        names = _names([candidate for candidate, _ in used], base)
+        return tuple(Environment(name, *item) for name, item in zip(names, used, strict=True))
+
+
+def _names(of: Sequence[Candidate], base: str) -> list[str]:
+    """A name for each environment: by its CUDA release, and by more where two have the same."""
+    parts = [(base, cuda_tag(item), f"torch{item.build.version}", item.build.platform) for item in of]
+    for count in (2, 3, 4):
+        names = ["-".join(item[:count]) for item in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{base}-{number}" for number in range(1, len(of) + 1)]
+
+
+def cuda_tag(item: Candidate) -> str:
+    """The CUDA release of an environment in short: ``cu118``, or ``cpu``."""
+    return f"cu{str(item.cuda).replace('.', '')}" if item.cuda else "cpu"
