@@ -336,6 +336,10 @@ FOREIGN = [
     b"E: Unable to locate package foo\nERROR: executor failed running\n",
     b"Fehler: Datei nicht gefunden\nERROR: Abbruch\n",
     "エラー: 失敗しました\nERROR: 終了\n".encode(),
+    b"Could not override 'a.b'.\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
+    b"free(): invalid pointer\n",
+    b"double free or corruption (!prev)\n",
+    b"node1:21:21 [0] NCCL WARN Something that no row knows\n",
 ]
 
 
@@ -358,6 +362,7 @@ def test_what_no_row_knows_is_unknown_and_never_guessed(log: bytes) -> None:
         b"libcudart.so.12 => /env/lib/libcudart.so.12 (0x00007f)\nTrue\n",
         b"Successfully installed bitsandbytes-0.45.0 torch-2.5.1\n",
         b"torch.cuda.is_available(): True\n",
+        b"n1:21:21 [3] NCCL INFO libnccl-net.so: cannot open shared object file: No such file or directory\n",
     ],
 )
 def test_a_log_in_which_nothing_fails_is_clean(log: bytes) -> None:

@@ -37,6 +37,7 @@ _UNTOLD = {
     "compute": "the architecture",
     "package": "PACKAGE",
     "arch": "the GPU",
+    "pod": "POD",
 }
 
 

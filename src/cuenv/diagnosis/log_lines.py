@@ -59,6 +59,10 @@ FAILURE_MARKS = (
     "No module named",
     "conflict",
     "nsatisfiable",
+    "invalid pointer",
+    "double free",
+    "corrupted ",
+    "FULL_ERROR",
 )
 """One of them stands in every line that fails in so many words."""
 
@@ -76,6 +80,7 @@ _FAILURE = regex(
     rb"\b[Ee]xit(?:ed)?[ _]?(?:with )?(?:code|status) {0,3}[:=]? {0,3}(?:of |is )?-?[1-9]|"
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
+    rb"free\(\): invalid|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|HYDRA_FULL_ERROR=1 for|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
 _HARMLESS = regex(
@@ -86,7 +91,8 @@ _HARMLESS = regex(
     rb"\b[Ee]rror[ _]rate|\w_error ?[:=]|"
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
-    rb"NCCL_ASYNC_ERROR_HANDLING|\bon_error\b|^debconf: |Could not collect|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
+    rb"NCCL_ASYNC_ERROR_HANDLING|\bNCCL INFO\b|"
+    rb"\bon_error\b|^debconf: |Could not collect|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
     rb"[Ee]xit(?:ed)? (?:code|"
     rb"status):? 0\b"
 )
@@ -97,7 +103,8 @@ _WEAK = regex(
     rb"aborted|"
     rb"[Uu]ndefined|unreachable|not installed|not available|unavailable|too old|does ?n.?t exist|does not exist|"
     rb"not compatible|"
-    rb"[Ii]llegal|insufficient|[Cc]orrupt(?:ed)?|[Ff]ails?|[Ff]ailing|[Ee]rrors?|OOM|[Oo]ut of memory|hangs|stuck)\b"
+    rb"[Ii]llegal|[Cc]orrupt(?:ed)?|[Ff]ails?|[Ff]ailing|[Ee]rrors?|OOM|[Oo]ut of memory|hangs|stuck|\w+BackOff|"
+    rb"FailedScheduling|[Ii]nsufficient|NCCL WARN)\b"
 )
 _ENVELOPE = regex(
     rb"CalledProcessError|returned non-zero exit status|ChildFailedError|ProcessExitedException|"
@@ -114,7 +121,7 @@ _ENVELOPE = regex(
     rb"\[end of output\]|Fatal Python error: Aborted|Engine (?:core|process)|closing signal|\bAborted\b|"
     rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"
     rb"The above exception|During handling|finished with status|command '.{0,200}' failed with exit|"
-    rb"libmamba Could not solve|executor failed running"
+    rb"libmamba Could not solve|executor failed running|HYDRA_FULL_ERROR=1 for"
 )
 _OF_GPU = regex(
     rb"(?i)cuda|gpu|nvidia|nccl|cudnn|cublas|devices?\b|driver|nvml|nvcc|torch|bf16|bfloat|fp16|kernel|triton|compil|"

@@ -71,7 +71,8 @@ _ROOT = b"(local_rank: "
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _GOES_ON = regex(
     rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
-    rb"Successfully|\b(?:done|finished|completed?|saved|saving)\b|\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
+    rb"Successfully|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
+    rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
     rb"\bit/s\b|\bs/it\b"
 )
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
