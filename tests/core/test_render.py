@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import inside as run
-from cuenv.core.findings import FORMS, CheckResult, Finding, Report
+from cuenv.core.findings import FORMS, CheckResult, Finding, Report, report
 from cuenv.core.render import counted, place_lines, report_lines, sarif
 
 RECIPE = "channels: [conda-forge]\ndependencies: [pytorch-cuda=12.1, pytorch=2.5]\n"
@@ -73,3 +73,14 @@ def test_sarif_names_a_place_only_where_there_is_a_file() -> None:
     ]["results"]
     assert "locations" not in first
     assert second["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b.yml"
+
+
+def test_what_mends_several_findings_in_a_row_is_said_once() -> None:
+    """Behind the last of them; another finding between them keeps its own."""
+    fixes = ("cuenv lock", "cuenv lock", None, "cuenv lock", "add pip")
+    findings = [
+        Finding(code="CU101", severity="error", subject="a", message=f"number {number}", fix=fix)
+        for number, fix in enumerate(fixes)
+    ]
+    said = [line.split()[-1] for line in report_lines(report("x", findings))[1:-1]]
+    assert said == ["0", "1", "lock", "2", "3", "lock", "4", "pip"]

@@ -300,7 +300,7 @@ def test_a_cpu_environment_needs_no_driver(tmp_path: Path, sources: Sources) -> 
 
 REFUSED = {
     "two channels": ("channels:\n  - conda-forge\n", "channels:\n  - nvidia\n  - conda-forge\n", "CU101"),
-    "a cpu twin": ("  - ninja\n", "  - ninja\n  - conda-forge::deepspeed=*=cpu*\n", "CU103"),
+    "a cpu twin": ("  - ninja\n", "  - ninja\n  - conda-forge::torchvision=*=cpu*\n", "CU103"),
     "a release that never was": ("  - ninja\n", "  - ninja\n  - cudatoolkit-dev=12.1\n", "CU110"),
     "a release that was never built": ("cuda-version=12.9", "cuda-version=12.7", "CU110"),
 }
@@ -485,7 +485,13 @@ def test_a_host_of_another_platform_than_the_file_is_a_warning(folder: Path, sou
 
 def test_a_file_for_a_platform_that_is_not_served(folder: Path, sources: Sources) -> None:
     change(folder / "environment.yml", lambda text: text.replace("  - linux-64\n", "  - linux-64\n  - osx-arm64\n", 1))
-    with pytest.raises(UsageError, match="osx-arm64"):
+    answer = locked(folder, sources)
+    assert answer.lock
+    assert [item.platform for item in answer.lock.solutions] == ["linux-64"]
+    (told,) = [item for item in answer.report.findings if item.code == "CU106"]
+    assert (told.severity, "osx-arm64 too" in told.message) == ("warning", True)
+    change(folder / "environment.yml", lambda text: text.replace("  - linux-64\n", "", 1))
+    with pytest.raises(UsageError, match="osx-arm64 is not supported"):
         locked(folder, sources)
 
 

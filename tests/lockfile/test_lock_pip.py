@@ -19,7 +19,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.findings import Report
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.check import check
-from cuenv.lockfile.files import LOCK_NAME, read_lock
+from cuenv.lockfile.files import LOCK_NAME, read_lock, spec_digest
 from cuenv.lockfile.lock import Locked, LockRequest, lock
 from cuenv.solve import environment_yml
 from cuenv.solve.io.sources import Sources
@@ -346,10 +346,14 @@ def test_a_url_with_its_hash_is_locked(tmp_path: Path, channel: Sources, server:
     assert f"psutil @ {plain.url} --hash=sha256:{plain.sha256}\n" in content(tmp_path)[REQUIREMENTS]
 
 
-def test_pip_itself_must_be_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
+def test_pip_itself_is_added_as_conda_does(tmp_path: Path, channel: Sources, server: Server) -> None:
+    """The file stays as it is, so that its lock is fresh."""
     environment(tmp_path, "psutil", conda=())
     answer = locked(tmp_path, channel, server)
-    assert [(item.code, item.fix) for item in answer.report.errors] == [("CU515", "add to dependencies: pip")]
+    assert answer.lock
+    assert answer.lock.solutions[0].package("pip")
+    assert answer.lock.metadata["cuenv_environment"] == spec_digest(answer.spec)
+    assert answer.spec.pin("pip") is None
 
 
 def test_a_package_without_a_good_hash_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
@@ -441,7 +445,7 @@ def test_check_sees_a_second_torch_and_a_second_cuda(tmp_path: Path, channel: So
 
 
 def test_no_password_is_in_any_product(tmp_path: Path, channel: Sources, server: Server) -> None:
-    for requirement, code in (("psutil", 0), ("nobody-has-this", 3), ("psutil>=99", 1)):
+    for requirement, code in (("psutil", 0), ("nobody-has-this", 1), ("psutil>=99", 1)):
         environment(tmp_path, requirement)
         with index(server.folder, login=f"me:{SECRET}") as closed:
             done = typed(tmp_path, channel, closed.url.replace("://", f"://me:{SECRET}@"), "--json", "-v")

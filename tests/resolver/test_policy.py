@@ -335,4 +335,21 @@ def test_of_several_builds_that_do_not_run_the_newest_says_why() -> None:
     asked = spec("pytorch>=2.0", "pytorch-cuda", channels=("pytorch", "nvidia"))
     (code, *_) = judge_spec(asked, options("12.0", driver="575.57.08"), shipped_base())
     assert "cuDNN" not in code.message, code.message
-    assert code.message.startswith("this PyTorch build has code for 5.0"), code.message
+    assert code.message.startswith("pytorch 2.5.1 for CUDA 12.4 has code for 5.0"), code.message
+
+
+def test_a_file_that_names_no_cuda_is_judged_on_a_host_with_gpus() -> None:
+    """It admits the CPU build as well, which would be refused after the solve; one for a CPU by its name is left."""
+    asked = spec("pytorch=2.0.0", channels=("pytorch", "conda-forge"))
+    host = options("12.0", driver="575.57.08")
+    (finding,) = judge_spec(asked, host, shipped_base())
+    assert (finding.code, finding.message[:31]) == ("CU405", "pytorch 2.0.0 for CUDA 11.8: cu")
+    assert judge_spec(replace(asked, of_cpu=True), host, shipped_base()) == ()
+    assert judge_spec(spec("pytorch=1.0", channels=("pytorch",)), host, shipped_base()) == ()
+
+
+def test_a_torch_of_an_unknown_channel_is_judged_by_its_cuda() -> None:
+    asked = spec("pytorch=1.10", "cudatoolkit=11.3", channels=("rusty1s", "pytorch"))
+    found = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert [(item.code, item.severity, item.unknown) for item in found] == [("CU405", "warning", True)]
+    assert judge_file(asked, options("8.0", driver="450.80.02"), shipped_base()) == ()

@@ -148,7 +148,7 @@ def test_two_pins_on_one_name_both_stay() -> None:
         ("dependencies:\n- a  # because of [x] (y)\n", None),
         ("dependencies:\n# [win]\n- a\n", None),
         ("dependencies:\n- sel(win): b\n- a\n", "sel(win) is not Linux"),
-        ("dependencies:\n- a\n- pip: [b]\n", "add '- pip'"),
+        ("dependencies:\n- a\n- pip: [b]\n", "is added as conda does"),
         ("dependencies:\n- a\n- pip\n- pip: [b, b]\n", "'b' stands twice"),
         ("dependencies:\n- a\n- pip:\n", None),
         ("dependencies: [a]\nvariables: {B: true}\n", "variables.B: True"),

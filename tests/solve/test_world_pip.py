@@ -199,6 +199,16 @@ def test_an_index_that_is_none(server: Server, tmp_path: Path) -> None:
         resolve(ask("psutil"), user)
 
 
+def test_a_package_that_no_index_has(user: dict[str, str], tmp_path: Path) -> None:
+    """The index is there, since it has pip: the requirement is at fault, and no other release of it is tried."""
+    for name in ("pip", "psutil"):
+        wheel(tmp_path / "files", name, "6.0")
+    with index(tmp_path / "files") as server:
+        answer = refused(resolve(ask("psutill>=5"), variables(tmp_path / "home", server.url)))
+    assert (answer.absent, answer.requirement, answer.repair) == ("psutill", "psutill>=5", None)
+    assert answer.text == f"no Python package index that was asked has psutill: {server.url}/simple"
+
+
 def test_offline_takes_what_the_cache_holds(user: dict[str, str]) -> None:
     with pytest.raises(ChannelError, match="offline, and uv's cache does not hold psutil"):
         resolve(ask("psutil"), user, offline=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core import __version__
@@ -31,12 +32,16 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
     """
     lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
     told: Counter[tuple[str, str]] = Counter()
+    shown: list[Finding] = []
     for finding in report.findings:
         told[finding.code, finding.severity] += 1
         if most is None or told[finding.code, finding.severity] <= most:
-            lines.append(f"{finding.severity} {finding.code} {finding.message}")
-            lines += [f"        - {item}" for item in finding.evidence if verbose]
-            lines += [f"        fix: {finding.fix}"] if finding.fix else []
+            shown.append(finding)
+    for finding, following in zip_longest(shown, shown[1:]):
+        lines.append(f"{finding.severity} {finding.code} {finding.message}")
+        lines += [f"        - {item}" for item in finding.evidence if verbose]
+        same = following is not None and following.fix == finding.fix  # said once, behind the last of them
+        lines += [f"        fix: {finding.fix}"] if finding.fix and not same else []
     over = {code: count - (most or 0) for (code, _), count in told.items() if most and count > most}
     lines += [f"        ... and {count} more {code}: -v shows them" for code, count in over.items()]
     counts = Counter(finding.severity for finding in report.findings)

@@ -25,9 +25,10 @@ from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, n
 from cuenv.resolver.compilers import locked_gcc, nvcc_asked
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import cuda_pins, judged_requests, spec_of, wants_cuda
+from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.ranking import LAYERS, Assessment
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
+from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.layers import glibc_verdict, range_for, younger
 from cuenv.resolver.verdict import both, told
 from cuenv.resolver.wheels import (
@@ -268,12 +269,21 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         code=rule.code,
         severity=severity,
         subject=verdict.rule,
-        message=verdict.because,
+        message=verdict.because.replace(THIS_BUILD, _build_name(candidate), 1),
         evidence=tuple(evidence_of(verdict, case.knowledge)),
         fix=fix,
         edits=edits,
         unknown=verdict.outcome == "unknown" and verdict.rule in LAYERS,
     )
+
+
+def _build_name(candidate: Candidate) -> str:
+    """``pytorch 2.5.1 for CUDA 12.4``, ``torch 2.7.1+cu126``."""
+    build = candidate.build
+    if build.stack == WHEELS:
+        tag = "" if build.version.local or not build.build else f"+{build.build}"
+        return f"torch {build.version}{tag}"
+    return f"pytorch {build.version}{f' for CUDA {candidate.cuda}' if candidate.cuda else ''}"
 
 
 _Fix: TypeAlias = tuple[str | None, tuple[FileEdit, ...]]
@@ -416,20 +426,22 @@ def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
 def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
     request = request_of(spec, knowledge)
-    if request.cpu or facts.platform not in PLATFORMS or not _covered(spec):
+    if (request.cpu and not facts.gpus) or asks_for_cpu(spec) or facts.platform not in PLATFORMS or not covered(spec):
         return ()
+    open_ = request.cpu  # it names no CUDA; the CPU build that it admits as well does not use the GPUs of the host
+    request = replace(request, cpu=False)
     case = Context(facts=facts, request=request, knowledge=knowledge)
     pool = candidates(knowledge, facts.platform, request.python)
     asked = Judge(case, (rule_named("wish"),))
     meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
     if not meant:
-        return (_never_built(request, facts, knowledge),)
+        return () if open_ else (_never_built(request, facts, knowledge),)
     nvcc = nvcc_asked(spec)
     decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
     return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
 
 
-def _covered(spec: EnvironmentSpec) -> bool:
+def covered(spec: EnvironmentSpec) -> bool:
     """Whether the tables know the channel that torch comes from: its own, else the first that may hold it."""
     torch = spec.pin("pytorch")
     listed = (short_channel(item) for item in spec.channels)
@@ -440,12 +452,21 @@ def _covered(spec: EnvironmentSpec) -> bool:
 def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
     """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why."""
     nearest = max(decision.assessments, key=_near)
+    name = _build_name(nearest.candidate)
     for verdict in nearest.objections:
         judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
+        if verdict.rule == "cudnn":  # the file names torch alone
+            judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)
         evidence = tuple(evidence_of(verdict, knowledge))
         code = rule_named(verdict.rule).code
         yield from judged or [
-            Finding(code=code, severity="error", subject=verdict.rule, message=verdict.because, evidence=evidence)
+            Finding(
+                code=code,
+                severity="error",
+                subject=verdict.rule,
+                message=verdict.because.replace(THIS_BUILD, name, 1),
+                evidence=evidence,
+            )
         ]
 
 
@@ -516,7 +537,9 @@ def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowled
     candidate = candidate_of(solution, knowledge)
     if candidate is None or spec.pin("pytorch") is None:
         return ()
-    found = [] if candidate.build.sources else [replace(unknown_build(candidate), severity="warning")]
+    torch = solution.package("pytorch")
+    of_cpu = candidate.cuda is None and torch is not None and names_cpu(torch.build)
+    found = [] if candidate.build.sources or of_cpu else [replace(unknown_build(candidate), severity="warning")]
     python = spec.pin("python")
     known = candidate.build.pythons
     if known and python and candidate.python not in known:

@@ -46,7 +46,7 @@ from cuenv.lockfile.wheel_lock import (
 )
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import cpu_variants, lock_findings
-from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 
@@ -181,10 +181,11 @@ def locked(
     """
     asked = (request.host.platform,) if request.host.platform else ()
     kept, facts, named = _standing(request, spec, knowledge)
-    platforms = request.platforms or asked or kept or spec.platforms
-    moved: tuple[Finding, ...] = ()
+    named_of_file, moved = _of_linux(spec, request)
+    platforms = request.platforms or asked or kept or named_of_file
+    moved = () if request.platforms or asked or kept else moved
     if platforms and facts.platform not in platforms:
-        moved = _moved(facts, platforms, request)
+        moved += _moved(facts, platforms, request)
         facts = replace(facts, platform=platforms[0])
     hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
     _open_ahead(spec, hosts[0], request)
@@ -317,6 +318,8 @@ def _solve(
     if request.wheels:
         return wheel_solutions(spec, hosts, knowledge)
     old = None if request.anew else existing_lock(request.path.parent / LOCK_NAME)
+    if spec.pip and not spec.pin("pip"):
+        spec = replace(spec, pins=(*spec.pins, Pin(name="pip")))  # as conda does
 
     def ask(host: HostFacts) -> Solution | Unsatisfiable | Finding:
         if progress:
@@ -351,6 +354,22 @@ def _solve(
             return answer
         solutions.append(answer)
     return solutions
+
+
+def _of_linux(spec: EnvironmentSpec, request: LockRequest) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+    """The platforms of a file that cuenv locks for, and what it says of the others beside them."""
+    known = tuple(item for item in spec.platforms if item in PLATFORMS)
+    others = [item for item in spec.platforms if item not in PLATFORMS]
+    if not known or not others:
+        return spec.platforms, ()
+    left = Finding(
+        code="CU106",
+        severity="warning",
+        subject="platforms",
+        message=f"{request.path.name} is for {', '.join(others)} too; cuenv locks for {' and '.join(PLATFORMS)}, so "
+        f"the lock is for {' and '.join(known)} alone",
+    )
+    return known, (left,)
 
 
 def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:

@@ -464,6 +464,17 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         named: the lines of the pip part, whose indexes were asked.
     """
     gives = conflict.provided
+    if conflict.absent:
+        asked, index = conflict.requirement, _index_of(conflict.requirement, named)
+        whose = "" if asked else ", which a package of the pip part requires"
+        return Finding(
+            code="CU510",
+            severity="error",
+            subject=requirement_name(asked) or conflict.absent,
+            message=f"pip: {asked or conflict.absent} cannot be locked: {conflict.text}{whose}",
+            fix=None if index else "correct the name, or name its index: --extra-index-url URL in the pip part",
+            edits=index or ((FileEdit(how="remove", entries=(asked,), pip=True),) if asked else ()),
+        )
     if gives is None:
         return Finding(
             code="CU510",

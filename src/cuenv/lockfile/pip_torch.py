@@ -14,7 +14,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
-from cuenv.lockfile.host_check import as_findings, judge_spec, toolkit_asked, unknown_build
+from cuenv.lockfile.host_check import as_findings, covered, judge_spec, toolkit_asked, unknown_build
 from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
 from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
 from cuenv.resolver.compilers import nvcc_asked
@@ -57,7 +57,9 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -
     release = version(cudnn.text) if cudnn and cudnn.prefix else None
     candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
     case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
-    calls_cudnn = release or (exact and _CUDNN_USERS.intersection(_names(spec)))
+    # A torch of a channel without rows calls cuDNN as every torch does.
+    users = _CUDNN_USERS if covered(spec) else {*_CUDNN_USERS, *_CONDAS}
+    calls_cudnn = release or (exact and users.intersection(_names(spec)))
     names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
     verdicts = [verdict_of(name, candidate, case) for name in names]
     rejects = [verdict for verdict in verdicts if verdict.outcome == "reject"]

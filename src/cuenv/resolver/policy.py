@@ -123,22 +123,19 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
     return tuple(found)
 
 
-_OF_CPU = regex(r"(?i)(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
-
-
 def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
-    """The findings of a file by its name: one for a CPU may get CPU builds, and a repair has to name the file."""
+    """The findings of a file by its name, which a repair has to name."""
     if path == "environment.yml":
         return tuple(findings)
-    if _OF_CPU.search(path.rpartition("/")[2]):
-        findings = [item for item in findings if item.code != "CU104"]
     named = REPAIR.replace("lock ", f"lock {shlex.quote(path)} ")
     return tuple(replace(item, fix=named) if item.fix == REPAIR else item for item in findings)
 
 
 def asks_for_cpu(spec: EnvironmentSpec) -> bool:
-    """Whether a file asks for a CPU build of torch in so many words."""
+    """Whether a file asks for a CPU build of torch in so many words, its name among them where it names no CUDA."""
     torch = spec.pin("pytorch")
+    if spec.of_cpu and not any("cuda" in f"{pin.name} {pin.build}" for pin in spec.pins):
+        return True
     return any(spec.pin(name) for name in _CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
 
 
@@ -422,7 +419,9 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         if twin is None or not twin.essential:
             continue
         if "cpu" in pin.build:
-            yield _cpu_variant(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
+            chosen = _cpu_variant(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
+            # of another library than torch's, whoever wrote its build string may mean it
+            yield chosen if pin.name in ("pytorch", *_WITH_TORCH) else replace(chosen, severity="warning")
         elif not pin.build:
             guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).exact_text()
             yield Finding(

@@ -200,12 +200,13 @@ def _by_build_string(plain: list[LockedPackage], *, sure: bool) -> Finding:
     listed = "" if one else f" ({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''})"
     there = f", and {first.channel_name} has no CUDA build of {'that release' if one else 'them'}" if sure else ""
     is_one = "is a CPU build by its build string" if one else "are CPU builds by their build strings"
+    look = f"look for a CUDA build: cuenv kb learn --channel {first.channel_name} --package {first.name}"
     return Finding(
         code="CU103",
-        severity="warning",
+        severity="info" if sure else "warning",  # where there is none, nothing of it can be mended
         subject=first.name,
         message=f"{what} {is_one}{listed}{there}",
-        fix=f"look for a CUDA build: cuenv kb learn --channel {first.channel_name} --package {first.name}",
+        fix=None if sure else look,
     )
 
 

@@ -148,6 +148,7 @@ class EnvironmentSpec:
         ours: whether cuenv wrote it, and so promises one channel for CUDA.
         prefix: the folder of the environment that the file was exported from; empty for none.
         nodefaults: whether the file forbids that conda adds its default channels.
+        of_cpu: whether the name of the file says that it is for machines without a GPU: ``environment_cpu.yml``.
     """
 
     name: str
@@ -163,6 +164,7 @@ class EnvironmentSpec:
     ours: bool = False
     prefix: str = ""
     nodefaults: bool = False
+    of_cpu: bool = False
 
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""

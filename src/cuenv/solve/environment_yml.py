@@ -24,6 +24,8 @@ _VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 # micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
 _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
 
+_OF_CPU = regex(r"(?i)(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
+
 SELECTOR = regex(r"(?P<entry>[ \t]*-[ \t]+[^\s#].*?)[ \t]+#[^\n\[]*\[(?P<what>[a-z0-9]+)\][^()\n]*$", re.MULTILINE)
 """An entry with a selector of conda-lock in its comment."""
 OTHER_SYSTEMS = ("osx", "osx64", "arm64", "win", "win64")
@@ -104,7 +106,8 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         faults.add("", "the file is empty; it needs 'dependencies:'")
         faults.check(hint="cuenv resolve -o environment.yml")
     spec, warnings = _EnvironmentParser(data, warnings, faults).spec()
-    return replace(spec, ours=text.startswith(WRITTEN_BY)), warnings
+    of_cpu = _OF_CPU.search(source.rpartition("/")[2]) is not None
+    return replace(spec, ours=text.startswith(WRITTEN_BY), of_cpu=of_cpu), warnings
 
 
 class _EnvironmentParser:
@@ -168,7 +171,7 @@ class _EnvironmentParser:
             else:
                 self._pin(item, path, pins)
         if pip and "pip" not in self.names:
-            self.warnings.append("dependencies: requirements for pip, but pip itself is not listed; add '- pip'")
+            self.warnings.append("dependencies: pip is not listed beside its requirements, and is added as conda does")
         return tuple(pins), tuple(pip)
 
     def _pin(self, item: object, path: str, pins: dict[Pin, None]) -> None:

@@ -147,6 +147,7 @@ class PipConflict:
         provided: what conda gives instead; ``None`` when conda has no part in it.
         requirement: the line of the pip part that leads there.
         repair: the smallest change that was proven by resolving again: ``vllm==0.7.0``; ``None`` without one.
+        absent: the package that none of the indexes has, in no release; empty where the trouble is another.
     """
 
     text: str
@@ -155,6 +156,7 @@ class PipConflict:
     provided: Provided | None = None
     requirement: str = ""
     repair: str | None = None
+    absent: str = ""
 
 
 def glibc_number(text: str | None) -> tuple[int, int] | None:

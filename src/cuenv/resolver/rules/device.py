@@ -26,6 +26,10 @@ def _code_text(code: DeviceCode) -> str:
     return ", and ".join(parts)
 
 
+THIS_BUILD = "this PyTorch build"
+"""How a verdict names the build that it is about; away from the candidate, whoever shows it puts its name there."""
+
+
 def _no_code(build: TorchBuild) -> Verdict | None:
     if build.cuda is None:
         return Verdict(rule="device-code", outcome="pass", because="a CPU build contains no GPU code")
@@ -51,13 +55,13 @@ def device_code(code: DeviceCode, capability: Capability, level: Version | None,
     service = serve(code, capability)
     if isinstance(service, Native):
         by = "" if service.target.capability == capability else f" (its code for {service.target} runs there)"
-        because = f"this PyTorch build supports {of_capability(capability)}{by}"
+        because = f"{THIS_BUILD} supports {of_capability(capability)}{by}"
         return Verdict(rule="device-code", outcome="pass", because=because, grounds=grounds)
     if not isinstance(service, Jit):
         tegra = "; code for desktop GPUs does not run on a Tegra chip" if is_tegra(capability) else ""
-        because = f"this PyTorch build has code for {_code_text(code)}, but not for {of_capability(capability)}{tegra}"
+        because = f"{THIS_BUILD} has code for {_code_text(code)}, but not for {of_capability(capability)}{tegra}"
         return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds)
-    how = f"this PyTorch build has only PTX ({service.target}) for {of_capability(capability)}"
+    how = f"{THIS_BUILD} has only PTX ({service.target}) for {of_capability(capability)}"
     if service.needs is None:
         because = f"{how}, and the cuenv tables do not list the driver that compiles this PTX"
         return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds)

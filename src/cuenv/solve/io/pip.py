@@ -65,12 +65,12 @@ def resolve(
         progress: told in a few words what is being done.
 
     Raises:
-        ChannelError: an index cannot be reached, wants a login, or does not hold a package at all.
+        ChannelError: an index cannot be reached, is not there, or wants a login.
         OutsideError: uv cannot be run.
     """
     variables = with_options(index_variables(environ, certificates), request.options)
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
-    if not isinstance(answer, PipConflict) or not answer.requirement:
+    if not isinstance(answer, PipConflict) or not answer.requirement or answer.absent:
         return answer
     looser = loosened(answer.requirement)
     if looser is None:
@@ -204,6 +204,10 @@ def _failed(
     absent = _ABSENT.search(text)
     if absent and offline:
         raise ChannelError(f"offline, and uv's cache does not hold {absent[1]}", hint="once without --offline")
+    if absent and _answers(environ, variables):
+        line = next((item for item in request.requirements if requirement_name(item) == absent[1].lower()), "")
+        why = f"no Python package index that was asked has {absent[1]}: {where}"
+        return PipConflict(text=why, requirement=line, absent=absent[1])
     if absent:
         raise ChannelError(
             f"no Python package index holds {absent[1]}, or there is no index at {where} (404)",
@@ -217,6 +221,23 @@ def _failed(
     if _FAR.search(text):
         raise ChannelError(f"a Python package index cannot be reached ({_last(text)}): {where}", hint=skip)
     raise OutsideError(f"uv could not resolve the pip part: {_last(text) or done.reason}", hint=skip)
+
+
+_EVERYWHERE = ("pip", "torch")
+"""Packages of which every general index has one, and every index of PyTorch's wheels the other."""
+
+
+def _answers(environ: Mapping[str, str], variables: Mapping[str, str]) -> bool:
+    """Whether an index is there at all: one that is not says of every package that it was not found."""
+    for name in _EVERYWHERE:
+        with private_folder("pip") as scratch:
+            (scratch / "requirements.in").write_text(f"{name}\n", encoding="utf-8")
+            command = [uv_program(), "pip", "compile", "requirements.in", "--quiet", "--no-deps", "--no-config"]
+            command += ["--python", sys.executable, "--no-build", *_no_index(variables)]
+            done = run(command, _TIMEOUT, environ, more={**variables, **_ALWAYS}, folder=str(scratch), limit=_LOG_LIMIT)
+        if done.reason is None or not (_ABSENT.search(done.err) or _FAR.search(done.err)):
+            return True
+    return False
 
 
 def _clean(text: str, environ: Mapping[str, str]) -> str:
