@@ -55,8 +55,8 @@ def test_a_host_without_a_name_is_called_by_its_line() -> None:
 def test_a_pool_is_its_machines() -> None:
     hosts = cuenv.pool(cuenv.read_host("a800-470"), cuenv.read_host("no-gpu"))
     assert [host.label for host in told(dump(hosts, compact=True) * 2).hosts][:2] == [
-        "a800-470, line 1",
-        "no-gpu, line 1",
+        "a800-470",
+        "no-gpu",
     ]
 
 

@@ -80,7 +80,7 @@ def test_the_table_of_nvidia_smi() -> None:
     assert found.facts.driver is not None
     assert (found.facts.driver.version, str(found.facts.driver.cuda)) == ("535.161.07", "12.2")
     assert [(gpu.name, str(gpu.capability), gpu.memory_mib) for gpu in found.facts.gpus] == [
-        ("A10", "8.6", 23028),
+        ("NVIDIA A10", "8.6", 23028),
         ("Tesla V100-SXM2...", "7.0", 32768),
     ]
     driver = found.facts.evidence_for("driver.version")
@@ -107,7 +107,7 @@ def test_csv_by_header_and_by_shape() -> None:
 def test_collect_env_tells_host_and_packages() -> None:
     found = told(ENVIRONMENT)
     assert host_options(found.facts) == ("--gpu", "6.1", "--driver", "470.223.02", "--glibc", "2.31")
-    assert [gpu.name for gpu in found.facts.gpus] == ["P40", "P40"]
+    assert [gpu.name for gpu in found.facts.gpus] == ["Tesla P40", "Tesla P40"]
     assert found.others["torch"] == "2.3.0+cu118"
     assert (found.others["cuda"], found.others["nvcc"], found.others["python"]) == ("11.8", "11.3", "3.10")
     assert found.packages["xformers"] == "0.0.26"

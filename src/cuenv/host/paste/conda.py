@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import LEVEL, PasteReader, Told, numbered, searched, shown
+from cuenv.host.paste.told import LEVEL, DocumentReader, PasteReader, Told, numbered, searched, shown, textual
 
 _NAME = r"(?P<about>[A-Za-z0-9][\w.-]{0,60})"
 
@@ -16,6 +17,9 @@ INFO_MARKS = (
 _INFO = (
     ("driver.cuda", regex(rf"(?<!\w)__cuda={{1,2}}({LEVEL})\b(?!\.\d)")),
     ("driver.cuda", regex(rf'"__cuda", *"({LEVEL})"')),
+    ("system", regex(r"(?<!\w)__(win)\b")),
+    ("system", regex(r"(?<!\w)__(osx)\b")),
+    ("kernel", regex(r"(?<!\w)__linux={1,2}([1-9][0-9]?\.[0-9]+\S{0,40}?)(?:=\w+)?$")),
     ("gpu.capability", regex(r"(?<!\w)__cuda_arch=([1-9][0-9]?\.[0-9])\b")),
     ("libc", regex(r"(?<!\w)__glibc={1,2}([0-9]\.[0-9]{1,2})\b")),
     ("libc", regex(r'"__glibc", *"([0-9]\.[0-9]{1,2})"')),
@@ -79,5 +83,39 @@ def _rows(text: str) -> Iterator[Told]:
         yield Told("package", words, number, shown(line), row["about"])
 
 
+def looks_like_document(data: object) -> bool:
+    """Whether conda, mamba or pixi printed it as JSON."""
+    return isinstance(data, dict) and any(isinstance(data.get(key), list) for key in _VIRTUAL)
+
+
+_VIRTUAL = ("virtual_pkgs", "virtual packages", "virtual_packages")
+
+
+def read_document(data: Any, line: int) -> tuple[Told, ...]:
+    """The CUDA version, the C library and the platform that they detect."""
+    found = []
+    for row in (item for key in _VIRTUAL for item in (data.get(key) if isinstance(data.get(key), list) else ())):
+        words = row if isinstance(row, list) else textual(row).split("=")
+        name, number = (*map(textual, words), "", "")[:2]
+        fact, shape = _PACKAGES.get(name, ("", None))
+        if shape and (seen := shape.fullmatch(number)):
+            found.append(Told(fact, seen[0], line, shown(f"{name}={number}")))
+        elif name == "__win":
+            found.append(Told("system", "Windows", line, name))
+        elif name == "__osx":
+            found.append(Told("system", "macOS", line, name))
+    platform = textual(data.get("platform"))
+    return (*found, Told("platform", platform, line, shown(f"platform {platform}")))
+
+
+_PACKAGES = {
+    "__cuda": ("driver.cuda", regex(LEVEL)),
+    "__cuda_arch": ("gpu.capability", regex(r"[1-9][0-9]?\.[0-9]")),
+    "__glibc": ("libc", regex(r"[0-9]\.[0-9]{1,2}")),
+    "__linux": ("kernel", regex(r"[0-9]+\.[0-9]+\S{0,60}")),
+}
+
+
+DOCUMENT = DocumentReader("conda info --json", looks_like_document, read_document)
 INFO = PasteReader("conda info", INFO_MARKS, 12, looks_like_info, read_info)
 LIST = PasteReader("a list of packages", LIST_MARKS, 500, looks_like_list, read_list)

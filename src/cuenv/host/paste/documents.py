@@ -15,9 +15,12 @@ from cuenv.core.regex import regex
 _OWN = '"cuenv/host/'
 _DIGITS = 400
 """Digits that a number may have."""
-_FIRST = regex(r"\A[\s\ufeff]*(?:[A-Za-z0-9][\w.@-]{0,250}: ?)?[\[{]")
-_START = regex(r"(?:(?P<node>[A-Za-z0-9][\w.@-]{0,250}): ?)?(?=[\[{])")
-_NEXT = regex(r"\n(?=(?:[A-Za-z0-9][\w.@-]{0,250}: ?)?[\[{])")
+_NODE = r"[A-Za-z0-9][\w.@-]{0,250}"
+_ANSIBLE = rf"(?P<host>{_NODE}) \| (?:SUCCESS|CHANGED|FAILED!?|UNREACHABLE!)[^\n]{{0,40}}(?:=> ?|>>\s)"
+_BEFORE = rf"(?:(?P<node>{_NODE}): ?|{_ANSIBLE})?"
+_FIRST = regex(rf"\A[\s\ufeff]*{_BEFORE}[\[{{]")
+_START = regex(rf"{_BEFORE}(?=[\[{{])")
+_NEXT = regex(rf"\n(?={_BEFORE}[\[{{])")
 
 
 class Document(NamedTuple):
@@ -28,12 +31,14 @@ class Document(NamedTuple):
         data: what was decoded; ``None`` where there is a fault.
         node: what stands before it, as ``clush`` puts the name of a node there.
         fault: why it is none.
+        place: where it begins and ends in the text.
     """
 
     line: int
     data: Any = None
     node: str = ""
     fault: str = ""
+    place: tuple[int, int] = (0, 0)
 
 
 def looks_like_json(text: str) -> bool:
@@ -68,9 +73,9 @@ def documents_of(text: str) -> Iterator[Document]:
         except ValueError as error:
             fault = f"not JSON: {error}"
         else:
-            yield Document(line, data, _named(start["node"]))
+            yield Document(line, data, _named(start["node"] or start["host"]), place=(start.end(), at))
             continue
-        yield Document(line, None, _named(start["node"]), fault)
+        yield Document(line, None, _named(start["node"] or start["host"]), fault, (start.end(), start.end()))
         following = _NEXT.search(text, start.end())
         at = following.end() if following else len(text)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cuenv.core.errors import InputError
+from cuenv.core.reading import describe
 from cuenv.core.record import replace
 from cuenv.core.urls import one_line
 from cuenv.host import host_json
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import Gap, HostFacts
+from cuenv.host.paste import ansible
 from cuenv.host.paste.documents import Document, documents_of, looks_like_json
-from cuenv.host.paste.reading import host_told, told_by
+from cuenv.host.paste.reading import OF_DOCUMENTS, OF_HOSTS, HostTold, host_told, told_by
+from cuenv.host.paste.strangers import what_it_is
+from cuenv.host.paste.told import Told
 from cuenv.knowledge.base import Knowledge
 
-HINT = "cuenv inspect --json > host.json, on that machine; or paste what nvidia-smi prints"
+HINT = "paste what nvidia-smi prints; complete is: cuenv inspect --json > host.json"
 
 
 class Broken(NamedTuple):
@@ -36,54 +40,148 @@ def hosts_told(text: str, knowledge: Knowledge, source: str, label: str = "") ->
     """Every host of a text.
 
     Args:
-        text: as a person has it.
+        text: as a person has it; several pastes of one host are joined.
         knowledge: the tables, for what names and drivers tell.
         source: what to call the text in evidence and errors.
         label: what to call a host that tells no name.
 
     Raises:
-        InputError: nothing in the text tells of a host.
+        InputError: nothing in the text tells of a host, or it tells two things of one.
     """
     if not text.strip():
         raise InputError(f"{source}: it is empty, expected a host", hint=HINT)
-    if looks_like_json(text):
-        return _of_documents(text, source, label or source)
-    told = host_told(told_by(text), knowledge, label or source, source)
-    if not told.says:
-        raise InputError(f"{source}: it tells of no host", hint=HINT)
-    return HostsTold((told.facts,))
-
-
-def _of_documents(text: str, source: str, label: str) -> HostsTold:
+    label = label or source
     hosts: list[HostFacts] = []
     broken: list[Broken] = []
-    documents = list(documents_of(text))
-    for document in documents:
-        fault = document.fault
-        if not fault:
-            try:
-                hosts.extend(_own(document, source, label, alone=len(documents) == 1))
-            except InputError as error:
-                fault = error.message
-        if fault:
-            if len(documents) == 1:
-                raise InputError(f"{source}: {fault.removeprefix(f'{source}: ')}", hint=host_json.HINT)
-            broken.append(Broken(document.line, one_line(fault.removeprefix(f"{source}: "))))
+    told: tuple[Told, ...] = ()
+    if looks_like_json(text):
+        hosts, broken, told = _of_documents(text, source, label)
+    if not hosts and not told:
+        told = told_by(text, OF_HOSTS)
+        broken = broken if not told else []
+    found = tuple(_grouped(told, knowledge, source, label))
+    hosts += [facts for facts, _ in found if facts]
+    broken += [fault for _, fault in found if fault]
+    if not hosts and (len(broken) == 1 or not told):
+        said = what_it_is(text) or (broken[0].says if broken else "")
+        raise InputError(f"{source}: {said or 'it tells of no host'}", hint=HINT)
     return HostsTold(tuple(hosts), tuple(broken))
 
 
-def _own(document: Document, source: str, label: str, *, alone: bool) -> Iterator[HostFacts]:
-    """The hosts of one document: a host, a pool as its members, or a list of hosts."""
+def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], list[Broken], tuple[Told, ...]]:
+    """The hosts of JSON documents: those of cuenv's own, what could not be read, and what others tell."""
+    hosts: list[tuple[int, HostFacts]] = []
+    broken: list[Broken] = []
+    told: list[Told] = []
+    alone: bool | None = None
+    for document in documents_of(text):
+        alone = alone is None
+        fault = document.fault
+        if not fault:
+            try:
+                found = tuple(_own(document, source, label))
+            except InputError as error:
+                fault = error.message.removeprefix(f"{source}: ")
+            else:
+                hosts += ((document.line, facts) for facts in found)
+                items = () if found else tuple(_of_others(document, text))
+                told += items
+                fault = (
+                    "" if found or items else what_it_is(text) or f"it is the JSON of something else: {_keys(document)}"
+                )
+        if fault:
+            broken.append(Broken(document.line, one_line(fault)))
+    single = alone and len(hosts) == 1
+    called = (
+        [facts for _, facts in hosts]
+        if single
+        else [_called(member, label, line) for line, facts in hosts for member in facts.machines]
+    )
+    return called, broken, tuple(told)
+
+
+def _keys(document: Document) -> str:
+    data = document.data
+    return f"keys {', '.join(map(str, list(data)[:6]))}" if isinstance(data, dict) and data else describe(data)
+
+
+def _own(document: Document, source: str, label: str) -> Iterator[HostFacts]:
+    """The hosts of cuenv's own in a document: a host, a pool, a list of hosts, or a local fact of Ansible."""
     rows = document.data if isinstance(document.data, list) else [document.data]
     for row in rows:
-        facts = host_json.read_plain(row, source, label)
-        facts = replace(facts, name=document.node) if document.node and not facts.name else facts
-        if alone and len(rows) == 1:
+        named = [(document.node, row)]
+        if isinstance(row, dict) and "schema" not in row:
+            named = [
+                (name, own) for name, facts in ansible.hosts_of(row, document.node) if (own := ansible.own_of(facts))
+            ]
+            if not named and not _by_hand(row):
+                continue
+            named = named or [(document.node, row)]
+        for name, own in named:
+            if not isinstance(own, dict):
+                continue
+            facts = host_json.read_plain(own, source, name or label)
+            facts = replace(facts, name=facts.name or name)
             yield facts
-        else:
-            yield from (_called(member, document.line) for member in facts.machines)
 
 
-def _called(facts: HostFacts, line: int) -> HostFacts:
+def _by_hand(row: dict[str, object]) -> bool:
+    """Whether somebody meant a host of ours and forgot its schema."""
+    return not row or ("gpus" in row and "platform" in row)
+
+
+def _called(facts: HostFacts, label: str, line: int) -> HostFacts:
     """A host of many by its own name."""
-    return replace(facts, label=facts.name or f"{facts.label}, line {line}")
+    own = facts.label if facts.label != label else f"{label}, line {line}"
+    return replace(facts, label=facts.name or own)
+
+
+def _of_others(document: Document, text: str) -> Iterator[Told]:
+    """What the readers of JSON tell of a document; of one that is nobody's, what the readers of text find in it."""
+    for reader in OF_DOCUMENTS:
+        if reader.looks_like(document.data):
+            for item in reader.read(document.data, document.line):
+                yield item._replace(host=item.host or document.node)
+            return
+    begin, end = document.place
+    for item in told_by(text[begin:end], OF_HOSTS):
+        yield item._replace(line=item.line + document.line - 1, host=item.host or document.node)
+
+
+def _grouped(
+    told: Iterable[Told], knowledge: Knowledge, source: str, label: str
+) -> Iterator[tuple[HostFacts | None, Broken | None]]:
+    """Each host that is told of, or why it is none."""
+    by_host: dict[str, list[Told]] = {}
+    for item in told:
+        by_host.setdefault(item.host, []).append(item)
+    if len(by_host) > 1 and "" in by_host and not host_told(by_host[""], knowledge, label, source).says:
+        del by_host[""]
+    for name, items in by_host.items():
+        found = host_told(items, knowledge, name or label, source, name)
+        fault = _refusal(found, name)
+        if fault:
+            yield None, Broken(min(item.line for item in items), f"{name}: {fault}" if name else fault)
+        elif found.says or name:
+            yield _completed(found, source), None
+
+
+def _refusal(found: HostTold, name: str) -> str:
+    """Why it is no host that cuenv can serve; empty where it is one."""
+    if found.refused:
+        return f"it tells two things of one host: {found.refused[0]}"
+    if found.system in ("macOS", "ROCm") and not found.facts.gpus:
+        kind = "a Mac" if found.system == "macOS" else "a machine with AMD GPUs (ROCm)"
+        return f"it is from {kind}, and cuenv resolves for NVIDIA GPUs on Linux"
+    return "" if found.says or name else "it tells neither a driver, a GPU, a C library nor a platform"
+
+
+def _completed(found: HostTold, source: str) -> HostFacts:
+    facts = found.facts
+    gaps = facts.gaps
+    if facts.evidence_for("platform") is None:
+        reason = f"no line names the processor: {facts.platform} is assumed"
+        gaps = (*gaps, Gap("platform", source, reason))
+    if found.system == "Windows":
+        gaps = (*gaps, Gap("platform", source, "it is from Windows: what holds is said for the Linux of WSL2 on it"))
+    return replace(facts, gaps=gaps)

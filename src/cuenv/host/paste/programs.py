@@ -51,6 +51,16 @@ _KERNEL = (
 )
 
 
+LIBC_MARKS = ("ldd (", "GNU C Library", "GNU libc", "glibc ")
+_LIBC = (
+    ("libc", regex(r"^ldd \(.*\) ([0-9]\.[0-9]{1,2})$")),
+    ("libc", regex(r"\bGNU C Library \(.*\) (?:stable|development) release version ([0-9]\.[0-9]{1,2})\b")),
+    ("libc", regex(r"^glibc ([0-9]\.[0-9]{1,2})$")),
+    ("machine", regex(r"^(x86_64|aarch64)$")),
+    ("machine", regex(r"^Linux \S+ [0-9]\S+ .* (x86_64|aarch64)(?: GNU/Linux)?$")),
+    ("kernel", regex(r"^Linux \S+ ([0-9]\.[0-9]+\S+) .*(?:x86_64|aarch64)")),
+)
+
 MESSAGE_MARKS = (
     *("torchvision", "torchaudio"),
     *(
@@ -107,6 +117,9 @@ def _looks(marks: tuple[str, ...], text: str) -> bool:
     return any(mark in text for mark in marks)
 
 
+LIBC = PasteReader(
+    "ldd --version", LIBC_MARKS, 1, lambda text: _looks(LIBC_MARKS, text), lambda text: tuple(searched(text, _LIBC))
+)
 NVCC = PasteReader(
     "nvcc --version", NVCC_MARKS, 0, lambda text: _looks(NVCC_MARKS, text), lambda text: tuple(searched(text, _NVCC))
 )

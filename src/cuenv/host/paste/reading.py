@@ -11,15 +11,40 @@ from collections.abc import Iterable, Iterator, Mapping
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
-from cuenv.host.facts import Compiler, Driver, Evidence, Gap, Gpu, HostFacts, Resources, Surroundings, glibc
-from cuenv.host.paste import collect_env, conda, ds_report, programs, smi
-from cuenv.host.paste.told import PasteReader, Told
+from cuenv.host.facts import (
+    Compiler,
+    Driver,
+    Evidence,
+    Gap,
+    Gpu,
+    HostFacts,
+    Mig,
+    MigInstance,
+    Resources,
+    Surroundings,
+    Switch,
+    glibc,
+)
+from cuenv.host.paste import (
+    ansible,
+    collect_env,
+    conda,
+    dcgm,
+    ds_report,
+    kubernetes,
+    programs,
+    slurm,
+    smi,
+    smi_xml,
+)
+from cuenv.host.paste.told import DocumentReader, PasteReader, Told
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.gpu_names import find_gpu
+from cuenv.knowledge.gpu_names import by_pci, find_gpu
 from cuenv.knowledge.rows import PLATFORMS, GpuModel
 
 READERS: tuple[PasteReader, ...] = (
     smi.READER,
+    smi_xml.READER,
     collect_env.READER,
     ds_report.READER,
     conda.INFO,
@@ -30,7 +55,19 @@ READERS: tuple[PasteReader, ...] = (
     programs.MESSAGES,
     programs.PROGRAM,
 )
-"""Every reader; of facts that several tell, the first of them gives the words."""
+"""Every reader of a log; of facts that several tell, the first of them gives the words."""
+
+OF_HOSTS: tuple[PasteReader, ...] = (*READERS, programs.LIBC, slurm.READER, kubernetes.READER, dcgm.READER)
+"""Every reader of a text that is pasted for its hosts."""
+
+OF_DOCUMENTS: tuple[DocumentReader, ...] = (
+    conda.DOCUMENT,
+    slurm.DOCUMENT,
+    kubernetes.DOCUMENT,
+    dcgm.DOCUMENT,
+    ansible.DOCUMENT,
+)
+"""Every reader of JSON."""
 
 _TIMES = 24
 """How often a mark begins a passage of one log."""
@@ -121,7 +158,8 @@ class HostTold:
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
-        contradictions: sentences on facts that two lines tell differently.
+        contradictions: sentences on facts that two lines tell differently, or that cannot be both.
+        refused: those of them with which it is no one host.
     """
 
     facts: HostFacts
@@ -131,6 +169,7 @@ class HostTold:
     builds: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
     contradictions: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class _Tally:
@@ -144,6 +183,12 @@ class _Tally:
         self.evidence: list[Evidence] = []
         self.gaps: list[Gap] = []
         self.contradictions: list[str] = []
+        self.refused: list[str] = []
+
+    def refuse(self, sentence: str) -> None:
+        """Note what cannot be said of one host."""
+        self.contradictions.append(sentence)
+        self.refused.append(sentence)
 
     def one(self, fact: str, word: str) -> str | None:
         """The one value of a fact; two values are a contradiction."""
@@ -152,7 +197,7 @@ class _Tally:
             return None
         if len(values) > 1:
             said = " and ".join(f"line {item.line} says {item.value}" for item in list(values.values())[:3])
-            self.contradictions.append(f"two values of the {word}: {said}")
+            self.refuse(f"two values of the {word}: {said}")
             self.gaps.append(Gap(fact, self.source, said))
             return None
         (item,) = values.values()
@@ -168,7 +213,9 @@ class _Tally:
         self.evidence.append(Evidence(fact, f"{self.source}, line {item.line}", item.shows))
 
 
-def host_told(told: Iterable[Told], knowledge: Knowledge, label: str, source: str = "the log") -> HostTold:
+def host_told(
+    told: Iterable[Told], knowledge: Knowledge, label: str, source: str = "the log", name: str = ""
+) -> HostTold:
     """The host that readers tell of.
 
     Args:
@@ -176,24 +223,34 @@ def host_told(told: Iterable[Told], knowledge: Knowledge, label: str, source: st
         knowledge: the tables, for compute capabilities and the driver's CUDA version.
         label: what to call the host in a sentence.
         source: what to call the text in evidence.
+        name: of the host, where the text tells of several.
     """
     items = tuple(told)
     tally = _Tally(items, source)
     driver = _driver(tally, knowledge)
     gpus = _gpus(items, tally, knowledge)
     libc = tally.one("libc", "C library")
-    platform = _platform(tally)
+    platform = _platform(tally) or _of_board(gpus, tally, knowledge)
     shm = tally.first("shm")
     gcc = tally.first("gcc")
-    if not gpus:
+    tally.gaps += [Gap(item.about, source, item.value) for item in items if item.fact == "gap"]
+    unnamed = any(gap.fact == "gpus" for gap in tally.gaps)
+    if not gpus and "gpus.none" in tally.by_fact:
+        tally.note("gpus", next(iter(tally.by_fact["gpus.none"].values())))
+    elif not gpus and not unnamed:
         tally.gaps.append(Gap("gpus", source, "no line names a GPU"))
+    for fact in ("kernel", "state"):
+        for item in list(tally.by_fact.get(fact, {}).values())[:1]:
+            tally.note(fact, item)
     if driver is None:
         tally.gaps.append(Gap("driver", source, "no line names a driver"))
-    if libc is None:
+    if libc is None and not any(gap.fact in ("libc", "C library") for gap in tally.gaps):
         tally.gaps.append(Gap("libc", source, "no line names a C library"))
     facts = HostFacts(
         label=label,
+        name=name,
         platform=platform or PLATFORMS[0],
+        kernel=tally.first("kernel"),
         driver=driver,
         gpus=gpus,
         libc=glibc(libc) if libc else None,
@@ -216,7 +273,23 @@ def host_told(told: Iterable[Told], knowledge: Knowledge, label: str, source: st
         builds={name: words[1] for name, words in packages.items() if len(words) > 1},
         system=_system(tally),
         contradictions=tuple(tally.contradictions),
+        refused=tuple(tally.refused),
     )
+
+
+def _of_board(gpus: Iterable[Gpu], tally: _Tally, knowledge: Knowledge) -> str | None:
+    """The platform of a GPU that shares its board or its chip with an Arm processor."""
+    for gpu in gpus:
+        model = find_gpu(gpu.name, knowledge.gpus) if gpu.name else None
+        if model and (model.kind in ("jetson", "desktop-soc") or model.name in _GRACE):
+            tally.evidence.append(
+                Evidence("platform", "knowledge base", f"{model.name} has an Arm processor beside it")
+            )
+            return "linux-aarch64"
+    return None
+
+
+_GRACE = ("GH200", "GB200", "GB300")
 
 
 def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
@@ -235,6 +308,8 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
                     f"line {item.line} shows CUDA {value} beside driver {known}, whose branch supports CUDA {branch}: "
                     "a forward-compatibility libcuda of an image stands before the driver's own"
                 )
+                tally.gaps.append(Gap("environment.libcuda", tally.source, tally.contradictions[-1]))
+        tally.evidence.append(Evidence("driver.cuda", "knowledge base", f"driver {known} supports CUDA {branch}"))
         return Driver(version=known, cuda=branch, kernel_module=module)
     level = min(map(version, levels), default=None)
     for value, item in levels.items():
@@ -247,22 +322,29 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
     """The GPUs by their index; a name that is cut is read only where all that begin so share one capability."""
     memory = {item.about: int(item.value) for item in items if item.fact == "gpu.memory"}
     capabilities = {item.about: item.value for item in items if item.fact == "gpu.capability"}
+    devices = {item.about: item.value for item in items if item.fact == "gpu.pci"}
     named: dict[str, tuple[Told, GpuModel | None]] = {}
     for item in items:
+        if item.fact == "gpu":
+            named.setdefault(item.about, (item, None))
         if item.fact != "gpu.name":
             continue
         model = _model(item.value, memory.get(item.about), knowledge)
+        if model is None and item.about in devices:
+            model = by_pci(devices[item.about], knowledge.gpus)
+            named[item.about] = item if model is None else item._replace(value=model.name), model
+            continue
         before = named.get(item.about)
         if before is None or (before[1] is None and model is not None):
             named[item.about] = item, model
         elif model and before[1] and model.capability != before[1].capability:
-            tally.contradictions.append(
+            tally.refuse(
                 f"two GPUs of one index: line {before[0].line} names {before[0].value}, line {item.line} {item.value}"
             )
     found: list[Gpu] = []
     for about, (item, model) in named.items():
         own = capabilities.get(about)
-        if model is None and own is None:
+        if model is None and own is None and item.fact == "gpu.name":
             tally.gaps.append(
                 Gap("gpus", tally.source, f"line {item.line} names {item.value}, which may be several GPUs")
             )
@@ -270,23 +352,35 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
         found.append(
             Gpu(
                 index=len(found),
-                name=model.name if model and not item.value.endswith("..") else item.value,
+                name=item.value,
                 capability=Capability.parse(own) if own else model.capability if model else None,
                 memory_mib=memory.get(about),
+                mig=_mig(items, about),
             )
         )
     if not found and "" in capabilities:
         item = next(item for item in items if item.fact == "gpu.capability")
         tally.note("gpus[0].capability", item)
+        tally.gaps.append(Gap("gpus", tally.source, f"line {item.line} tells the lowest compute capability alone"))
         return (Gpu(index=0, name="", capability=Capability.parse(item.value)),)
     return _distinct(found, [about.isdigit() for about in named])
 
 
+def _mig(items: tuple[Told, ...], about: str) -> Mig | None:
+    modes = [item.value for item in items if item.fact == "gpu.mig" and item.about == about]
+    if not modes:
+        return None
+    slices = (item.value for item in items if item.fact == "gpu.slice" and item.about == about)
+    on = modes[0] == "Enabled"
+    return Mig(mode=Switch(on=on, pending=on), instances=tuple(MigInstance(profile=item) for item in slices))
+
+
 def _distinct(gpus: list[Gpu], numbered: list[bool]) -> tuple[Gpu, ...]:
-    """The GPUs without those that a message names once more, and without those of which nothing is known."""
-    counted = {gpu.capability for gpu, number in zip(gpus, numbered, strict=True) if number}
-    kept = [gpu for gpu, number in zip(gpus, numbered, strict=True) if number or gpu.capability not in counted]
-    return tuple([gpu for gpu in kept if gpu.capability] or kept)
+    """The GPUs without those that a message names once more, and without those of a message that nobody knows."""
+    rows = list(zip(gpus, numbered, strict=True))
+    counted = {gpu.capability for gpu, number in rows if number}
+    kept = [(gpu, number) for gpu, number in rows if number or gpu.capability not in counted]
+    return tuple([gpu for gpu, number in kept if number or gpu.capability] or [gpu for gpu, _ in kept])
 
 
 def _model(name: str, memory: int | None, knowledge: Knowledge) -> GpuModel | None:

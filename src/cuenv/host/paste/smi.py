@@ -1,4 +1,4 @@
-"""What ``nvidia-smi`` prints: the table, ``-q``, ``-q -x``, ``-L``, ``--query-gpu``, ``--version``."""
+"""What ``nvidia-smi`` prints: the table, ``-q``, ``-L``, ``--query-gpu``, ``--version``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = (
         "Driver Version   ",
         "DRIVER version",
     ),
-    *("MiB |", " MiB,", "<nvidia_smi_log>", "NVML library version", "Kernel Module  ", "compute_cap"),
+    *("MiB |", " MiB,", "NVML library version", "Kernel Module  ", "compute_cap"),
 )
 _HEADER = regex(r"NVIDIA-SMI +[1-9][0-9.]+ +(?:Driver|KMD) Version:")
 _HEADED = (
@@ -26,9 +26,9 @@ _HEADED = (
     ("wsl", regex(r"NVIDIA-SMI +([1-9][0-9.]+) +Driver Version: *(?!\1)[1-9]")),
 )
 _NAMING = (
-    ("driver.version", regex(rf"(?:Driver|DRIVER|KMD) [Vv]ersion *: *({DRIVER})\b|<driver_version>({DRIVER})<")),
-    ("driver.cuda", regex(rf"\bCUDA (?:UMD )?[Vv]ersion *: *({LEVEL})\b|<cuda_version>({LEVEL})<")),
-    ("gpu.name", regex(r"Product Name +: (\S.*)|<product_name>([^<]{2,60})<")),
+    ("driver.version", regex(rf"(?:Driver|DRIVER|KMD) [Vv]ersion *: *({DRIVER})\b")),
+    ("driver.cuda", regex(rf"\bCUDA (?:UMD )?[Vv]ersion *: *({LEVEL})\b")),
+    ("gpu.name", regex(r"Product Name +: (\S.*)")),
     ("gpu.name", regex(r"(?:\bGPU (?P<about>[0-9]{1,2}): )(?P<value>\S.{1,60}?) \(UUID: GPU-")),
     ("driver.library", regex(r"NVML library version: ([1-9][0-9]{2}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
 )
@@ -49,25 +49,68 @@ def read(text: str) -> tuple[Told, ...]:
 
 
 def _lines(text: str) -> Iterator[Told]:
-    gpu = ""
+    gpu = last = ""
+    log = _Log()
     for number, line in numbered(text):
         says = shown(line)
         if row := _ROW.search(line):
-            gpu = row[1]
+            gpu = last = row[1]
             yield Told("gpu.name", row[2], number, says, gpu)
             if row[3] in _WINDOWS:
                 yield Told("system", "Windows", number, says)
         elif gpu and (memory := _MEMORY.search(line)):
             yield Told("gpu.memory", memory[1], number, says, gpu)
             gpu = ""
+        elif last and (mode := _MODE.search(line)):
+            yield Told("gpu.mig", mode[1], number, says, last)
+        elif named := _NAMED_LINE.search(line):
+            last = named[1]
+        elif last and (slice_ := _SLICE.search(line)):
+            yield Told("gpu.mig", "Enabled", number, says, last)
+            yield Told("gpu.slice", slice_[1], number, says, last)
+        yield from log.read(line, number, says)
         header = _HEADER.search(line)
         for fact, pattern in _HEADED if header else _NAMING:
             found = pattern.search(line)
             value = (found.groupdict().get("value") or next(filter(None, found.groups()), "")).strip() if found else ""
             if found and value:
-                about = found.groupdict().get("about") or f"line {number}"
+                about = found.groupdict().get("about") or log.gpu or f"line {number}"
                 yield Told(fact, value, number, says, about if fact == "gpu.name" else "")
 
+
+class _Log:
+    """Where a line of ``nvidia-smi -q`` stands: of which GPU, in which section."""
+
+    def __init__(self) -> None:
+        self.gpu = ""
+        self.section = ""
+
+    def read(self, line: str, number: int, says: str) -> Iterator[Told]:
+        """What a line tells by its place: memory, MIG mode, PCI id."""
+        if "NVSMI LOG" in line or line.startswith("Attached GPUs"):
+            self.gpu = ""
+        elif _HEADING.match(line):
+            self.gpu = str(int(self.gpu) + 1) if self.gpu else "0"
+        if not self.gpu:
+            return
+        section = _SECTION.match(line)
+        self.section = section[1] if section else self.section
+        for fact, of, pattern in _SECTIONED:
+            found = pattern.match(line) if self.section == of else None
+            if found:
+                yield Told(fact, found[1], number, says, self.gpu)
+
+
+_HEADING = regex(r"GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9]\s*$")
+_SECTION = regex(r" {4}([A-Z][\w ()/-]{1,40}?)\s*$")
+_SECTIONED = (
+    ("gpu.memory", "FB Memory Usage", regex(r" {8}Total +: ([0-9]{3,8}) MiB")),
+    ("gpu.mig", "MIG Mode", regex(r" {8}Current +: (Enabled|Disabled)")),
+    ("gpu.pci", "PCI", regex(r" {8}Device Id +: 0x([0-9A-F]{8})\b")),
+)
+_MODE = regex(r"^\|\s+\|\s+\|\s+(Enabled|Disabled)\*? *\|")
+_NAMED_LINE = regex(r"\bGPU ([0-9]{1,2}): .{1,80}\(UUID: GPU-")
+_SLICE = regex(r"^\s+MIG ([1-9][0-9]?c?\.?[1-9]?g\.[0-9]{1,3}gb\S*) +Device")
 
 _COLUMNS = {
     "name": "gpu.name",
@@ -76,8 +119,12 @@ _COLUMNS = {
     "kmd_version": "driver.version",
     "compute_cap": "gpu.capability",
     "memory.total": "gpu.memory",
+    "pci.device_id": "gpu.pci",
+    "mig.mode.current": "gpu.mig",
 }
 _VERSION = regex(DRIVER)
+_DEVICE = regex(r"0x([0-9A-F]{8})")
+_ONOFF = regex(r"Enabled|Disabled")
 _CAPABILITY = regex(r"[1-9][0-9]?\.[0-9]")
 _MIB = regex(r"([0-9]{3,7}) ?(?:MiB)?")
 
@@ -104,12 +151,19 @@ def _csv(text: str) -> Iterator[Told]:
 
 
 def _by_header(header: list[str], cells: list[str]) -> Iterator[tuple[str, str]]:
-    shapes = {"driver.version": _VERSION, "gpu.capability": _CAPABILITY, "gpu.memory": _MIB, "gpu.name": _NAMED}
+    shapes = {
+        "driver.version": _VERSION,
+        "gpu.capability": _CAPABILITY,
+        "gpu.memory": _MIB,
+        "gpu.name": _NAMED,
+        "gpu.pci": _DEVICE,
+        "gpu.mig": _ONOFF,
+    }
     for name, cell in zip(header, cells, strict=True):
         fact = _COLUMNS.get(name)
         shape = shapes[fact].fullmatch(cell) if fact else None
         if fact and shape:
-            yield fact, shape[1] if fact == "gpu.memory" else cell
+            yield fact, shape[1] if shape.re.groups else cell
 
 
 def _by_shape(cells: list[str]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from re import Pattern
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
@@ -27,6 +27,7 @@ class Told(NamedTuple):
         line: number of the line, from 1.
         shows: the line, for people.
         about: which of several things of this kind: the index of a GPU, the name of a package.
+        host: which of several hosts; empty where a text tells of one.
     """
 
     fact: str
@@ -34,6 +35,7 @@ class Told(NamedTuple):
     line: int
     shows: str
     about: str = ""
+    host: str = ""
 
 
 class PasteReader(NamedTuple):
@@ -52,6 +54,25 @@ class PasteReader(NamedTuple):
     reach: int
     looks_like: Callable[[str], bool]
     read: Callable[[str], tuple[Told, ...]]
+
+
+class DocumentReader(NamedTuple):
+    """A reader of the JSON of one tool.
+
+    Attributes:
+        name: of the tool, for evidence.
+        looks_like: whether a decoded document is of this tool.
+        read: the facts in it; gets the number of its first line. Whatever else stands in it yields nothing.
+    """
+
+    name: str
+    looks_like: Callable[[object], bool]
+    read: Callable[[Any, int], tuple[Told, ...]]
+
+
+def textual(value: object) -> str:
+    """A text or number of a document as text; anything else as nothing."""
+    return value if isinstance(value, str) else str(value) if type(value) in (int, float) else ""
 
 
 _BEFORE = regex(r"^(?:[>\s]*> ?)?(?:\ufeff)?")

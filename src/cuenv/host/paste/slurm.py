@@ -1,0 +1,175 @@
+"""What Slurm tells of its nodes: ``scontrol show node``, ``sinfo -o '%N|%G|%f'`` and both as JSON.
+
+The type of a gres is free text: with AutoDetect=nvml the name of the GPU, else what the admin likes. Slurm knows no
+driver and no C library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from cuenv.core.regex import regex
+from cuenv.host.paste.told import DocumentReader, PasteReader, Told, numbered, shown, textual
+
+MOST = 100_000
+"""Nodes that one list may name."""
+_MOST_GPUS = 1024
+"""GPUs that one node may have."""
+
+MARKS = ("NodeName=", "NODELIST|", "|gpu:", "|(null)")
+_FREE = regex(r"\s(?:Reason|Comment|Extra)=")
+_OS = regex(r"\sOS=")
+_FIELDS = {key: regex(rf"(?<=\s){key}=(\S*)") for key in ("Arch", "Gres", "State")}
+_KERNEL = regex(r"Linux ([0-9]\S{2,80})")
+_ROW = regex(r"^([A-Za-z0-9][\w.,\[\]-]{0,4000})\|((?:\(null\)|[a-z][\w.:()/, -]{0,2000}))(?:\||$)")
+_GRES = regex(r"gpu(?::(?P<type>[A-Za-z][\w.+-]{0,100}))?(?::(?P<count>[0-9]{1,4}))?(?:\([^()]{0,200}\))?")
+_PART = regex(r"[^,(]+(?:\([^)]*\))?")
+_SLICES = regex(r"(?i)(.+?)[_-](?:mig[_-])?([1-9]g\.[0-9]{1,3}gb)")
+_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+
+def looks_like(text: str) -> bool:
+    """Whether scontrol or sinfo printed it."""
+    return "NodeName=" in text or any(_ROW.match(line) for _, line in numbered(text) if "|" in line)
+
+
+def read(text: str) -> tuple[Told, ...]:
+    """The nodes with their GPUs by type."""
+    return (*_shown_nodes(text), *_listed(text))
+
+
+def _shown_nodes(text: str) -> Iterator[Told]:
+    """The nodes of ``scontrol show node``; what an admin writes into it may look like a field, and is none."""
+    nodes: list[tuple[int, list[str]]] = []
+    for number, line in numbered(text):
+        if line.startswith("NodeName="):
+            nodes.append((number, [line]))
+        elif nodes and line[:1].isspace():
+            nodes[-1][1].append(line)
+    for first, lines in nodes:
+        for name in expanded(lines[0].partition("=")[2].split(" ", 1)[0]):
+            yield from _node_shown("\n".join(lines), first, name)
+
+
+def _node_shown(record: str, first: int, name: str) -> Iterator[Told]:
+    free = _FREE.search(record)
+    record = record[: free.start()] if free else record
+    system = _OS.search(record)
+    front = record[: system.start()] if system else record
+    for key, part in (("Arch", front), ("Gres", front), ("State", record)):
+        found = _FIELDS[key].search(part)
+        if found:
+            yield from _field(key, found[1], first + part.count("\n", 0, found.start(1)), f"{name}: {found[0]}", name)
+    kernel = _KERNEL.match(record, system.end()) if system else None
+    if kernel:
+        line = first + record.count("\n", 0, kernel.start())
+        yield Told("kernel", kernel[1], line, shown(f"{name}: OS={kernel[0]}"), "", name)
+
+
+def _listed(text: str) -> Iterator[Told]:
+    for number, line in numbered(text):
+        row = _ROW.match(line) if "|" in line else None
+        if row is None or row[1] == "NODELIST":
+            continue
+        for name in expanded(row[1]):
+            yield from _field("Gres", row[2], number, shown(line), name)
+
+
+def _field(key: str, value: str, line: int, says: str, host: str) -> Iterator[Told]:
+    if key == "Arch":
+        yield Told("machine", _MACHINES.get(value, value), line, says, "", host)
+    elif key == "State":
+        yield Told("state", value, line, says, "", host)
+    else:
+        yield from gpus_of(value, line, shown(says), host)
+
+
+def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[Told]:
+    """The GPUs of a gres: ``gpu:a100:4(S:0-1)``, ``gpu:2``, ``(null)``."""
+    at = 0
+    for part in _PART.findall(gres):
+        found = _GRES.fullmatch(part.strip())
+        if found is None:
+            continue
+        count = min(int(found["count"] or 1), _MOST_GPUS)
+        name = (found["type"] or "").replace("_", " ")
+        slices = _SLICES.fullmatch(found["type"] or "")
+        if slices:
+            name = f"{slices[1].replace('_', ' ')} MIG {slices[2]}"
+        if not name and count:
+            reason = f"line {line} counts {count} GPU{'s' if count > 1 else ''} without a type"
+            yield Told("gap", reason, line, says, "gpus", host)
+        for _ in range(count):
+            yield Told("gpu.name" if name else "gpu", name, line, says, str(at), host)
+            at += 1
+    if not at:
+        yield Told("gpus.none", gres or "(null)", line, says, "", host)
+
+
+_GROUP = regex(r"\[([0-9,-]{1,4000})\]")
+_SEPARATOR = regex(r",(?![^\[]*\])")
+
+
+def expanded(nodes: str) -> tuple[str, ...]:
+    """The names in a list of nodes, such as ``gpu[01-04,07],login1``; one that is none stays as it is."""
+    found: list[str] = []
+    for part in _SEPARATOR.split(nodes):
+        pieces = _GROUP.split(part)
+        choices = [_numbers(piece) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+        size = 1
+        for choice in choices:
+            size *= len(choice)
+        if size > MOST - len(found):
+            return (*found, part)
+        found += ["".join(item) for item in product(*choices)] if part else []
+    return tuple(found)
+
+
+def _numbers(text: str) -> list[str]:
+    found: list[str] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not dash or not first.isdigit() or not last.isdigit() or int(last) - int(first) > MOST:
+            found.append(part)
+            continue
+        found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return found
+
+
+def looks_like_document(data: object) -> bool:
+    """Whether ``scontrol`` or ``sinfo`` printed this JSON."""
+    if not isinstance(data, dict):
+        return False
+    rows = data.get("nodes", data.get("sinfo"))
+    return isinstance(rows, list) and all(isinstance(row, dict) for row in rows) and any("gres" in row for row in rows)
+
+
+def read_document(data: Any, line: int) -> tuple[Told, ...]:
+    """The nodes of a document."""
+    return tuple(item for row in data.get("nodes") or data.get("sinfo") or () for item in _node(row, line))
+
+
+def _node(row: dict[str, Any], line: int) -> Iterator[Told]:
+    gres = row.get("gres")
+    gres = gres.get("total") if isinstance(gres, dict) else gres
+    listed = row.get("nodes")
+    inner = listed.get("nodes") if isinstance(listed, dict) else None
+    names = [row["name"]] if isinstance(row.get("name"), str) else inner if isinstance(inner, list) else []
+    for name in (item for text in names if isinstance(text, str) for item in expanded(text)):
+        yield from gpus_of(textual(gres), line, shown(f"{name}: gres {textual(gres) or '(null)'}"), name)
+        machine = _MACHINES.get(textual(row.get("architecture")))
+        if machine:
+            yield Told("machine", machine, line, shown(f"{name}: architecture {machine}"), "", name)
+        kernel = _KERNEL.match(textual(row.get("operating_system")))
+        if kernel:
+            yield Told("kernel", kernel[1], line, shown(f"{name}: {kernel[0]}"), "", name)
+        states = row.get("state")
+        state = "+".join(map(textual, states)) if isinstance(states, list) else textual(states)
+        if state:
+            yield Told("state", state, line, shown(f"{name}: state {state}"), "", name)
+
+
+READER = PasteReader("Slurm", MARKS, 12, looks_like, read)
+DOCUMENT = DocumentReader("Slurm's JSON", looks_like_document, read_document)
