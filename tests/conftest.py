@@ -91,10 +91,14 @@ def records() -> Path:
     return RECORDS
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """With CUENV_REQUIRE_RECORDS=1, as in continuous integration, a test run without the records is an error."""
     if os.environ.get("CUENV_REQUIRE_RECORDS") and not RECORDS.is_dir():
         raise pytest.UsageError(f"CUENV_REQUIRE_RECORDS is set, and the channel records are not at {RECORDS}")
+    if sys.dont_write_bytecode and hasattr(config, "cache") and config.cache is not None:
+        # PYTHONDONTWRITEBYTECODE keeps folders clean. To compile all tests anew in every worker takes longer than to
+        # import them: what is compiled lies in pytest's own cache.
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(config.cache.mkdir("bytecode"))
 
 
 @pytest.fixture(autouse=True, scope="session")
