@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import re
+import typing
 from dataclasses import FrozenInstanceError
 from functools import cached_property
 from pathlib import Path
@@ -131,11 +133,44 @@ def test_the_library_knows_the_classes(ours: type[Any], theirs: type[Any]) -> No
             assert vars(again) == vars(record.replace(made)) == vars(copy.copy(made)) == vars(made)
 
 
+class _Ours(record.NamedTuple):
+    """A pair."""
+
+    one: int
+    two: tuple[int, ...] = ()
+
+    @property
+    def many(self) -> int:
+        """How many there are."""
+        return len(self.two)
+
+
+class _Theirs(typing.NamedTuple):
+    """A pair."""
+
+    one: int
+    two: tuple[int, ...] = ()
+
+
+def test_named_tuples_are_those_of_the_library() -> None:
+    for args, values in VALUES["Placed"]:
+        mine, told = _made(_Ours, args, values), _made(_Theirs, args, values)
+        assert mine == told
+        assert repr(mine).removeprefix("_Ours") == repr(told).removeprefix("_Theirs")
+    made = _Ours(1, two=(2, 3))
+    assert (made.many, made._replace(one=4), made._asdict()) == (2, (4, (2, 3)), {"one": 1, "two": (2, 3)})
+    assert pickle.loads(pickle.dumps(made)) == made == copy.copy(made)
+    for name in ("_fields", "_field_defaults", "__annotations__", "__doc__", "__module__", "__match_args__"):
+        assert list(getattr(_Ours, name)) == list(getattr(_Theirs, name)), name
+    assert not hasattr(made, "__dict__")
+
+
 def test_every_class_of_cuenv_is_made_so() -> None:
     own = Path(record.__file__)
     sources = [path for path in own.parents[1].rglob("*.py") if path != own]
     assert sources
-    assert [path.name for path in sources if "from dataclasses import dataclass" in path.read_text()] == []
+    theirs = re.compile(r"from dataclasses import dataclass|from typing import .*NamedTuple|typing\.NamedTuple\)")
+    assert [path.name for path in sources if theirs.search(path.read_text())] == []
 
 
 def test_what_is_frozen_does_not_change() -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.reading import describe
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # it takes 15 ms

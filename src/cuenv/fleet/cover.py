@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import comb
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from cuenv.core.record import NamedTuple
 
 ABSENT = 10**9
 WORSE = 10**6

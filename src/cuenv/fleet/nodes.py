@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings

@@ -7,9 +7,8 @@ for each may need another release of cuDNN: whatever kinds share is judged as a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-from cuenv.core.record import dataclass, replace
+from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, undominated, witnesses
 from cuenv.fleet.nodes import FleetNode, NodeKind, Unknown, completed, kinds, unknown
 from cuenv.host.facts import Libc

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from cuenv.core.record import dataclass, field
+from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu

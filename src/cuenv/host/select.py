@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import real_path
 from cuenv.core.io.process import environment
 from cuenv.core.reading import describe
-from cuenv.core.record import dataclass, field, replace
+from cuenv.core.record import NamedTuple, dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, Libc, glibc

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from cuenv.core.record import dataclass, replace
+from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.core.versions import Capability, driver_key, within
 from cuenv.knowledge.rows import (
     Branch,

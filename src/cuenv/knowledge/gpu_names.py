@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 from cuenv.knowledge.rows import GpuModel
 

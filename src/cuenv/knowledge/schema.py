@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from packaging.version import Version
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.reading import Faults, describe
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, DeviceCode, arch_list, check_driver, parse_arch_list, version
 

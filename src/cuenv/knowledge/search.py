@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import log
-from typing import NamedTuple
 
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
 _LONGEST = 600

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.findings import FileEdit, Finding
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
 from cuenv.knowledge.base import Knowledge

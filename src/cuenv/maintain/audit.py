@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
+from cuenv.core.record import NamedTuple
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import BuildKey, Discontinued, LabelFit, Requirement, TorchBuild

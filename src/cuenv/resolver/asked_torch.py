@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from packaging.version import Version
 
 from cuenv.core.findings import FileEdit, Finding, Severity
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from packaging.version import Version
 
 from cuenv.core.findings import FileEdit, Finding, Severity
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor, version

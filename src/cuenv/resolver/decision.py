@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
 
-from cuenv.core.record import dataclass, replace
+from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.knowledge.rows import WHEELS

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from cuenv.core.findings import Finding
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.versions import Jit, Native, Service, serve
 from cuenv.host.describe import host_line, host_options, short_name
 from cuenv.host.facts import HostFacts

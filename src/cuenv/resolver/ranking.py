@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.record import dataclass
+from cuenv.core.record import NamedTuple, dataclass
 from cuenv.knowledge.rows import LabelFit, TorchBuild
 from cuenv.resolver.candidates import Candidate, distance
 from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen

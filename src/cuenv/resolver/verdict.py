@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from cuenv.core.record import dataclass
+from cuenv.core.record import NamedTuple, dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, driver_key
 from cuenv.host.facts import Gpu, HostFacts

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
-from cuenv.core.record import dataclass, field
+from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line, redact
 from cuenv.solve.environment_spec import requirement_name

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from cuenv.core.reading import describe, once
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
 _OWN = '"cuenv/host/'

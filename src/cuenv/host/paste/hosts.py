@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import describe
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.urls import one_line
 from cuenv.host import host_json
 from cuenv.host.facts import Gap, HostFacts

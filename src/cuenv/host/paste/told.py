@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from re import Pattern
-from typing import Any, NamedTuple
+from typing import Any
 
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import load_toml
 from cuenv.core.reading import Faults, Reader, describe
-from cuenv.core.record import dataclass, field
+from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader

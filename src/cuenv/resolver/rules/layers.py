@@ -6,10 +6,11 @@ The weakest one decides: a torch build may contain code for a GPU that its cuDNN
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from packaging.version import Version
 
+from cuenv.core.record import NamedTuple
 from cuenv.core.versions import Capability
 from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
