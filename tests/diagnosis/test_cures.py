@@ -104,8 +104,47 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
         ),
         (
             "ImportError: /e/site-packages/torch_scatter/_scatter_cuda.so: undefined symbol: _ZN3c106detail14x\n",
-            "torch-scatter",
+            "^torch.scatter[ =]",
             "PACKAGE",
+        ),
+        (
+            (
+                "mmcv-full==1.7.0\nImportError: /e/site-packages/mmcv/_ext.cpython-38-x86_64-linux-gnu.so: "
+                "undefined symbol: _ZN3c1010TensorImpl\n"
+            ),
+            "^mmcv(-full)?[ =]",
+            "--no-deps mmcv",
+        ),
+        (
+            "ImportError: /lib64/libc.so.6: version `GLIBC_2.32' not found (required by /e/flash_attn_2_cuda.so)\n",
+            "FLASH_ATTENTION_FORCE_BUILD=TRUE python -m pip install",
+            "cuenv resolve",
+        ),
+        (
+            "ImportError: /lib64/libm.so.6: version `GLIBC_2.27' not found (required by /e/torch/libcurand.so)\n",
+            "cuenv resolve",
+            "pip",
+        ),
+        (
+            "   jaxlib 0.4.23 would require\n         __cuda *, for which no candidates were found.\n",
+            "pixi workspace system-requirements add cuda 12",
+            "cuenv lock",
+        ),
+        (
+            "Virtual package '__cuda' does not match any of the available virtual packages on your machine\n",
+            "CONDA_OVERRIDE_CUDA=12.0 pixi install",
+            "cuenv lock",
+        ),
+        (
+            ("[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
+            "libcublasLt.so.12: cannot open shared object file: No such file or directory\n"),
+            "'onnxruntime-gpu[cuda,cudnn]'",
+            "1.18",
+        ),
+        (
+            "AssertionError: MMCV==1.7.0 is used but incompatible. Please install mmcv>=2.0.0rc4, <2.1.0.\n",
+            ">=2.0.0rc4",
+            "{",
         ),
     ],
 )

@@ -328,7 +328,7 @@ def test_the_commands_of_symptoms_are_commands(tmp_path: Path) -> None:
     for word in words:
         assert run(word, "--help", folder=tmp_path).returncode == 0, word
     for row in rows().values():
-        assert re.fullmatch(r"[ -~]+", row.command), row.id
+        assert re.fullmatch(r"[ -~]+", row.command) or (row.layer == "scope" and not row.command), row.id
     assert len(CASES) > len(rows())
 
 

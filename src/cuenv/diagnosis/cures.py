@@ -22,6 +22,7 @@ from cuenv.diagnosis.on_host import (
     device_code,
     driver_floor,
     floor_verdict,
+    glibc,
     host_of,
     level_of,
     newest_for,
@@ -168,6 +169,18 @@ def _distribution(name: str) -> str:
     return re.sub(r"[_-](?:[0-9]_)?cuda$", "", name).replace("_", "-").lower()
 
 
+def again(case: LogContext, package: str) -> str:
+    """A package as pip is asked for it again: of the release that the log tells, else of the one that is installed.
+
+    Without a release pip would take the newest one, which may belong to another torch.
+    """
+    release = case.packages.get(package, "")
+    if release:
+        return quote(f"{package}=={release}")
+    pattern = re.sub(r"[-_.]", ".", package) + ("(-full)?" if package == "mmcv" else "")
+    return f"\"$({pip_of(case)} freeze | grep -i -m1 -E '^{pattern}[ =]')\""
+
+
 def named(case: LogContext) -> Iterator[tuple[str, str]]:
     """What the words in capitals of a command stand for, where the log names it."""
     package = (
@@ -266,6 +279,17 @@ def distribution(case: LogContext) -> Joined:
 
 def cuda_constraint(case: LogContext) -> Joined:
     """What a package asks of ``__cuda`` against the driver: what runs by minor-version compatibility may be told so."""
+    if "for which no candidates were found" in case.line:
+        says = "pixi solves for a driver only where the project says that its machines have one"
+        remedy = "name the CUDA version of the driver among the system requirements of the project"
+        return Joined(
+            because=(says,),
+            remedy=remedy,
+            command=f"pixi workspace system-requirements add cuda {level_of(case) or 12}",
+        )
+    if "Virtual package '__cuda'" in case.line:
+        remedy = "where the machine shall only install, tell pixi the CUDA version of the driver that will run it"
+        return Joined(remedy=remedy, command=f"CONDA_OVERRIDE_CUDA={level_of(case) or '12.0'} pixi install")
     found = _CONSTRAINT.search(case.line)
     asked = version_in(found[1]) if found else None
     if asked is None or asked.major not in {row.major for row in case.knowledge.floors}:
@@ -345,6 +369,29 @@ def cudnn(case: LogContext) -> Joined:
     return Joined(because=because, remedy=remedy, command=f"{pip_of(case)} install ctranslate2=={pin}")
 
 
+def from_source(case: LogContext) -> Joined:
+    """A package whose wheel asks for a newer C library than there is: what is built here asks for no newer one."""
+    found = glibc(case)
+    package = package_in(case.line)
+    if not package or package.startswith(("nvidia", "torch")):
+        return found
+    forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if package == "flash-attn" else ""  # its setup.py takes a wheel else
+    pip = f"{forced}{pip_of(case)} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall"
+    command = f"{pip} --no-binary {package} {again(case, package)}"
+    return replace(
+        found, remedy=f"build {package} on this system, where it takes the glibc that is there", command=command
+    )
+
+
+def built_again(case: LogContext) -> Joined:
+    """An extension for the torch that is there: its own release, whatever newer one there is."""
+    package = package_in(case.line)
+    if not package:
+        return Joined()
+    pip = f"{pip_of(case)} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
+    return Joined(command=f"{pip} {again(case, package)}")
+
+
 def python_header(case: LogContext) -> Joined:
     """The -dev package of the Python that is used."""
     python = case.mentions.get("python", "")
@@ -352,12 +399,14 @@ def python_header(case: LogContext) -> Joined:
 
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "built_again": built_again,
     "cpu_build": cpu_build,
     "device_code": with_torch(device_code),
     "driver_floor": with_torch(driver_floor),
     "cuda_constraint": cuda_constraint,
     "cudnn": cudnn,
     "distribution": distribution,
+    "glibc": from_source,
     "libstdcxx": libstdcxx,
     "nccl_error": nccl_error,
     "python_header": python_header,

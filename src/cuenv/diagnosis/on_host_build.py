@@ -148,7 +148,7 @@ def runtime(case: LogContext) -> Joined:
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
-        pin = ">=1.19" if wanted == "11" else "==1.18.*"
+        pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
         return Joined(because=tuple(because), command=f"{pip_of(case)} install 'onnxruntime-gpu{pin}'")
     if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix:
         remedy = "let other libraries of the environment find the CUDA libraries of torch"
@@ -180,7 +180,7 @@ def bitsandbytes(case: LogContext) -> Joined:
     if first is None:
         return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
     because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    return Joined(because=tuple(because), command=f"{pip_of(case)} install 'bitsandbytes>={first}'")
+    return Joined(because=tuple(because), command=f"{pip_of(case)} install --upgrade 'bitsandbytes>={first}'")
 
 
 def _toolkits(case: LogContext) -> Iterable[str]:

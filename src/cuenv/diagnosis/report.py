@@ -59,13 +59,13 @@ def _cause(
     mark = {"cause": word, "effect": "effect", "remark": "harmless"}[cause.kind]
     text = [f"{mark:8} {row.says} ({row.id})"]
     if brief:
-        return [*text, f"         {cause.command}"]
+        return [*text, *([f"         {cause.command}"] if cause.command else [])]
     by = "do       (an administrator, when the machine is idle)" if cause.for_administrators else "do      "
     text += _seen(cause.sighting)
     text.append(f"why      {cause.why}")
     text += [f"here     {item}" for item in cause.because]
     text.append(f"{by} {cause.remedy}")
-    text.append(f"         {cause.command}")
+    text += [f"         {cause.command}"] if cause.command else []
     if row.codes:
         text.append(
             f"codes    {', '.join(row.codes)}: cuenv why {row.codes[0]} names the check that finds this earlier"
@@ -100,7 +100,7 @@ def results(found: Diagnosis, log: str) -> list[CheckResult]:
             subject=cause.symptom.layer,
             message=f"{cause.symptom.says}: {cause.why}",
             evidence=(cause.sighting.text, *cause.because),
-            fix=cause.command,
+            fix=cause.command or None,
             at=(cause.sighting.line, 1),
         )
         for cause in found.causes

@@ -161,7 +161,9 @@ class Symptom(Row, key=("id",)):
     )
     cause: str = column(TEXT, "why it happens; `{name}` is what the line or the host tells")
     remedy: str = column(TEXT, "what helps, in words")
-    command: str = column(TEXT, "the one command; `{host}` stands for the options that name the host")
+    command: str = column(
+        TEXT, "the one command; `{host}` stands for the options that name the host; left out: none helps", default=""
+    )
     join: str | None = column(
         shaped(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"),
         "what of the host and the environment it is compared with, a name in `on_host.JOINS`",
