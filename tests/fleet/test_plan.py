@@ -115,7 +115,7 @@ def test_a_duplicate_changes_weights_alone_and_no_rule_is_asked_again() -> None:
     assert [str(item.candidate) for item in all_of_them.environments] == [
         str(item.candidate) for item in one.environments
     ]
-    assert [proof.hosts[0].facts for proof in one.proofs] == [proof.hosts[0].facts for proof in all_of_them.proofs]
+    assert [proof.hosts[0].says for proof in one.proofs] == [proof.hosts[0].says for proof in all_of_them.proofs]
     assert sum(len(item.names) for item in all_of_them.environments) == 30 * sum(
         len(item.names) for item in one.environments
     )

@@ -33,6 +33,7 @@ COMMANDS = {
     "shell-hook": "print what your shell evaluates to activate an environment",
     "bundle": "put everything that a lock names into one folder or tar",
     "diff": "compare two locks, and what the change means for hosts",
+    "fleet": "plan, verify and check the fewest environments of many hosts",
     "what-if": "show what another driver or other GPUs would change",
     "why": "show why the decision is as it is, or what a code means",
     "why-not": "show why something else was not chosen: why-not cuda=13.0",
@@ -48,7 +49,7 @@ COMMANDS = {
 """The commands, each with its line of help; a test holds every line to its command."""
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Decide": ("demo", "inspect", "resolve", "what-if", "profile"),
+    "Decide": ("demo", "inspect", "resolve", "what-if", "fleet", "profile"),
     "Lock": ("lock", "diff"),
     "Check": ("lint", "check", "scan"),
     "Understand": ("diagnose", "why", "why-not", "explain", "kb"),

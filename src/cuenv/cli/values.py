@@ -109,6 +109,17 @@ class LockValues(ResolvingValues, FormValue):
     conda: str | None
 
 
+class FleetPlanValues(RequestValues, TablesValue, TalkValues):
+    """``cuenv fleet plan``, but for the fleet."""
+
+    at_most: int | None
+    assume_glibc: str | None
+
+
+class FleetVerifyValues(TablesValue, TalkValues):
+    """``cuenv fleet verify``, but for the plan."""
+
+
 class LookValues(OneHostValues, TablesValue, TalkValues):
     """A command that judges for one host."""
 

@@ -90,6 +90,23 @@ def _ranges(numbers: Iterable[int], width: int) -> list[str]:
     return [f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}" for first, last in out]
 
 
+def named(hosts: Iterable[HostFacts]) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
+    """Hosts by their names, each once.
+
+    Returns:
+        The nodes, and what is wrong: nodes that are told of twice with other facts, which are left out.
+    """
+    found: dict[str, HostFacts] = {}
+    odd: dict[str, str] = {}
+    for facts in (machine for host in hosts for machine in host.machines):
+        name = facts.name or facts.label
+        before = found.setdefault(name, facts)
+        if before is not facts and _key(before) != _key(facts):
+            odd.setdefault(name, f"{name} is told of twice: {said(before)}; {said(facts)}")
+    nodes = tuple(FleetNode(name, facts) for name, facts in found.items() if name not in odd)
+    return nodes, tuple(odd[name] for name in sorted(odd))
+
+
 def completed(nodes: Iterable[FleetNode], libc: Libc | None) -> Iterator[FleetNode]:
     """The nodes with an assumed C library where nothing is known of theirs."""
     for node in nodes:
@@ -127,20 +144,24 @@ def kinds(nodes: Iterable[FleetNode]) -> tuple[NodeKind, ...]:
     for name, facts in nodes:
         if lacking(facts):
             continue
-        driver, libc = facts.driver, facts.libc
-        gpus = tuple(sorted({(gpu.name, gpu.capability or (0, 0)) for gpu in facts.gpus}))
-        key = (
-            facts.platform,
-            gpus,
-            (driver.version, driver.cuda) if driver else None,
-            (libc.family, libc.version) if libc else None,
-            facts.environment.wsl,
-        )
+        key = _key(facts)
         if key not in found:
             found[key] = _bare(facts), []
         found[key][1].append(name)
-    made = [NodeKind(facts, tuple(sorted(names))) for facts, names in found.values()]
+    made = [NodeKind(replace(facts, label=min(names)), tuple(sorted(names))) for facts, names in found.values()]
     return tuple(sorted(made, key=lambda kind: (_order(kind.facts), kind.names)))
+
+
+def _key(facts: HostFacts) -> tuple[object, ...]:
+    """What the rules see of a node, as a key."""
+    driver, libc = facts.driver, facts.libc
+    return (
+        facts.platform,
+        tuple(sorted({(gpu.name, gpu.capability or (0, 0)) for gpu in facts.gpus})),
+        (driver.version, driver.cuda) if driver else None,
+        (libc.family, libc.version) if libc else None,
+        facts.environment.wsl,
+    )
 
 
 def _bare(facts: HostFacts) -> HostFacts:
@@ -160,7 +181,7 @@ def _bare(facts: HostFacts) -> HostFacts:
         libc=facts.libc,
         environment=Surroundings(wsl=facts.environment.wsl),
     )
-    return replace(decidable(bare), label=said(bare))
+    return decidable(bare)
 
 
 def _order(facts: HostFacts) -> tuple[object, ...]:

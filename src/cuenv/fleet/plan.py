@@ -6,11 +6,12 @@ for each may need another release of cuDNN: whatever kinds share is judged as a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, undominated, witnesses
 from cuenv.fleet.nodes import FleetNode, NodeKind, Unknown, completed, kinds, unknown
+from cuenv.fleet.reasons import Merge, merge
 from cuenv.host.facts import Libc
 from cuenv.host.request import Request, pool
 from cuenv.knowledge.base import Knowledge
@@ -135,6 +136,7 @@ class FleetPlan:
         environments: the largest first; none where there is none, or where more than the limit are needed.
         proofs: that fewer cannot serve all, and, where that needs more, that fewer cannot serve all as well.
         assumed: the glibc of hosts of which none is known; ``None`` where nothing was assumed.
+        merges: drivers that would save an environment.
         judged: for how many kinds of hosts the rules were asked.
     """
 
@@ -145,6 +147,7 @@ class FleetPlan:
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     hopeless: tuple[Hopeless, ...] = ()
+    merges: tuple[Merge, ...] = ()
     assumed: Libc | None = None
     limit: int | None = None
     judged: int = 0
@@ -189,7 +192,8 @@ def plan(
         limit=at_most,
     )
     if classes:
-        found = _Work(classes, pools, knowledge).planned(found)
+        found = _Work(classes, pools).planned(found)
+        found = replace(found, merges=tuple(_merges(found.environments, pools, request, knowledge)))
     return replace(found, judged=sum(each.judged for each in pools.values()))
 
 
@@ -209,13 +213,23 @@ def _classes(folded: Iterable[NodeKind], pools: dict[str, Pool]) -> tuple[tuple[
     return classes, tuple(Hopeless(tuple(some)) for some in nothing.values())
 
 
+def _merges(
+    environments: Sequence[Environment], pools: Mapping[str, Pool], request: Request, knowledge: Knowledge
+) -> Iterator[Merge]:
+    """For each environment the drivers with which the others serve its hosts."""
+    for one in environments:
+        others = [other for other in environments if other is not one]
+        found = merge(one, others, pools, request, knowledge) if others else None
+        if found:
+            yield found
+
+
 class _Work:
     """The classes of a fleet with the environments that they may share."""
 
-    def __init__(self, classes: tuple[Class, ...], pools: dict[str, Pool], knowledge: Knowledge) -> None:
+    def __init__(self, classes: tuple[Class, ...], pools: dict[str, Pool]) -> None:
         self._classes = classes
         self._pools = pools
-        self._knowledge = knowledge
         self._together: dict[tuple[int, ...], int] = {}
         shared = [item for platform in sorted(pools) for item in self._shared(platform)]
         columns = [self._column(place, some) for _, place, some in shared]

@@ -64,7 +64,7 @@ class Standing(NamedTuple):
 
     Attributes:
         levels: those that fit, in the order of the preference; equals together.
-        served: those that serve its GPUs as well as any: what else they are counts for nothing.
+        served: those that serve its GPUs as well as the best does: what else they are counts for nothing.
         by_rule: for each rule, in their order, those that it does not reject.
     """
 
@@ -131,13 +131,12 @@ class Pool:
         }
         same = left, *[tuple([both for bits in order if (both := bits & left)]) for order in orders.values()]
         if same not in self._standings:
-            served = [left]
-            for item in SERVICE:
-                served = _divided(served[:1], orders[item])
-            levels = [left]
-            for order in orders.values():
+            levels, services = [left], [left]
+            for item, order in orders.items():
                 levels = _divided(levels, order)
-            self._standings[same] = Standing(tuple(levels), served[0], ())
+                services = _divided(services, order) if item in SERVICE else services
+            through = next(number for number, bits in enumerate(services, 1) if bits & levels[0])
+            self._standings[same] = Standing(tuple(levels), reduce(or_, services[:through]), ())
         return self._standings[same]._replace(by_rule=by_rule)
 
     def _levels(

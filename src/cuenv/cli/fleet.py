@@ -1,0 +1,142 @@
+"""``cuenv fleet``: plan, verify."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cuenv.cli.command import PATH, GroupedGroup
+from cuenv.cli.options import knowledge_from, knowledge_option, request_from, request_options, talk_options
+from cuenv.cli.output import emit_json, emit_lines, say
+from cuenv.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:  # types alone
+    from pathlib import Path
+
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import FleetPlanValues, FleetVerifyValues
+    from cuenv.core.documents import FleetVerdictFields
+    from cuenv.fleet.nodes import FleetNode
+    from cuenv.host.facts import Libc
+    from cuenv.knowledge.base import Knowledge
+
+
+@click.group("fleet", cls=GroupedGroup, invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Plan the fewest environments that serve many hosts, with proof, and what fewer would cost.
+
+    A fleet is a file with one host on each line, as `cuenv inspect --json --compact` prints it on every node; what
+    nvidia-smi, Slurm, Kubernetes and others print is taken as well.
+
+    \b
+    Examples:
+      cuenv fleet plan fleet.ndjson
+      cuenv fleet plan fleet.ndjson --at-most 1
+      cuenv fleet plan fleet.ndjson --json > plan.json
+      cuenv fleet verify plan.json
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
+    """The nodes of a file, and what is wrong with it: broken lines, and nodes that contradict themselves."""
+    from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - not needed for --help
+    from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
+    from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - as above
+
+    broken: list[str] = []
+
+    def tell(file: str, line: int, says: str) -> None:
+        broken.append(f"{file or name}, line {line}: {says}")
+
+    nodes, odd = named(recorded_hosts(name, knowledge, tell, read_stdin))
+    return nodes, (*broken, *odd)
+
+
+@command.command("plan", short_help="find the fewest environments that serve all hosts")
+@click.argument("fleet", metavar="FLEET|-")
+@click.option(
+    "--at-most",
+    type=click.IntRange(1),
+    metavar="K",
+    help="The best plan of at most K environments (default: as few as serve every GPU as its best does).",
+)
+@click.option("--assume-glibc", metavar="VERSION", help="The glibc of hosts of which none is known; the plan says so.")
+@request_options
+@talk_options
+def _plan(fleet: str, **values: Unpack[FleetPlanValues]) -> int:
+    """Find the fewest environments that serve all hosts of a fleet, with proof, and what fewer would cost.
+
+    Hosts that no rule can tell apart are judged once. The table says for each number k of environments who gets less
+    than its best. The proof names hosts of which no two share a build, and the rules that part them; `cuenv fleet
+    verify` checks it without the planner. Hosts of which a fact is not known are listed and get no environment. The
+    exit code is 1 when a host gets none, and when part of the fleet cannot be read.
+
+    \b
+    Examples:
+      cuenv fleet plan fleet.ndjson
+      cuenv fleet plan fleet.ndjson --at-most 1
+      cuenv fleet plan fleet.ndjson --assume-glibc 2.28 --json > plan.json
+      srun -N 12 cuenv inspect --json --compact | cuenv fleet plan -
+    """
+    from cuenv.fleet.explain import plan_lines  # noqa: PLC0415 - as above
+    from cuenv.fleet.plan import plan  # noqa: PLC0415 - as above
+    from cuenv.fleet.plan_json import plan_plain  # noqa: PLC0415 - as above
+
+    knowledge, request = knowledge_from(values), request_from(values)
+    libc = _libc(values["assume_glibc"])
+    nodes, broken = read_fleet(fleet, knowledge)
+    found = plan(nodes, request, knowledge, at_most=values["at_most"], glibc=libc)
+    whole = bool(found.environments) and not (found.unknown or found.hopeless or broken)
+    if values["as_json"]:
+        emit_json(plan_plain(found, knowledge, broken))
+    else:
+        say([f"error: {text}" for text in broken])
+        if not (values["quiet"] and whole):
+            emit_lines(plan_lines(found, knowledge, verbose=values["verbose"]))
+    return ExitCode.OK if whole else ExitCode.NEGATIVE
+
+
+def _libc(text: str | None) -> Libc | None:
+    if text is None:
+        return None
+    from cuenv.host.facts import glibc  # noqa: PLC0415 - as above
+
+    try:
+        return glibc(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--assume-glibc: {error}", hint="ldd --version") from error
+
+
+@command.command("verify", short_help="check a plan and its proof without the planner")
+@click.argument("path", type=PATH, metavar="PLAN")
+@knowledge_option
+@talk_options
+def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
+    """Check a plan without the planner: each host by the decision for it, each proof by trying all divisions.
+
+    PLAN is what `cuenv fleet plan --json` printed. The exit code is 1 when a statement does not hold.
+
+    \b
+    Examples:
+      cuenv fleet verify plan.json
+    """
+    from cuenv.core.io.files import read_text  # noqa: PLC0415 - not needed for --help
+    from cuenv.fleet.plan_json import read_plan  # noqa: PLC0415 - as above
+    from cuenv.fleet.verify import verify  # noqa: PLC0415 - as above
+
+    knowledge = knowledge_from(values)
+    found = verify(read_plan(read_text(path), str(path)), knowledge)
+    holds = not any(item.because for item in found)
+    if values["as_json"]:
+        checked: list[FleetVerdictFields] = [
+            {"says": item.says, "holds": not item.because, "because": item.because or None} for item in found
+        ]
+        emit_json({"schema": "cuenv/fleet-verify/1", "plan": str(path), "holds": holds, "checked": checked})
+    elif not (values["quiet"] and holds):
+        emit_lines(f"error: {item.says}: {item.because}" if item.because else f"ok      {item.says}" for item in found)
+    return ExitCode.OK if holds else ExitCode.NEGATIVE

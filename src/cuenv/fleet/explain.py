@@ -1,0 +1,120 @@
+"""Plans in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from cuenv.fleet.nodes import Unknown, fold
+from cuenv.fleet.plan import FleetPlan, Less, Price
+from cuenv.fleet.plan_json import helps
+from cuenv.fleet.reasons import merge_text, parted
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.candidates import Candidate
+
+_LONG = 400
+_SHOWN = 4
+"""Classes of hosts with less that are named without -v."""
+
+
+def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) -> Iterator[str]:
+    """A plan for people: the environments, what fewer cost, the proof, and who is left out."""
+    placed = sum(len(item.names) for item in plan.environments)
+    if plan.environments:
+        count = len(plan.environments)
+        yield f"plan    {_counted(count, 'environment')} for {_counted(placed, 'host')}"
+        for item in plan.environments:
+            hosts = _counted(len(item.names), "host")
+            yield f"        {item.name}: {short(item.candidate)}: {_nodes(item.names, whole=verbose)} ({hosts})"
+    yield from _price_lines(plan, knowledge, verbose=verbose)
+    for hint in plan.merges:
+        nodes = {driver: fold(name for kind in kinds for name in kind.names) for driver, kinds in hint.drivers}
+        yield f"hint: {merge_text(hint, nodes)}"
+    for hopeless, found in helps(plan, knowledge):
+        would = f"; what would help: {found.would_help}" if found.would_help else ""
+        names, hosts = _nodes(hopeless.names, whole=verbose), _counted(len(hopeless.names), "host")
+        yield f"error: nothing serves {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
+    yield from unknown_lines(plan.unknown)
+    if plan.assumed:
+        yield f"note    glibc {plan.assumed.version} was assumed for hosts of which none is known"
+
+
+def unknown_lines(items: Iterable[Unknown]) -> Iterator[str]:
+    """Hosts that lack facts."""
+    for item in items:
+        lacks = " and ".join(item.lacks)
+        then = "; --assume-glibc VERSION assumes one" if item.lacks == ("glibc",) else ""
+        yield f"unknown {fold(item.names)}: the {lacks} of {_counted(len(item.names), 'host')} is not known{then}"
+
+
+def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
+    """The table of how many environments cost whom what."""
+    by_count = {price.number: price for price in plan.prices}
+    least = plan.proofs[0] if plan.proofs else None
+    for price in by_count.values():
+        if not price.possible:
+            continue
+        if least and price.number == least.count > 1:
+            yield f"k<{least.count}     impossible: {' '.join(_proof(plan, 0, knowledge))}"
+        yield from _price(price, verbose=verbose)
+    if least and plan.limit is not None and plan.limit < least.count:
+        yield f"error: {_counted(plan.limit, 'environment')} cannot serve all hosts; {least.count} are needed"
+    if len(plan.proofs) > 1:
+        well = plan.proofs[1]
+        reasons = " ".join(_proof(plan, 1, knowledge))
+        yield f"why     fewer than {well.count} serve some GPUs less well than their best: {reasons}"
+
+
+def _proof(plan: FleetPlan, number: int, knowledge: Knowledge) -> Iterator[str]:
+    proof = plan.proofs[number]
+    if len(proof.hosts) > proof.count:
+        yield f"no {proof.count - 1} environments serve {'; '.join(kind.says for kind in proof.hosts)}"
+        return
+    for one, other in combinations(proof.hosts, 2):
+        yield f"{parted(one, other, plan.request, knowledge, well=proof.well).says}."
+
+
+def _price(price: Price, *, verbose: bool) -> Iterator[str]:
+    choice = " + ".join(map(short, price.environments))
+    count = sum(less.of.weight for less in price.less)
+    exact = "" if price.exact else "; a better choice of so many may exist"
+    if not count:
+        yield f"k={price.number}     {choice}: every host gets its best{exact}"
+        return
+    verb = "gets" if count == 1 else "get"
+    yield f"k={price.number}     {choice}: {_counted(count, 'host')} {verb} less than their best{exact}"
+    shown = _joined(price.less, whole=verbose)
+    for text in shown if verbose else shown[:_SHOWN]:
+        yield f"        {text}"
+    if len(shown) > _SHOWN and not verbose:
+        yield f"        and {_counted(len(shown) - _SHOWN, 'further group')}; -v names them"
+
+
+def _joined(items: Iterable[Less], *, whole: bool) -> list[str]:
+    """Who gets what in place of what, those with the same difference together."""
+    found: dict[tuple[str, str, bool], list[Less]] = {}
+    for item in items:
+        found.setdefault((short(item.gets), short(item.best), item.worse), []).append(item)
+    lines = []
+    for (gets, best, worse), some in found.items():
+        names = [name for item in some for name in item.of.names]
+        how = " and less for the GPUs: PTX, or a library that nobody vouches for" if worse else ""
+        lines.append((len(names), f"{_nodes(names, whole=whole)}: {gets} in place of {best}{how}"))
+    return [text for _, text in sorted(lines, key=lambda line: (-line[0], line[1]))]
+
+
+def short(item: Candidate) -> str:
+    """A candidate in few words."""
+    cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
+    python = "" if item.python == "3.12" else f", python {item.python}"
+    return f"pytorch {item.build.version} with {cuda} ({item.build.stack}{python})"
+
+
+def _nodes(names: Iterable[str], *, whole: bool) -> str:
+    """Names, folded; of those that do not fold the first."""
+    text = fold(names)
+    return text if whole or len(text) <= _LONG else f"{text[: text.rindex(',', 0, _LONG)]}, ... (-v names all)"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
