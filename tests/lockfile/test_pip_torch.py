@@ -181,3 +181,23 @@ def test_cuda_without_a_torch_is_compared_with_the_driver_before_anything_is_sol
     (finding,) = judge_file(asked, options("8.0", driver="470.129.06"), base())
     assert (finding.code, finding.fix) == ("CU401", "install driver 525.60.13 or later")
     assert judge_file(asked, options("8.0", driver="535.129.03"), base()) == ()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "code"),
+    [
+        ("jax[cuda12]", "CU401"),
+        ("jax[cuda12_pip]==0.4.26", "CU401"),
+        ("cupy-cuda12x", "CU401"),
+        ("cudf-cu12==24.2.*", "CU401"),
+        ("jaxlib==0.4.23+cuda12.cudnn89", "CU401"),
+        ("cudf-cu11", ""),
+        ("jax", ""),
+        ("--extra-index-url https://example.org/a-cu12", ""),
+    ],
+)
+def test_wheels_that_bear_a_cuda_major_are_judged_by_the_driver(requirement: str, code: str) -> None:
+    asked = replace(spec("python=3.11", "pip"), pip=(requirement,))
+    said = judge_file(asked, options("8.0", driver="470.129.06"), shipped_base())
+    assert "".join(item.code for item in said if item.severity == "error") == code
+    assert judge_file(asked, options("8.0", driver="535.129.03"), shipped_base()) == ()

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from commands import inside as run
+from cuenv.resolver.prove import unsatisfiable_text
+from cuenv.solve.model import Unsatisfiable
+from given import spec
 
 pytestmark = pytest.mark.records
 
@@ -65,3 +68,15 @@ def test_a_proven_decision_is_locked_checked_and_read_back(name: str, tmp_path: 
     if name in ("pool of v100 and rtx 5090", "gtx 1080 ti"):
         cudnn = next(package for package in read.package if package.name == "libcudnn")
         assert [int(part) for part in cudnn.version.split(".")[:2]] < [9, 11]
+
+
+def test_a_package_that_strict_channel_priority_hides_is_named() -> None:
+    text = (
+        "The following packages are incompatible\n"
+        "└─ app * cannot be installed because there are no viable options:\n"
+        "   └─ lib 3.1 | 3.2 is excluded because due to strict channel priority not using this option from: "
+        "'https://conda.anaconda.org/conda-forge/'\n"
+    )
+    said = unsatisfiable_text(Unsatisfiable(platform="linux-64", missing=(), text=text), spec("app"))
+    assert said.startswith("a channel that is listed before conda-forge has lib, but no release of it that fits")
+    assert said.endswith("list conda-forge first, or add conda-forge::lib")

@@ -182,7 +182,7 @@ def test_a_component_that_names_no_channel_beside_a_label_is_a_warning() -> None
     ("channel", "dependencies"),
     [
         ("conda-forge", ("pytorch=2.9.1=cpu*", "cuda-version=12.9")),
-        ("conda-forge", ("pytorch=*=cuda129*", "deepspeed=*=cpu*")),
+        ("conda-forge", ("pytorch=*=cuda129*", "torchvision=*=cpu*")),
         ("conda-forge", ("pytorch=*=cuda129*", "pytorch-cpu")),
         ("pytorch", ("pytorch-cuda=11.8", "cpuonly")),
         ("pytorch", ("pytorch-cuda=11.8", "pytorch=2.3.1=py3.10_cpu_0")),
@@ -190,6 +190,12 @@ def test_a_component_that_names_no_channel_beside_a_label_is_a_warning() -> None
 )
 def test_a_cpu_twin_in_a_cuda_environment_is_an_error(channel: str, dependencies: tuple[str, ...]) -> None:
     assert found(spec(*dependencies, channels=(channel,)))["error"] == ["CU103"]
+
+
+def test_the_cpu_build_of_another_library_may_be_meant() -> None:
+    said = found(spec("pytorch=*=cuda129*", "xgboost=*=cpu*", channels=("conda-forge",)))
+    assert "error" not in said
+    assert "CU103" in said["warning"]
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,17 @@ def test_of_several_builds_that_do_not_run_the_newest_says_why() -> None:
     assert code.message.startswith("pytorch 2.5.1 for CUDA 12.4 has code for 5.0"), code.message
 
 
+def test_a_metapackage_of_the_channel_nvidia_is_free_where_a_part_is() -> None:
+    """An export pins every part, so that nothing of it floats."""
+    parts = shipped_base().parts_of("cuda-runtime")
+    assert {"cuda-cudart", "libcublas"} < set(parts)
+    pinned = ("pytorch=2.0.1", "cuda-runtime=11.8.0", *(f"{name}=1.0" for name in parts))
+    channels = ("pytorch", "nvidia")
+    assert not [item for item in findings(*pinned, channels=channels) if item.code == "CU101"]
+    (said,) = [item for item in findings(*pinned[:-1], channels=channels) if item.code == "CU101"]
+    assert said.message.startswith("cuda-runtime=11.8.0 sets no upper bound on the parts")
+
+
 def test_a_file_that_names_no_cuda_is_judged_on_a_host_with_gpus() -> None:
     """It admits the CPU build as well, which would be refused after the solve; one for a CPU by its name is left."""
     asked = spec("pytorch=2.0.0", channels=("pytorch", "conda-forge"))

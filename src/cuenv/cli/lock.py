@@ -328,7 +328,8 @@ def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, k
     elif answer.lock is None:
         say(_refusal(answer, path, channel_words(values), verbose=values["verbose"]))
         if answer.unsatisfiable:
-            say(_instead(answer, path, several_platforms(values) or answer.spec.platforms, values, knowledge))
+            platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
+            say(_instead(answer, path, platforms, values, knowledge))
     else:
         say(_locked(answer, answer.lock, before, knowledge, verbose=values["verbose"]), quiet=quiet)
 

@@ -248,6 +248,13 @@ class Knowledge:
         """Whether a package is a CUDA component, which must come from one channel."""
         return self.component(package) is not None
 
+    def parts_of(self, package: str) -> tuple[str, ...]:
+        """What a metapackage of the nvidia channel brings in the end, those in it by metapackages too; else nothing."""
+        row = self.component(package)
+        if row is None or not row.parts:
+            return ()
+        return tuple(dict.fromkeys(leaf for part in row.parts for leaf in self.parts_of(part) or (part,)))
+
     def discontinued(self, package: str) -> Discontinued | None:
         """The row of a package that ended."""
         return next((row for row in self.endings if row.package == package), None)

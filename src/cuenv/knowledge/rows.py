@@ -393,6 +393,14 @@ class Component(Row, key=("name",)):
     name: str = column(TEXT, "the package, or a glob such as `libcu*` (no package is matched by two rows)")
     role: str = column(one_of("cudatoolkit-dev", "cudnn", "nccl"), "which part it plays", default="")
     headers: tuple[str, ...] = column(several(TEXT, empty=True), "header files that it brings", default=())
+    parts: tuple[str, ...] = column(
+        several(TEXT, empty=True),
+        "of a metapackage of the nvidia channel: what every release of it asks for, without an upper bound",
+        default=(),
+    )
+    whole: bool = column(
+        FLAG, "whether one package of it holds all of one release and brings no other component", default=False
+    )
 
 
 class CudaVariant(Row, key=("channel", "package")):

@@ -283,7 +283,7 @@ def _build_name(candidate: Candidate) -> str:
     if build.stack == WHEELS:
         tag = "" if build.version.local or not build.build else f"+{build.build}"
         return f"torch {build.version}{tag}"
-    return f"pytorch {build.version}{f' for CUDA {candidate.cuda}' if candidate.cuda else ''}"
+    return f"pytorch {build.version}{f' for CUDA {build.cuda}' if build.cuda else ''}"
 
 
 _Fix: TypeAlias = tuple[str | None, tuple[FileEdit, ...]]

@@ -23,6 +23,11 @@ from cuenv.resolver.rules import RULES, Context, Judge, verdict_of
 from cuenv.solve.environment_spec import EnvironmentSpec, requirement_name
 
 _FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
+_MAJOR = regex(
+    r"\s*[A-Za-z0-9._-]+?(?:-cu(?:da)?(?P<name>1\d)x?\s*(?:[\[=<>!~@,]|\Z)|\s*\[[^\]]*\bcuda(?P<extra>1\d)(?:_\w+)?\b"
+    r"|\s*==[0-9.]+\+cuda(?P<local>1\d))"
+)
+"""A wheel that bears the CUDA major that it is made for."""
 _CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
 """Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
 _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
@@ -50,7 +55,7 @@ def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
 def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs."""
     exact = toolkit_asked(spec)
-    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or _oldest(spec)
+    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or _oldest(spec) or _of_wheels(spec)
     if cuda is None:
         return
     nvcc, cudnn = nvcc_asked(spec), spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
@@ -77,6 +82,14 @@ def _oldest(spec: EnvironmentSpec) -> Version | None:
     """The oldest CUDA release that a file admits, where it names no release: ``cuda-version>=12``."""
     bounds = (_FROM.match(pin.version) for pin in cuda_pins(spec))
     return next((version(f"{found[1]}.{found[2] or 0}") for found in bounds if found), None)
+
+
+def _of_wheels(spec: EnvironmentSpec) -> Version | None:
+    """The oldest release of the CUDA major that wheels bear: ``jax[cuda12]``, ``cudf-cu12``, ``cupy-cuda12x``."""
+    lines = (line for line in spec.pip if not line.startswith("-"))
+    found = (_MAJOR.match(line.partition(";")[0]) for line in lines)
+    majors = [int(item["name"] or item["extra"] or item["local"]) for item in found if item]
+    return version(f"{max(majors)}.0") if majors else None
 
 
 def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

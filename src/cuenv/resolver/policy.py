@@ -296,6 +296,7 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     named = {pin.name: pin.channel for pin in spec.pins if pin.channel and knowledge.is_component(pin.name)}
     unnamed = [pin for pin in spec.pins if not pin.channel and knowledge.is_component(pin.name)]
     loose = [pin.name for pin in unnamed]
+    whole = {row.name for row in knowledge.components if row.whole}
     channels = [short_channel(channel) for channel in spec.channels]
     holding = sorted(set(named.values()))
     if len(holding) > 1:
@@ -314,7 +315,7 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     if len(nvidia) > 1:
         yield two_channels(f"{' and '.join(nvidia)} both hold CUDA components", ours=spec.ours)
     elif nvidia == ["nvidia"] and sources[0] == "conda-forge" and not spec.pin("pytorch-cuda"):
-        if set(loose) - (_ALONE - {"cuda-version"}) or (torch and home == "conda-forge" and "cuda" in torch.build):
+        if set(loose) - (whole - {"cuda-version"}) or (torch and home == "conda-forge" and "cuda" in torch.build):
             yield _behind(loose)
     elif nvidia == ["nvidia"] and torch and home == "conda-forge":
         message = (
@@ -323,8 +324,8 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         yield two_channels(f"{message}conda-forge's torch from nvidia", ours=spec.ours)
     elif nvidia == ["nvidia"]:
         yield from _unbound(spec, knowledge)
-    elif nvidia and "conda-forge" in sources and set(loose) - _ALONE:
-        first = next(pin for pin in unnamed if pin.name not in _ALONE)
+    elif nvidia and "conda-forge" in sources and set(loose) - whole:
+        first = next(pin for pin in unnamed if pin.name not in whole)
         yield Finding(
             code="CU101",
             severity="warning",
@@ -334,22 +335,13 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         )
 
 
-_ALONE = frozenset({"cudatoolkit", "cudnn", "nccl", "cuda-version"})
-"""Components that bring no others: one package is of one release."""
-_METAPACKAGES = frozenset(
-    {
-        *("cuda", "cuda-command-line-tools", "cuda-compiler", "cuda-libraries", "cuda-libraries-dev"),
-        *("cuda-minimal-build", "cuda-runtime", "cuda-toolkit", "cuda-tools", "cuda-visual-tools"),
-    }
-)
-"""Packages of the channel nvidia that ask for their parts from a release on, without an upper bound."""
-
-
 def _unbound(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """What the plain channel nvidia gives of its newest release, whatever release the file names."""
     pins = [pin for pin in spec.pins if pin.channel in ("", "nvidia") and knowledge.is_component(pin.name)]
-    many = [pin for pin in pins if pin.name in _METAPACKAGES]
-    free = [pin.name for pin in pins if not pin.version and pin.name not in _ALONE | _METAPACKAGES]
+    whole = {row.name for row in knowledge.components if row.whole or row.parts}
+    given = {pin.name for pin in spec.pins if pin.version}
+    many = [pin for pin in pins if set(knowledge.parts_of(pin.name)) - given]  # an export pins every part
+    free = [pin.name for pin in pins if not pin.version and pin.name not in whole]
     torch = spec.pin("pytorch-cuda")
     row = knowledge.cuda(release) if torch and (release := _release(torch)) else None
     open_ = [text for text in (row.binds if row else ()) if not spec.pin(text.partition("=")[0])]

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from cuenv.core.errors import ChannelError, Progress
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
+from cuenv.core.urls import short_channel
 from cuenv.host.facts import virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
@@ -23,6 +24,11 @@ from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 Unread: TypeAlias = dict[tuple[tuple[str, ...], str], str]
 """Why channels cannot be read for a platform."""
 _NO_CANDIDATES = regex(r"[├└│─\s]*(.+?), for which no candidates were found")
+_HIDDEN = regex(
+    r"(?P<name>[a-z0-9_][a-z0-9._-]*) [^\n]*? is excluded because due to strict channel priority not using this option "
+    r"from: '(?P<channel>[^']+)'"
+)
+"""The solver's words on a package that a channel listed before has in other releases."""
 
 
 def prove(
@@ -162,4 +168,12 @@ def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
     causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]
     if causes:
         return f"the channels have no {', '.join(causes[:3])}"
+    hidden = _HIDDEN.search(answer.text)
+    if hidden:
+        channel = short_channel(hidden["channel"])
+        name = hidden["name"]
+        return (
+            f"a channel that is listed before {channel} has {name}, but no release of it that fits, and strict channel "
+            f"priority takes it from there alone: list {channel} first, or add {channel}::{name}"
+        )
     return "the solver cannot satisfy all requirements together"
