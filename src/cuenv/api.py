@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cuenv.core.errors import Progress, UsageError
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
@@ -207,23 +208,38 @@ def read_hosts(
 
 
 def make_host(
-    *gpus: str, driver: str | None = None, glibc: str | None = None, platform: str | None = None
+    *gpus: str,
+    driver: str | None = None,
+    glibc: str | None = None,
+    platform: str | None = None,
+    paste: str | None = None,
 ) -> HostFacts:
     """A host from GPU names or capabilities, as ``--gpu``, ``--driver``, ``--glibc`` and ``--platform`` make one.
 
+    Args:
+        gpus: names of products, or compute capabilities.
+        driver: its version.
+        glibc: the version of the C library.
+        platform: the conda platform.
+        paste: in their place, what `nvidia-smi` or another tool printed there; what else is given goes before it.
+
     Raises:
         UsageError: a GPU, driver or platform that does not exist.
+        InputError: the paste tells of no host.
         TypeError: an argument is no text.
     """
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
-    if not gpus:
+    pasted = text_or_none(paste, "make_host: paste", "what nvidia-smi prints")
+    if not gpus and pasted is None:
         from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
 
         raise UsageError("make_host needs a GPU", hint='make_host("RTX 4090", driver="535.129.03")')
     names = tuple(text(name, "make_host: gpus", "RTX 4090") for name in gpus)
+    hosts = () if pasted is None else ("-",)
     with spoken():
-        return host_facts(host_options((), names, driver, glibc, platform, of="make_host"), load_knowledge())
+        options = host_options(hosts, names, driver, glibc, platform, of="make_host")
+        return host_facts(replace(options, stdin=lambda: pasted or ""), load_knowledge())
 
 
 def pool(*hosts: HostFacts) -> HostFacts:

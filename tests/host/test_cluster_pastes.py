@@ -126,7 +126,7 @@ def test_labels_of_kubernetes() -> None:
         node("mixed", {**A100, "cuda.driver-version.full": "550.90.07"}, {"nvidia.com/gpu": "4"}),
         node(
             "shared",
-            {**A100, "gpu.product": "Tesla-T4-SHARED", "gpu.count": "1", "gpu.replicas": "4"},
+            {**A100, "gpu.product": "NVIDIA-A100-SXM4-40GB-SHARED", "gpu.count": "1", "gpu.replicas": "4"},
             {"nvidia.com/gpu": "4"},
         ),
         node("sliced", {**A100, "gpu.product": "A100-SXM4-40GB-MIG-1g.5gb"}, {"nvidia.com/gpu": "2"}),
@@ -225,3 +225,15 @@ def test_what_two_lines_tell_of_one_node_is_refused_and_the_other_nodes_count() 
 def test_a_contradiction_of_one_host_is_an_error_with_both_lines() -> None:
     with pytest.raises(InputError, match=r"line 1 says 535.161.08 and line 2 says 550.54.15"):
         told("Driver Version: 535.161.08\nDriver Version: 550.54.15\n")
+
+
+def test_a_model_and_a_capability_that_cannot_be_one_gpu_are_refused() -> None:
+    found = told(json.dumps(node("n1", {**A100, "gpu.compute.major": "9"})) + json.dumps(node("n2", A100)))
+    assert [host.name for host in found.hosts] == ["n2"]
+    assert "whose compute capability is 8.0, and it is told to be 9.0" in found.broken[0].says
+
+
+def test_metrics_without_models_count_gpus_that_nobody_names() -> None:
+    (host,) = told('DCGM_FI_DEV_FB_FREE{gpu="0",UUID="a"} 1\nDCGM_FI_DEV_FB_FREE{gpu="1",UUID="b"} 1\n').hosts
+    assert kinds(host) == [("", "None")] * 2
+    assert "gpus" in lacks(host)

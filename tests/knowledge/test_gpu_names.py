@@ -78,6 +78,15 @@ def gpus() -> tuple[GpuModel, ...]:
         ("NVIDIA TITAN RTX", "TITAN RTX"),
         ("NVIDIA TITAN V", "TITAN V"),
         ("Orin (nvgpu)", "Jetson AGX Orin"),
+        # as labels of Kubernetes have them
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "A100"),
+        ("Tesla-T4-SHARED", "T4"),
+        ("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb.me-SHARED", "H100"),
+        # notebooks of Maxwell, which are other chips than the cards of their numbers
+        ("GeForce GTX 980M", "GeForce GTX 980M"),
+        ("NVIDIA GeForce GTX 960M", "GeForce GTX 960M"),
+        ("GeForce 940MX", "GeForce 940MX"),
+        ("Quadro M2000M", "Quadro M2000M"),
         # vGPU profiles
         ("GRID V100D-8Q", "V100"),
         ("GRID T4-16Q", "T4"),

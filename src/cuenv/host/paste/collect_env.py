@@ -27,7 +27,7 @@ _FACTS = (
     ("python", regex(r"Python version *: *(3\.[0-9]{1,2})\b")),
 )
 _PACKAGE = regex(r"\[(?:pip3?|conda)\] ([A-Za-z][\w.-]{1,60})(?:==| +\(?)([0-9][\w.+!-]*)(?: +(\S+))?")
-_GPU = regex(r"(?:configuration *: *)?\bGPU ([0-9]{1,2}): (\S.{2,60}?) *$")
+_GPU = regex(r"\bGPU ([0-9]{1,2}): (\S.{2,60}?) *(?=$|GPU [0-9]{1,2}: |MIG [1-9]|Nvidia driver version|cuDNN version)")
 
 
 def looks_like(text: str) -> bool:
@@ -47,8 +47,7 @@ def _rest(text: str) -> Iterator[Told]:
             inside = True
         elif inside and not line.lstrip().startswith(("GPU ", "MIG ")):
             inside = False
-        gpu = _GPU.search(line) if inside else None
-        if gpu:
+        for gpu in _GPU.finditer(line) if inside else ():
             yield Told("gpu.name", gpu[2], number, shown(line), gpu[1])
         package = _PACKAGE.search(line)
         if package:

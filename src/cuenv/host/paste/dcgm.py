@@ -33,7 +33,7 @@ def read(text: str) -> tuple[Told, ...]:
 
 def looks_like_document(data: object) -> bool:
     """Whether Prometheus answered with series of dcgm-exporter."""
-    return any(_named(labels) for labels in _series(data))
+    return any(_named(labels) or labels.get("__name__", "").startswith("DCGM_FI_") for labels in _series(data))
 
 
 def read_document(data: Any, line: int) -> tuple[Told, ...]:
@@ -67,9 +67,11 @@ def _one(labels: Mapping[str, str], line: int, found: dict[tuple[str, str], None
         yield Told("driver.version", driver, line, says, "", host)
     name = _named(labels)
     index = labels.get("gpu") or labels.get("UUID", "")
-    if name and (host, index) not in found:
+    if index and (host, index) not in found:
         found[host, index] = None
-        yield Told("gpu.name", name, line, says, index, host)
+        yield Told("gpu.name" if name else "gpu", name, line, says, index, host)
+        if not name:
+            yield Told("gap", f"line {line} counts a GPU without its model", line, says, "gpus", host)
 
 
 READER = PasteReader("dcgm-exporter", MARKS, 0, looks_like, read)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DocumentReader, PasteReader, Told, numbered, shown, textual
+from cuenv.host.paste.told import DRIVER, DocumentReader, PasteReader, Told, numbered, shown, textual
 
 MARKS = ("nvidia.com/",)
 _LABEL = regex(
@@ -20,6 +20,7 @@ _NAME = regex(r"^Name: +(\S{1,253})\s*$")
 _ROW = regex(r"^([a-z0-9][a-z0-9.-]{0,252}) +(?:Not)?Ready\b")
 _SUFFIX = regex(r"(?:-SHARED|-MIG-[1-9]g\.[0-9]+gb(?:\.me)?)+$")
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_VERSION = regex(DRIVER)
 _COUNT = regex(r"[0-9]{1,4}")
 _GPU = "nvidia.com/gpu"
 
@@ -98,7 +99,7 @@ def _host_facts(labels: Mapping[str, str], info: Mapping[str, Any]) -> Iterator[
         full = labels.get(f"nvidia.com/cuda.{key}.full") or ".".join(
             filter(None, (labels.get(f"nvidia.com/cuda.{key}.{part}", "") for part in parts))
         )
-        if full.count(".") >= 1:
+        if _VERSION.fullmatch(full):
             yield "driver.version", full, f"nvidia.com/cuda.{key}={full}"
             break
     for key in ("runtime-version", "runtime"):

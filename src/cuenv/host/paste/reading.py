@@ -318,10 +318,10 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
     return Driver(version=known, cuda=level, kernel_module=module) if known or level else None
 
 
-def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple[Gpu, ...]:
-    """The GPUs by their index; a name that is cut is read only where all that begin so share one capability."""
-    memory = {item.about: int(item.value) for item in items if item.fact == "gpu.memory"}
-    capabilities = {item.about: item.value for item in items if item.fact == "gpu.capability"}
+def _models(
+    items: tuple[Told, ...], memory: Mapping[str, int], tally: _Tally, knowledge: Knowledge
+) -> dict[str, tuple[Told, GpuModel | None]]:
+    """What names each GPU, by its index, and the product that it means; a whole name goes before one that is cut."""
     devices = {item.about: item.value for item in items if item.fact == "gpu.pci"}
     named: dict[str, tuple[Told, GpuModel | None]] = {}
     for item in items:
@@ -335,15 +335,28 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
             named[item.about] = item if model is None else item._replace(value=model.name), model
             continue
         before = named.get(item.about)
-        if before is None or (before[1] is None and model is not None):
-            named[item.about] = item, model
-        elif model and before[1] and model.capability != before[1].capability:
+        if before and before[1] and model and model.capability != before[1].capability:
             tally.refuse(
                 f"two GPUs of one index: line {before[0].line} names {before[0].value}, line {item.line} {item.value}"
             )
+        elif before is None or (model and (before[1] is None or before[0].value.endswith(".."))):
+            named[item.about] = item, model
+    return named
+
+
+def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple[Gpu, ...]:
+    """The GPUs by their index; a name that is cut is read only where all that begin so share one capability."""
+    memory = {item.about: int(item.value) for item in items if item.fact == "gpu.memory"}
+    capabilities = {item.about: item.value for item in items if item.fact == "gpu.capability"}
+    named = _models(items, memory, tally, knowledge)
     found: list[Gpu] = []
     for about, (item, model) in named.items():
         own = capabilities.get(about)
+        if own and model and Capability.parse(own) != model.capability:
+            tally.refuse(
+                f"line {item.line} names {item.value}, whose compute capability is {model.capability}, "
+                f"and it is told to be {own}"
+            )
         if model is None and own is None and item.fact == "gpu.name":
             tally.gaps.append(
                 Gap("gpus", tally.source, f"line {item.line} names {item.value}, which may be several GPUs")

@@ -35,12 +35,15 @@ _NAMING = (
 _ROW = regex(r"\| {1,6}([0-9]{1,2}) {1,4}(\S.{1,40}?) +(On|Off|N/A|WDDM|TCC|MCDM) *\|")
 _MEMORY = regex(r"/ *([0-9]{3,8}) ?MiB *\|")
 _NAMED = regex(r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|Graphics Device)\b.*")
+_QUERIED = regex(
+    rf"(?m)^(?:[^,\n]{{1,60}}, *){{0,3}}(?:NVIDIA|Tesla|GeForce|Quadro) [^,\n]{{2,60}}, *(?:{DRIVER}|[0-9.]+)"
+)
 _WINDOWS = ("WDDM", "TCC", "MCDM")
 
 
 def looks_like(text: str) -> bool:
     """Whether nvidia-smi printed it, or it names driver or GPU as nvidia-smi does."""
-    return any(mark in text for mark in MARKS)
+    return any(mark in text for mark in MARKS) or _QUERIED.search(text) is not None
 
 
 def read(text: str) -> tuple[Told, ...]:
@@ -143,7 +146,7 @@ def _csv(text: str) -> Iterator[Told]:
             continue
         named = header and len(cells) == len(header)
         found = dict(_by_header(header, cells) if named else _by_shape(cells))
-        if "gpu.name" not in found or ("driver.version" not in found and not named):
+        if "gpu.name" not in found or (len(found) < 2 and not named):
             continue
         index = str(number - at - 1)
         for fact, value in found.items():

@@ -44,6 +44,7 @@ _KINDS = (
         regex(r"(?mi)^(?:name:.*\n)?(?:channels|dependencies):\s*$"),
         "it is the file of a conda environment: cuenv lock locks it",
     ),
+    (regex(r"(?m)^#SBATCH "), "it is a batch script of Slurm, which tells what a job asks for and of no node"),
     (regex(r"(?m)^FROM \S+"), "it is a Dockerfile: cuenv lint judges it"),
     (regex(r"(?i)<!doctype html|<html"), "it is a web page: save what it shows as text"),
     (regex(r"(?m)^Traceback \(most recent call last\)"), "it is the log of a program: cuenv diagnose reads it"),
