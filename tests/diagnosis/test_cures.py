@@ -136,8 +136,10 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
             "cuenv lock",
         ),
         (
-            ("[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
-            "libcublasLt.so.12: cannot open shared object file: No such file or directory\n"),
+            (
+                "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
+                "libcublasLt.so.12: cannot open shared object file: No such file or directory\n"
+            ),
             "'onnxruntime-gpu[cuda,cudnn]'",
             "1.18",
         ),

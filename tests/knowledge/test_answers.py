@@ -51,6 +51,14 @@ def told(question: str, host: str = "rtx4090-535") -> str:
         ("minor version compatibility limits", "minor-version-compatibility"),
         ("which value for TORCH_CUDA_ARCH_LIST on an L4", "arch-list"),
         ("does my docker image need the nvidia driver", "container"),
+        ("can my GPU be used in WSL 2", "wsl"),
+        ("training hangs in nccl", "nccl"),
+        ("which cuda does pytorch 2.5 support", "torch-release"),
+        ("python versions of torch 2.6", "torch-release"),
+        ("which g++ does nvcc 12.4 take", "gcc"),
+        ("cuda-toolkit or cudatoolkit, what is the difference", "package-names"),
+        ("how do I use two gpus", "several-gpus"),
+        ("is driver 550 new enough for cuda 13", "driver"),
     ],
 )
 def test_a_question_in_other_words_finds_its_page(question: str, topic: str) -> None:
@@ -77,6 +85,18 @@ def test_the_tables_answer_for_what_the_question_names() -> None:
     assert "CUDA 12.8 runs from driver 525.60.13 on; driver 570.26 came with it" in driver
     assert "driver 535.129.03" in driver
     assert "CUDA 13.0 needs" in told("which driver for CUDA 13.0") or "CU401" in told("which driver for CUDA 13.0")
+
+
+def test_the_tables_answer_for_a_release_of_torch_and_for_a_compiler() -> None:
+    assert "torch 2.5.1: wheels for CUDA 11.8, 12.1, 12.4 and for Python 3.9, " in told(
+        "which cuda does pytorch 2.5 support"
+    )
+    assert "no wheel of it" in told("which python does torch 2.99 support")
+    assert "nvcc 12.4 takes GCC 6 to 13" in told("which gcc works with cuda 12.4")
+
+
+def test_a_library_by_its_file_name_is_one_that_was_not_found() -> None:
+    assert [row.id for row in asked("libcudart.so.11.0").symptoms] == ["libcudart-missing"]
 
 
 def test_the_host_answers_where_the_question_names_nothing() -> None:

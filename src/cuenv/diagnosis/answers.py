@@ -25,6 +25,9 @@ from cuenv.knowledge.search import WordPage, ranked
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
+_RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
+_LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
+"""A library that is asked for by its file name is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
 _SHARE = 0.75
 """Pages of the same kind that cover so much of what the best page covers are named beside it."""
@@ -70,7 +73,9 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     generations = _generations(rest, knowledge)
     gpus = tuple(dict.fromkeys([*(model.capability for model in models), *generations]))
     cudas = tuple(dict.fromkeys(version(text) for text in _CUDA.findall(question)))
-    shown = scan([question.encode()], guidance.symptoms).sightings
+    lost = _LIBRARY.fullmatch(question.strip())
+    pasted = f"{lost[0]}: cannot open shared object file" if lost else question
+    shown = scan([pasted.encode()], guidance.symptoms).sightings
     exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
     hits = ranked(f"{rest} gpu" if models else rest, pages(guidance))
     best = hits[0].page.kind if hits else ""
@@ -267,6 +272,35 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
             yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
 
 
+def _releases(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """For which CUDA and Python the wheels of the releases of torch are that the question names, else of the newest."""
+    platform = facts.platform if facts else PLATFORMS[0]
+    rows = [row for row in knowledge.wheels if row.platform == platform]
+    named = [version(text) for text in _RELEASE.findall(asked.question)]
+    wanted = named or [max(row.version for row in rows)]
+    for release in wanted:
+        patches = {row.version for row in rows if row.version.release[:2] == release.release[:2]}
+        if not patches:
+            yield f"torch {release}: the cuenv tables list no wheel of it"
+            continue
+        newest = max(patches)
+        builds = [row for row in rows if row.version == newest]
+        cudas = sorted({row.cuda for row in builds if row.cuda})
+        pythons = sorted({version(text) for row in builds for text in row.pythons if text.replace(".", "").isdigit()})
+        yield (
+            f"torch {newest}: wheels for CUDA {', '.join(map(str, cudas))} and for Python "
+            f"{', '.join(map(str, pythons))} on {platform}"
+        )
+
+
+def _gcc(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The GCC that nvcc takes, of the CUDA releases that the question names, else of each."""
+    del facts
+    for row in knowledge.cudas:
+        if row.gcc_max and (not asked.cudas or row.version in asked.cudas):
+            yield f"nvcc {row.version} takes GCC {row.gcc_min or 'of any older release'} to {row.gcc_max}"
+
+
 def _archs(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     found = _capabilities(asked, facts)
     if not found:
@@ -299,6 +333,8 @@ FILLS: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator
     "archs": _archs,
     "capability": _capability,
     "drivers": _drivers,
+    "gcc": _gcc,
+    "releases": _releases,
     "sees": _sees,
     "three_versions": _three_versions,
     "toolkits": _toolkits,
