@@ -89,8 +89,8 @@ def fuzz(session: nox.Session) -> None:
 @nox.session
 def audit(session: nox.Session) -> None:
     """Known weaknesses and licences of what cuenv installs; the first needs the network and is skipped without it."""
-    session.install(".")
-    session.run("python", ".ci/licences.py", "cuenv")
+    session.install(".[fleet]")
+    session.run("python", ".ci/licences.py", "cuenv[fleet]")
     session.install("pip-audit")
     told = Path(session.create_tmp()) / "audit.json"
     told.unlink(missing_ok=True)

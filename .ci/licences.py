@@ -1,7 +1,7 @@
 # ruff: noqa: INP001, T201 - a script that prints
 """The licences of what cuenv installs, from the metadata that is installed, against a list of those that are allowed.
 
-python .ci/licences.py [NAME]        exit status 1 when one is not allowed, or says nothing
+python .ci/licences.py [NAME[EXTRA]]        exit status 1 when one is not allowed, or says nothing
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ ALLOWED = {
 }
 """Licences that ask nothing of whoever only uses the package; MPL asks it of changed files alone."""
 
+OF_EXTRAS = {"LGPL-2.1-or-later"}
+"""Licences of libraries that cuenv runs without: who asks for the extra gets them, unchanged, in files of their own."""
+
 SAME = {
     "apache": "Apache-2.0",
+    "gnu lesser general public license v2 or later": "LGPL-2.1-or-later",
     "bsd": "BSD-3-Clause",
     "isc": "ISC",
     "mit": "MIT",
@@ -76,24 +80,25 @@ def licence(one: Distribution) -> str:
     return " / ".join(filter(None, texts)) or "nothing"
 
 
-def allowed(expression: str) -> bool:
+def allowed(expression: str, *, extra: bool = False) -> bool:
     """Whether one of the alternatives of an expression asks for allowed licences alone."""
-    return any(
-        all(part.strip("() ") in ALLOWED for part in choice.split(" AND ")) for choice in expression.split(" OR ")
-    )
+    known = ALLOWED | OF_EXTRAS if extra else ALLOWED
+    return any(all(part.strip("() ") in known for part in choice.split(" AND ")) for choice in expression.split(" OR "))
 
 
 def main(name: str) -> int:
     """Print every licence; 1 when one is not allowed."""
     try:
-        found = needed(name)
+        asked = Requirement(name)
+        own = needed(asked.name)
+        found = needed(asked.name, frozenset(asked.extras))
     except PackageNotFoundError as error:
         print(f"{error} is not installed", file=sys.stderr)
         return 1
     refused = 0
     for package, one in sorted(found.items()):
         text = licence(one)
-        fine = allowed(text)
+        fine = allowed(text, extra=package not in own)
         refused += not fine
         print(f"{'ok ' if fine else 'NO '} {package} {one.version}: {text}")
     print(f"{len(found)} packages, {refused} not allowed")
@@ -101,4 +106,4 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "cuenv"))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "cuenv[fleet]"))

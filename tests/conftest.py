@@ -16,6 +16,7 @@ import pytest
 from hypothesis import Phase, settings
 
 import cuenv.knowledge.io.load as tables
+import slurm_cluster
 from forking import FROZEN
 
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
@@ -33,7 +34,7 @@ settings.load_profile("cuenv")
 # Expectations rest on the tables of one day: a new row in src/cuenv/data breaks only the tests that it contradicts.
 tables.FOLDER = FROZEN
 
-_FIXTURES_WITH_FILES = {"tmp_path", "tmp_path_factory", "records"}
+_FIXTURES_WITH_FILES = {"tmp_path", "tmp_path_factory", "records", "slurm"}
 _MODULES_WITH_PROCESSES = {"subprocess", "socket", "commands", "deliveries", "faulty_server", "prefixes", "serving"}
 _sessions: list[pytest.Session] = []
 
@@ -89,6 +90,15 @@ def records() -> Path:
     if not RECORDS.is_dir():
         pytest.skip(f"no channel records at {RECORDS}")
     return RECORDS
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm_cluster.Slurm]:
+    """A real Slurm that runs on this machine; the test is skipped where it is not installed."""
+    if lacking := slurm_cluster.missing():
+        pytest.skip(f"no {', '.join(lacking)}: apt-get install slurmctld slurmd slurm-client")
+    with slurm_cluster.running(tmp_path_factory.mktemp("slurm")) as cluster:
+        yield cluster
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -33,6 +33,7 @@ PROBES = "cuenv.data.probes"
 
 ONLY_IN = {
     "click": ("cuenv.cli",),
+    "ClusterShell": ("cuenv.fleet.io",),
     "conda_lock": ("cuenv.lockfile.io",),
     "pynvml": ("cuenv.host.io.nvml",),
     "rattler": ("cuenv.solve.io", "cuenv.install.io", "cuenv.maintain.io"),

@@ -26,7 +26,22 @@ def test_everything_that_cuenv_requires_may_be_used() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nok  py-rattler " in done.stdout
     assert "\nok  conda-lock " in done.stdout
+    assert "clustershell" not in done.stdout
     assert done.stdout.splitlines()[-1].endswith(", 0 not allowed")
+
+
+def test_what_an_extra_brings_may_be_a_library_under_the_lgpl(tmp_path: Path) -> None:
+    """The extra `fleet` alone brings ClusterShell; cuenv itself requires nothing of that licence."""
+    folders = {"thing": "Provides-Extra: fleet\nRequires-Dist: other; extra == 'fleet'\n", "other": ""}
+    for name, more in folders.items():
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        licence = "MIT" if name == "thing" else "LGPL-2.1-or-later"
+        text = f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\nLicense-Expression: {licence}\n{more}"
+        (folder / "METADATA").write_text(text)
+    assert checked("thing[fleet]", tmp_path).returncode == 0
+    assert "ok  other 1.0" in checked("thing[fleet]", tmp_path).stdout
+    assert checked("other", tmp_path).returncode == 1
 
 
 @collect(

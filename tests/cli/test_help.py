@@ -83,6 +83,9 @@ OTHERWISE = {
     ("lock", "--name"): "With --resolve",
     ("check", "--python"): "a lock of wheels",
     ("diff", "--python"): "a lock of wheels",
+    ("inspect", "--from"): "Show the hosts",
+    ("fleet gather", "--from"): "Read hosts",
+    ("fleet gather", "--timeout"): "each node",
 }
 """Options that mean something else in a command, and the words of their help that say so."""
 

@@ -29,11 +29,11 @@ def handed_over(parameter: click.Parameter) -> Any:
         return get_type_hints(parameter.callback)["return"]
     if isinstance(parameter, click.Option) and parameter.is_flag:
         return bool if isinstance(parameter.default, bool) or not parameter.secondary_opts else bool | None
-    kinds: dict[str, Any] = {"Path": Path, "IntParamType": int, "IntRange": int}
+    kinds: dict[str, Any] = {"Path": Path, "IntParamType": int, "IntRange": int, "FloatRange": float}
     plain: Any = kinds.get(type(parameter.type).__name__, str)
     if parameter.multiple or parameter.nargs == -1:
         return tuple[plain, ...]
-    return plain if isinstance(parameter.default, (str, int, Path)) or parameter.required else plain | None
+    return plain if isinstance(parameter.default, (str, int, float, Path)) or parameter.required else plain | None
 
 
 def test_the_type_of_each_command_names_its_options_and_their_values() -> None:

@@ -1,4 +1,4 @@
-"""``cuenv fleet``: plan, verify."""
+"""``cuenv fleet``: plan, verify; `fleet_gather` is a module of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cuenv.cli.command import PATH, GroupedGroup
+from cuenv.cli.fleet_gather import gather_command
 from cuenv.cli.options import knowledge_from, knowledge_option, request_from, request_options, talk_options
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -40,6 +41,9 @@ def command(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+command.add_command(gather_command)
 
 
 def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:

@@ -33,7 +33,7 @@ COMMANDS = {
     "shell-hook": "print what your shell evaluates to activate an environment",
     "bundle": "put everything that a lock names into one folder or tar",
     "diff": "compare two locks, and what the change means for hosts",
-    "fleet": "plan, verify and check the fewest environments of many hosts",
+    "fleet": "gather many hosts, and plan their fewest environments",
     "what-if": "show what another driver or other GPUs would change",
     "why": "show why the decision is as it is, or what a code means",
     "why-not": "show why something else was not chosen: why-not cuda=13.0",

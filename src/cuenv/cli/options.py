@@ -270,7 +270,7 @@ def host_from(values: OneHostValues | SeveralHostValues) -> HostOptions:
         glibc=values["glibc"],
         platform=platform,
         environ=dict(os.environ),  # as it is now: reading channels sets some variables for rattler
-        stdin=_stdin,
+        stdin=read_standard_input,
     )
 
 
@@ -291,7 +291,8 @@ def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
     return found if len(found) > 1 else ()
 
 
-def _stdin() -> str:
+def read_standard_input() -> str:
+    """Standard input to its end, as text that tells of hosts."""
     from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - only with --host -
     from cuenv.host.io.record import LIMIT  # noqa: PLC0415 - as above
 

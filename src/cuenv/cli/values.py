@@ -170,6 +170,24 @@ class HookValues(LookValues):
     shell: str
 
 
+class GatherValues(TablesValue, TalkValues):
+    """``cuenv fleet gather``."""
+
+    ssh: tuple[str, ...]
+    slurm: bool
+    nodes: str
+    ansible: tuple[Path, ...]
+    paths: tuple[str, ...]
+    again: bool
+    program: str
+    ssh_options: str
+    srun_options: str
+    timeout: float
+    fanout: int
+    output: Path | None
+    no_progress: bool
+
+
 class InstallValues(ChannelValues, TalkValues):
     """``cuenv install``, but for the lock."""
 

@@ -856,6 +856,27 @@ class HostDocument(HostFields):
     members: NotRequired[list[HostFields]]  # of a pool: its machines
 
 
+class NotGathered(TypedDict):
+    """Nodes or files of which there is no host record, and why."""
+
+    nodes: str  # a set of nodes, such as gpu[004-006], or the place in a file
+    count: int
+    reason: str
+    command: str | None  # asks only these nodes again
+
+
+class GatherDocument(TypedDict):
+    """What `cuenv fleet gather` gathered."""
+
+    schema: Literal["cuenv/gather/1"]
+    output: str | None  # the fleet file
+    hosts: int  # all records that are there now
+    asked: int  # the nodes and records that were asked or read now
+    kept: int  # the nodes that were in the fleet file already, and were not asked again
+    failed: list[NotGathered]
+    records: NotRequired[list[HostDocument]]  # without -o: the records themselves
+
+
 class RowFields(TypedDict):
     """What a row of a table says."""
 
@@ -1279,6 +1300,7 @@ Document = (
     | ScanDocument
     | ExportDocument
     | HostDocument
+    | GatherDocument
     | KnowledgeDocument
     | FormattedDocument
     | LearnedDocument

@@ -1,1 +1,1 @@
-"""Many hosts: the fewest environments that serve them, with proof, and what fewer would cost."""
+"""Many hosts: gathering them, the fewest environments that serve them, with proof, and what fewer would cost."""

@@ -1,0 +1,193 @@
+"""Gathering the hosts of a cluster: from its nodes, from files, and from a fleet file that was gathered before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from cuenv.core.errors import InputError, Progress
+from cuenv.core.record import dataclass, field
+from cuenv.fleet.answers import NodeAnswer, NotAnswered, host_of, order
+from cuenv.fleet.io.hosts_files import HostSource, of_ansible, of_fleet, of_paths
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherRequest:
+    """What is to be gathered.
+
+    Attributes:
+        ssh: sets of nodes that are asked over ssh.
+        slurm: whether the nodes that Slurm lists are asked by srun.
+        nodes: of those only these.
+        ansible: folders of Ansible's facts.
+        paths: files and folders of host records; ``-`` is standard input.
+        program: what cuenv is called on the nodes.
+        ssh_options: of ssh, as they are typed.
+        srun_options: of srun, as they are typed.
+        timeout: seconds for each node.
+        fanout: nodes that are asked at a time.
+    """
+
+    ssh: tuple[str, ...] = ()
+    slurm: bool = False
+    nodes: str = ""
+    ansible: tuple[Path, ...] = ()
+    paths: tuple[str, ...] = ()
+    program: str = "cuenv"
+    ssh_options: str = ""
+    srun_options: str = ""
+    timeout: float = 60
+    fanout: int = 64
+
+
+@dataclass(slots=True)
+class Gathering:
+    """What was gathered so far.
+
+    Attributes:
+        hosts: by name.
+        failures: why there is no record of others, by what asked them: ``ssh``, ``slurm`` or ``files``.
+        kept: names that were in the fleet file, and were not asked again.
+        asked: how many were asked or read.
+        origin: where the record of a name was read in this run.
+    """
+
+    hosts: dict[str, HostFacts] = field(default_factory=dict)
+    failures: dict[str, list[NotAnswered]] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    asked: int = 0
+    origin: dict[str, str] = field(default_factory=dict)
+
+    def sorted(self) -> tuple[HostFacts, ...]:
+        """The hosts in the order of their names."""
+        return tuple(self.hosts[name] for name in sorted(self.hosts, key=order))
+
+    def failed(self, by: str, failure: NotAnswered) -> None:
+        """Note why there is no record of a node."""
+        self.failures.setdefault(by, []).append(failure)
+
+    def read(self, sources: Iterable[HostSource]) -> None:
+        """Take in what files tell; of two records of one name that differ the first is kept."""
+        for source in sources:
+            self.asked += 1
+            if source.facts is None:
+                self.failed("files", NotAnswered(source.where, source.reason))
+                continue
+            name = source.facts.name
+            before = self.origin.get(name)
+            if before is not None and self.hosts[name] != source.facts:
+                self.failed(
+                    "files",
+                    NotAnswered(
+                        name, f"{source.where} says otherwise than {before}, which is kept: two hosts of one name"
+                    ),
+                )
+                continue
+            self.hosts[name] = source.facts
+            self.origin.setdefault(name, source.where)
+
+
+def gather(
+    asked: GatherRequest,
+    before: Path | None,
+    knowledge: Knowledge,
+    stdin: Callable[[], str],
+    tell: Progress | None = None,
+    *,
+    again: bool = False,
+    into: Gathering | None = None,
+) -> Gathering:
+    """Gather hosts; nothing that a node or a file does stops the others.
+
+    Args:
+        asked: what is to be gathered.
+        before: a fleet file; its nodes are not asked again.
+        knowledge: the tables.
+        stdin: reads standard input to its end.
+        tell: hears how far it is.
+        again: ask also the nodes that are in the fleet file; its others stay in it.
+        into: what is gathered goes there as it comes, so that somebody who stops it has what is there.
+
+    Raises:
+        UsageError: a set of nodes means nothing.
+        InputError: a file or folder that is named cannot be read.
+        OutsideError: ClusterShell is missing, or Slurm does not answer.
+    """
+    found = into or Gathering()
+    if before is not None:
+        for source in of_fleet(before, knowledge):
+            if source.facts is None:
+                found.failed("fleet", NotAnswered(source.where, source.reason))
+            else:
+                found.hosts[source.facts.name] = source.facts
+    found.read(of_paths(asked.paths, stdin, knowledge))
+    found.read(of_ansible(asked.ansible))
+    if asked.ssh or asked.slurm:
+        _ask(asked, found, set() if again else set(found.hosts), knowledge, tell)
+    return found
+
+
+def _ask(
+    asked: GatherRequest, found: Gathering, known: Collection[str], knowledge: Knowledge, tell: Progress | None
+) -> None:
+    """Ask all nodes but those that are known."""
+    from cuenv.fleet.answers import asks  # noqa: PLC0415 - only where nodes are asked
+    from cuenv.fleet.io import cluster, slurm  # noqa: PLC0415 - as above
+
+    limits, command = cluster.AskLimits(timeout=asked.timeout, fanout=asked.fanout), asks(asked.program)
+    over_ssh = cluster.node_set(",".join(asked.ssh)) if asked.ssh else None
+    listed = slurm.nodes(asked.nodes) if asked.slurm else None
+    every = {*map(str, over_ssh or ()), *(listed.names() if listed else ())}
+    found.kept = tuple(sorted(every.intersection(known), key=order))
+    over_ssh = over_ssh and cluster.without(over_ssh, known)
+    listed = listed and listed.without(known)
+    total = len(over_ssh or ()) + (len(listed.names()) if listed else 0)
+    found.asked += total
+    done = 0
+
+    def heard_from(by: str, program: str) -> Callable[[NodeAnswer], None]:
+        def heard(answer: NodeAnswer) -> None:
+            nonlocal done
+            done += 1
+            try:
+                found.hosts[answer.node] = host_of(answer, program, knowledge)
+            except InputError as error:
+                found.failed(by, NotAnswered(answer.node, error.message))
+            if tell:
+                failed = sum(map(len, found.failures.values()))
+                tell(f"{done} of {total} nodes answered" + (f", {failed} without a record" if failed else ""))
+
+        return heard
+
+    if over_ssh:
+        cluster.ask_by_ssh(over_ssh, command, asked.ssh_options, limits, heard_from("ssh", "ssh"))
+    if listed:
+        for failure in listed.not_ready:
+            found.failed("slurm", failure)
+        slurm.ask_by_srun(listed, command, asked.srun_options, limits, heard_from("slurm", "srun"))
+
+
+def command_again(asked: GatherRequest, by: str, nodes: str, output: Path | None) -> tuple[str, ...]:
+    """The command that asks only these nodes again.
+
+    Args:
+        asked: what was asked before.
+        by: what asked them: ``ssh`` or ``slurm``.
+        nodes: the set of those that failed.
+        output: the fleet file.
+    """
+    own = {
+        "ssh": ["--ssh", nodes, *(["--ssh-options", asked.ssh_options] if asked.ssh_options else [])],
+        "slurm": ["--slurm", "--nodes", nodes, *(["--srun-options", asked.srun_options] if asked.srun_options else [])],
+    }[by]
+    usual = GatherRequest()
+    options: Mapping[str, object] = {"--program": asked.program, "--timeout": asked.timeout, "--fanout": asked.fanout}
+    standard: Mapping[str, object] = {"--program": usual.program, "--timeout": usual.timeout, "--fanout": usual.fanout}
+    changed = [word for flag, value in options.items() if value != standard[flag] for word in (flag, _word(value))]
+    return ("cuenv", "fleet", "gather", *own, *changed, *(["-o", str(output)] if output else []))
+
+
+def _word(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""What asks the nodes of a cluster: by ClusterShell over ssh, or by srun inside Slurm."""

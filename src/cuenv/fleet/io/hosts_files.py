@@ -1,0 +1,121 @@
+"""Hosts in files: fleet files, records, what other tools print, and what Ansible keeps of the facts of its nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cuenv.core.errors import InputError
+from cuenv.core.io.files import exists, is_folder, names_in, read_text, shown
+from cuenv.core.reading import describe
+from cuenv.core.regex import regex
+from cuenv.fleet.answers import named
+from cuenv.host import host_json
+from cuenv.host.facts import HostFacts
+from cuenv.host.select import recorded_hosts
+from cuenv.knowledge.base import Knowledge
+
+_LIMIT = 16 * 1024 * 1024
+"""Bytes that Ansible's facts of one node may have."""
+_FACT = "the cuenv fact (ansible_local.cuenv)"
+_LINE = regex(r", line ([0-9]+)$")
+
+
+class HostSource(NamedTuple):
+    """A host that a file tells, or why it tells none.
+
+    Attributes:
+        where: the file, and the line of one that is broken.
+        facts: the host.
+        reason: why there is no host.
+    """
+
+    where: str
+    facts: HostFacts | None
+    reason: str = ""
+
+
+def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
+    """The hosts of a fleet file that is to be continued; nothing where there is no file yet.
+
+    Raises:
+        InputError: it cannot be read, or is a file of another kind, which must not be replaced.
+    """
+    if not exists(path):
+        return
+    if not is_folder(path) and not read_text(path).strip():
+        return
+    try:
+        yield from _of_path(str(path), str, knowledge)
+    except InputError as error:
+        hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
+        raise InputError(
+            f"-o {shown(path)}: it is no fleet file, and is not replaced: {error.message}", hint=hint
+        ) from error
+
+
+def of_paths(paths: Iterable[str], stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
+    """The hosts of files, of the files in folders, and of standard input.
+
+    Raises:
+        InputError: one that is named is not there, or tells of no host at all.
+    """
+    for path in paths:
+        yield from _of_path(path, stdin, knowledge)
+
+
+def _of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
+    broken: list[HostSource] = []
+    where = "standard input" if path == "-" else shown(path)
+
+    def note(file: str, line: int, says: str) -> None:
+        broken.append(HostSource(f"{file or where}, line {line}", None, says))
+
+    for facts in recorded_hosts(path, knowledge, note, stdin):
+        yield HostSource(where, named(facts, facts.name or _LINE.sub(r"-\1", facts.label)))
+    yield from broken
+
+
+def of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
+    """The hosts of folders that Ansible wrote, a file for each: its cache of facts as JSON, or what ``--tree`` leaves.
+
+    Raises:
+        InputError: a folder is not there, or has no files.
+    """
+    for folder in folders:
+        names = [name for name in sorted(names_in(folder)) if not name.startswith(".")] if is_folder(folder) else []
+        if not names:
+            raise InputError(
+                f"{shown(folder)} is not a folder with the facts of hosts",
+                hint="ANSIBLE_CACHE_PLUGIN=jsonfile ANSIBLE_CACHE_PLUGIN_CONNECTION=facts ansible all -m setup",
+            )
+        yield from (_by_ansible(folder / name, name) for name in names)
+
+
+def _by_ansible(path: Path, name: str) -> HostSource:
+    try:
+        return HostSource(shown(path), _fact(path, name))
+    except InputError as error:
+        return HostSource(name, None, error.message)
+
+
+def _fact(path: Path, name: str) -> HostFacts:
+    """The host in a file that is called as Ansible's inventory calls the node.
+
+    Raises:
+        InputError: it has no record of cuenv.
+    """
+    try:
+        data: Any = json.loads(read_text(path, limit=_LIMIT))
+    except (ValueError, RecursionError) as error:
+        raise InputError("the file is not the JSON of Ansible's facts") from error
+    facts = data.get("ansible_facts", data) if isinstance(data, dict) else {}
+    local = facts.get("ansible_local") if isinstance(facts, dict) else None
+    told = local.get("cuenv") if isinstance(local, dict) else None
+    if isinstance(told, str):
+        raise InputError(f"{_FACT} failed: {describe(told)}")
+    if told is None:
+        raise InputError(f"the facts do not contain {_FACT}")
+    return named(host_json.read_plain(told, _FACT, name), name)
