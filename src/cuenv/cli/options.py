@@ -64,7 +64,7 @@ _host, _gpu, _glibc = (
         multiple=True,
         metavar="DIR|FILE|NAME|-",
         shell_complete=completes("host"),
-        help="A recorded host; repeat for a pool of hosts.",
+        help="A recorded host, or a text that another tool printed of it; repeat for a pool of hosts.",
     ),
     click.option(
         "--gpu",

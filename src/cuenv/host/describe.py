@@ -7,7 +7,7 @@ from itertools import groupby
 
 from cuenv.core.record import replace
 from cuenv.core.urls import one_line
-from cuenv.host.facts import Driver, Gpu, HostFacts, Switch
+from cuenv.host.facts import Driver, Gpu, HostFacts, Surroundings, Switch
 
 
 def host_options(facts: HostFacts) -> tuple[str, ...]:
@@ -125,10 +125,15 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
     if facts.kernel:
         yield "kernel", [plain(facts.kernel) + (" (WSL2)" if facts.environment.wsl else "")]
     if not pooled:
-        yield "toolkits", _toolkits(facts)
-        yield "compilers", _compilers(facts)
-        yield "torch", _torch(facts)
-        yield "environment", _around(facts)
+        layers = (
+            ("toolkits", facts.toolkits, _toolkits),
+            ("compilers", facts.compilers, _compilers),
+            ("torch", facts.torch, _torch),
+            ("environment", facts.environment != Surroundings(), _around),
+        )
+        for title, there, texts in layers:
+            if there or facts.detected:  # where nobody looked, nothing is said
+                yield title, texts(facts)
         yield "resources", _resources(facts)
         pretended = [item for item in facts.evidence if item.source.startswith("override:")]
         if pretended:
@@ -140,7 +145,7 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
 def _driver(facts: HostFacts) -> list[str]:
     driver = facts.driver
     if driver is None:
-        return ["not found, so no CUDA program runs here"]
+        return ["not found, so no CUDA program runs here"] if facts.detected else ["not known"]
     name = plain(driver.version) if driver.version else "of unknown version"
     if driver.cuda is None:
         first = f"{name}; its CUDA version is unknown"
@@ -169,7 +174,8 @@ def _gpus(facts: HostFacts) -> list[str]:
     if not facts.gpus:
         counted = facts.evidence_for("gpus")
         if facts.driver is None:
-            return ["none found"]
+            told = facts.detected or counted
+            return ["none found" if told else "not known"]
         return [
             "not found: the driver works and lists no device" if counted else "unknown: the driver could not list them"
         ]
