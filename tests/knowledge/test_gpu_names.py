@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cases import collect
 from cuenv.core.versions import Capability
+from cuenv.knowledge import gpu_names
 from cuenv.knowledge.gpu_names import by_pci, find_gpu, near_gpus
 from cuenv.knowledge.rows import GpuModel
 from given import shipped_base
@@ -273,3 +274,19 @@ def test_no_name_in_the_table_breaks_the_search(names: list[str]) -> None:
 def test_a_word_more_is_another_product() -> None:
     for model in gpus():
         assert find_gpu(f"{model.name} Zeta", gpus()) is None
+
+
+def test_a_product_with_another_number_is_never_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names that `find_gpu` leaves unread for the numbers of a text change no answer."""
+    models = gpus()
+    names = [name for model in models for name in (model.name, *model.aka)]
+    texts = [form(name) for name in names for form in (str, _glued, "NVIDIA {} 80GB".format, "{}-8Q".format)]
+    texts += [*(name.rpartition(" ")[2] for name in names), "40904090", "RTX 4090 with 8192MiB", "3060ti4090"]
+    quick = [find_gpu(text, models) for text in texts]
+    monkeypatch.setattr(gpu_names, "_numbers", lambda _: None)
+    assert quick == [find_gpu(text, models) for text in texts]
+    assert sum(found is not None for found in quick) > len(names)
+
+
+def _glued(name: str) -> str:
+    return name.replace(" ", "").lower()

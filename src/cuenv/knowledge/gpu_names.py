@@ -26,6 +26,8 @@ _MIG = regex(r"\bmig[\s-].*$")
 _VGPU = regex(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
 _VGPU_BOARD = regex(r"(?<=\d)[a-z]{1,2}$")
 _WORD = regex(r"[a-z0-9]+")
+_NUMBER = regex(r"(?<!\d)\d{4}(?!\d|mib)")
+"""The number of most products, which no reading leaves out: no form, bus or memory has four digits."""
 _GLUED_FAMILY = regex(r"(geforce|quadro|tesla|jetson|titan|rtx|gtx)(?=.)")
 _GLUED_NUMBER = regex(r"(\d{4})(ti|super|ada|d|a)(super)?")
 
@@ -55,7 +57,7 @@ _ALIKE = 0.6
 
 def find_gpu(text: str, gpus: tuple[GpuModel, ...]) -> GpuModel | None:
     """The product that a text means; ``None`` when it is unknown, or may be several of different capability."""
-    names = _names(gpus)
+    names = _names(gpus, _numbers(text))
     return next((found for words, index in _readings(text, names) if (found := _one(index.get(words, ())))), None)
 
 
@@ -132,13 +134,20 @@ def _one(models: tuple[GpuModel, ...]) -> GpuModel | None:
     return min(models, key=lambda model: (len(model.name), model.name))
 
 
-@lru_cache(maxsize=4)
-def _names(gpus: tuple[GpuModel, ...]) -> _NameIndex:
+def _numbers(text: str) -> frozenset[str]:
+    return frozenset(_NUMBER.findall(text[:_LONGEST].lower()))
+
+
+@lru_cache(maxsize=64)
+def _names(gpus: tuple[GpuModel, ...], numbers: frozenset[str] | None = None) -> _NameIndex:
+    """The names of all products, or of those whose numbers stand in a text: no other can be meant by it."""
     full: dict[Words, list[GpuModel]] = {}
     bare: dict[Words, list[GpuModel]] = {}
     loose: dict[Words, list[GpuModel]] = {}
     for model in gpus:
         for name in (model.name, *model.aka):
+            if numbers is not None and not _numbers(name) <= numbers:
+                continue
             words = _words(name)
             _add(full, words, model)
             _add(bare, _bare(words), model)

@@ -225,12 +225,12 @@ class Pool:
         """The first candidate, and the bits, of each group."""
         quick: dict[Hashable, list[int]] = {}
         by_value: dict[Hashable, list[int]] = {}
-        key = key_of((function,))
+        key, value = key_of((function,)), self._asker.same((function,))
         for index, item in enumerate(self.of):
             same = key(item)
             group = quick.get(same)
             if group is None:
-                group = quick[same] = by_value.setdefault(self._asker.same((function,), item), [])
+                group = quick[same] = by_value.setdefault(value(item), [])
             group.append(index)
         return [(self.of[group[0]], _bits(group, len(self.of))) for group in by_value.values()]
 

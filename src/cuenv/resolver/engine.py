@@ -212,9 +212,10 @@ class Asker:
         """What a function names of a candidate: functions that name the same divide candidates in the same way."""
         return frozenset(name for name, _ in self._plan(function)[1])
 
-    def same(self, functions: Iterable[Question], candidate: Candidate) -> Hashable:
+    def same(self, functions: Iterable[Question]) -> Callable[[Candidate], Hashable]:
         """What functions read of a candidate, equal for candidates of which they say the same."""
-        return tuple([read(candidate) for function in functions for _, read in self._plan(function)[1]])
+        readers = {name: read for function in functions for name, read in self._plan(function)[1]}.values()
+        return lambda candidate: tuple([read(candidate) for read in readers])
 
     def _plan(self, function: Question) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]:
         """What a function is given whatever the candidate, and how the rest is read of one."""
@@ -294,7 +295,7 @@ class _Memory(NamedTuple):
     rule: Rule
     key: Callable[[Candidate], Hashable]
     quick: dict[Hashable, Verdict]
-    by_value: dict[Hashable, Verdict] | None
+    by_value: tuple[Callable[[Candidate], Hashable], dict[Hashable, Verdict]] | None
     bare: tuple[Callable[[Candidate], Hashable], dict[Hashable, Verdict]] | None
     units: tuple[tuple[Unit, dict[str, Any]], ...]
 
@@ -310,7 +311,7 @@ class Judge:
                 one,
                 key_of(() if self._settled(one) else one.questions),
                 {},
-                {} if one.reads & _READINGS.keys() else None,
+                (self._asker.same(one.questions), {}) if one.reads & _READINGS.keys() else None,
                 (key_of((one.judge,)), {}) if one.cites else None,
                 tuple((unit, seen(one.judge, unit)) for unit in units(case.facts, one.per)),
             )
@@ -369,10 +370,12 @@ class Judge:
     def _remembered(self, memory: _Memory, candidate: Candidate) -> Verdict:
         if memory.by_value is None:
             return self._judged(memory, candidate)
-        same = self._asker.same(memory.rule.questions, candidate)
-        if same not in memory.by_value:
-            memory.by_value[same] = self._judged(memory, candidate)
-        return memory.by_value[same]
+        value, known = memory.by_value
+        same = value(candidate)
+        found = known.get(same)
+        if found is None:
+            found = known[same] = self._judged(memory, candidate)
+        return found
 
     def _judged(self, memory: _Memory, candidate: Candidate) -> Verdict:
         one, values = memory.rule, self._asker.values
