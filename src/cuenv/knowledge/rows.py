@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from packaging.version import Version
@@ -77,7 +79,7 @@ class Row(TableRow):
     note: str = column(TEXT, "a remark in a few words; needed with `low`", default="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Requirement:
     """What a build asks of a library: ``libcudnn >=9.10.2.21,<10``, or the release that it holds inside.
 
@@ -122,11 +124,11 @@ class Requirement:
         parts = (f">={self.first}" if self.first else "", f"<{self.below}" if self.below else "")
         return f"{self.package} {','.join(part for part in parts if part)}".strip()
 
-
-def span_text(value: Requirement) -> str:
-    """A range as its cell holds it, one release by its number."""
-    exact = value.first is not None and value.below is not None and value.below == version(f"{value.first}.1")
-    return str(value.first) if exact else str(value)
+    @cached_property
+    def span(self) -> str:
+        """The range as its cell holds it, one release by its number."""
+        exact = self.first is not None and self.below is not None and self.below == version(f"{self.first}.1")
+        return str(self.first) if exact else str(self)
 
 
 def _requirement_of(text: str) -> Requirement:
@@ -148,7 +150,7 @@ _REQUIREMENT: Cell = parsed(
     _requirement_of,
     lambda value: str(value) if value.package else str(value.first),
 )
-_SPAN: Cell = parsed("`>=A,<B`, or a release", _span_of, span_text)
+_SPAN: Cell = parsed("`>=A,<B`, or a release", _span_of, attrgetter("span"))
 _PATCH = shaped(r"\d+\.\d+\.\d+", "a release X.Y.Z")
 
 

@@ -12,7 +12,7 @@ from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import PLATFORMS, Extension, TorchWheel, span_text
+from cuenv.knowledge.rows import PLATFORMS, Extension, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
 from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
@@ -195,7 +195,7 @@ def _unpaired(
         mine = sorted({release for row in rows for release in row.releases if _for(row, releases)})
         equals = "==" if "wheel" in library.ways else "="
         better = f"{library.name}{equals}{mine[-1]}" if mine else ""
-        needs = " or ".join(dict.fromkeys(span_text(row.torch) for row in fit[-2:] if row.torch))
+        needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
         yield Finding(
             code="CU505",
             severity="error",

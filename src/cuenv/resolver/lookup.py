@@ -10,7 +10,7 @@ from cuenv.core.versions import Capability, arch_list, check_driver, driver_key,
 from cuenv.host.facts import Driver, sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
 from cuenv.knowledge.gpu_names import find_gpu, near_gpus
-from cuenv.knowledge.rows import ComputeCapability, Extension, GpuModel, Row, TorchBuild, TorchWheel, span_text
+from cuenv.knowledge.rows import ComputeCapability, Extension, GpuModel, Row, TorchBuild, TorchWheel
 from cuenv.knowledge.tables import TABLES, rows_of
 from cuenv.resolver.rules.driver import driver_floor, driver_gpu, minimum_driver_of
 from cuenv.resolver.wheels import INDEX
@@ -20,7 +20,7 @@ def extension_line(row: Extension) -> str:
     """What its releases need: ``deepspeed 0.17.2 to below 0.19.8 (source): nvcc >=10.0, ...``."""
     parts = []
     if row.torch:
-        parts.append(f"torch {span_text(row.torch)}")
+        parts.append(f"torch {row.torch.span}")
     if row.cuda:
         how = {"major": ", or another release with this major version", "toolkit": " of the environment's runtime"}
         parts.append(f"CUDA {', '.join(map(str, row.cuda))}{how.get(row.match, '')}")
@@ -29,7 +29,7 @@ def extension_line(row: Extension) -> str:
     if row.serves_from:
         parts.append(f"GPUs of compute capability {row.serves_from} or later")
     if row.nvcc:
-        parts.append(f"compiles with nvcc {span_text(row.nvcc)}")
+        parts.append(f"compiles with nvcc {row.nvcc.span}")
     if row.checks:
         parts.append(
             f"nvcc and torch may differ only within one major version, among {', '.join(map(str, row.tolerates))}"

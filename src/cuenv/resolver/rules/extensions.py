@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import lru_cache
+
 from packaging.version import Version
 
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.versions import Capability, minor, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Extension, TorchBuild, span_text
+from cuenv.knowledge.rows import Extension, TorchBuild
 from cuenv.resolver.requirements import Demand, broken, broken_when, covered, meets
 from cuenv.resolver.verdict import Reason, Remedy, Verdict, both, of_capability, row_reason, worst
 
@@ -189,7 +192,7 @@ def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
 def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``; beside it the rows on the same releases."""
     if row.torch and not row.torch.admits(torch.release):
-        return _Fault(row, f"needs torch {span_text(row.torch)}")
+        return _Fault(row, f"needs torch {row.torch.span}")
     if row.cuda and not _ships(row, same, torch):
         shipped = ", ".join(map(str, sorted({item for each in same for item in each.cuda})))
         what = "the environment has" if row.match == "toolkit" else "PyTorch is built with"
@@ -200,7 +203,7 @@ def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked) -
     if row.nvcc and not case.dev:
         return _Fault(row, "compiles its kernels with nvcc, but the environment has no nvcc", _DEV)
     if row.nvcc and not row.nvcc.admits(torch.toolkit):
-        return _Fault(row, f"needs nvcc {span_text(row.nvcc)}, but the environment has nvcc {torch.toolkit}")
+        return _Fault(row, f"needs nvcc {row.nvcc.span}, but the environment has nvcc {torch.toolkit}")
     # What brings its kernels compiles further ones on first use, where there is a compiler.
     refuses = case.dev and row.refuses(torch.cuda, torch.toolkit)
     return _refused(row, torch.cuda, torch.toolkit) if refuses else None
@@ -219,18 +222,20 @@ def _needs_gpu(least: Capability, have: Capability) -> str:
 
 def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> list[tuple[Extension, list[Extension]]]:
     """Of rows on the same releases the one with the library that would be loaded; all of them where none has it."""
-    beside = [(row, _siblings(row, rows)) for row in rows]
     return [
         (row, same)
-        for row, same in beside
+        for row, same in _beside(rows)
         if _ships(row, same, torch) or not any(_ships(item, same, torch) for item in same)
     ]
 
 
-def _siblings(row: Extension, rows: tuple[Extension, ...]) -> list[Extension]:
-    """The rows on the same releases, with libraries for other CUDA releases."""
-    same = (row.comes, row.releases, row.first, row.below)
-    return [item for item in rows if (item.comes, item.releases, item.first, item.below) == same]
+@lru_cache(maxsize=256)
+def _beside(rows: tuple[Extension, ...]) -> list[tuple[Extension, list[Extension]]]:
+    """Each row with the rows on the same releases, which have libraries for other CUDA releases."""
+    alike: dict[Hashable, list[Extension]] = {}
+    for row in rows:
+        alike.setdefault((row.comes, row.releases, row.first, row.below), []).append(row)
+    return [(row, alike[row.comes, row.releases, row.first, row.below]) for row in rows]
 
 
 def _own(row: Extension, torch: _Torch) -> Version:
