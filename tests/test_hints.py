@@ -6,19 +6,18 @@ import ast
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-import cuenv
 from cases import collect
 from commands import HOST, inside
 from cuenv.cli.main import COMMANDS
 from cuenv.core import errors
 from cuenv.core.errors import ExitCode
+from source_nodes import SOURCE, nodes_of
 
-SOURCE = Path(cuenv.__file__).parent
 RAISED = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.CuenvError)}
 
 WITHOUT = {
@@ -46,9 +45,9 @@ WITHOUT = {
 """How many errors of a module have no hint, and why."""
 
 
-def without_hint(tree: ast.Module) -> Iterator[ast.Call]:
+def without_hint(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
     """Each error of ours that is made without saying what to do."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and (
             (isinstance(node.func, ast.Name) and node.func.id in RAISED)
             or ast.unparse(node.func).endswith("faults.check")
@@ -61,7 +60,7 @@ def without_hint(tree: ast.Module) -> Iterator[ast.Call]:
 def test_every_error_has_a_hint() -> None:
     found = {}
     for path in sorted(SOURCE.rglob("*.py")):
-        bare = list(without_hint(ast.parse(path.read_text(encoding="utf-8"))))
+        bare = list(without_hint(nodes_of(path)))
         if bare:
             found[path.relative_to(SOURCE).as_posix()] = [f"line {node.lineno}: {ast.unparse(node)}" for node in bare]
     assert len(RAISED) >= 6
@@ -71,7 +70,7 @@ def test_every_error_has_a_hint() -> None:
 def test_the_commands_of_hints_exist() -> None:
     names = []
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.keyword) and node.arg == "hint":
                 names += re.findall(r"(?<!/)\bcuenv ([a-z-]+)", ast.unparse(node.value))
     assert len(names) > 50
@@ -84,9 +83,9 @@ PATHS = {"path", "file", "lock", "folder", "output", "out", "prefix", "target", 
 QUOTES = ("shlex.join", "shlex.quote", "quote")
 
 
-def unquoted(tree: ast.Module) -> Iterator[ast.AST]:
+def unquoted(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Each path that stands as it is in a command that somebody shall copy: a blank in it would make two words."""
-    for node in ast.walk(tree):
+    for node in nodes:
         told = isinstance(node, ast.keyword) and node.arg in ("hint", "fix")
         kept = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("hint", "fix", "again")
         parts = [*ast.walk(node.value)] if told or kept else []  # type: ignore[attr-defined] # both have one
@@ -100,11 +99,11 @@ def unquoted(tree: ast.Module) -> Iterator[ast.AST]:
 
 def test_paths_in_commands_are_quoted() -> None:
     for path in sorted(SOURCE.rglob("*.py")):
-        found = list(unquoted(ast.parse(path.read_text(encoding="utf-8"))))
+        found = list(unquoted(nodes_of(path)))
         assert not found, [f"{path}: {ast.unparse(part)}" for part in found]
-    assert list(unquoted(ast.parse("raise InputError('x', hint=f'cuenv lock {request.path}')")))
-    assert list(unquoted(ast.parse("hint = f'cuenv lock {file}'")))
-    assert not list(unquoted(ast.parse("hint = f'cuenv lock {quote(str(path))}'")))
+    assert list(unquoted(ast.walk(ast.parse("raise InputError('x', hint=f'cuenv lock {request.path}')"))))
+    assert list(unquoted(ast.walk(ast.parse("hint = f'cuenv lock {file}'"))))
+    assert not list(unquoted(ast.walk(ast.parse("hint = f'cuenv lock {quote(str(path))}'"))))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_paths_in_commands_are_quoted() -> None:
     ],
 )
 def test_an_error_without_hint_is_found(text: str, count: int) -> None:
-    assert len(list(without_hint(ast.parse(text)))) == count
+    assert len(list(without_hint(ast.walk(ast.parse(text))))) == count
 
 
 @collect(
@@ -168,6 +167,6 @@ def test_a_file_that_may_not_be_read_is_an_input_error(tmp_path: Path, words: tu
 def test_every_path_of_the_command_line_is_read_by_cuenv_alone() -> None:
     """click would look whether a file may be read, and call it a wrong option."""
     for path in (SOURCE / "cli").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "click.Path":
                 assert "readable=False" in ast.unparse(node), f"{path.name}:{node.lineno}"

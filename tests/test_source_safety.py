@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
-import cuenv
 from cases import collect
+from source_nodes import SOURCE, nodes_of
 
-SOURCE = Path(cuenv.__file__).parent
 PROBES = SOURCE / "data" / "probes"
 """Files that another Python runs: they must compile and run what they test."""
 
@@ -23,9 +21,9 @@ _SAFE_LOADERS = {"LOADER"}
 """Of `cuenv.core.yaml_read`: a safe loader, used on one scalar or on a stream of events."""
 
 
-def faults(text: str, *, spawns: bool = False) -> Iterator[str]:
+def faults(nodes: Iterable[ast.AST], *, spawns: bool = False) -> Iterator[str]:
     """What a source file must not do; ``spawns`` for the one module that starts programs."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
             names = {module} if module else {alias.name for alias in node.names}
@@ -76,7 +74,7 @@ def _call(node: ast.Call, *, spawns: bool) -> Iterator[str]:
     ],
 )
 def test_what_must_not_stand_there_is_seen(text: str) -> None:
-    assert list(faults(text))
+    assert list(faults(ast.walk(ast.parse(text))))
 
 
 def test_nothing_of_it_stands_in_the_source() -> None:
@@ -85,9 +83,7 @@ def test_nothing_of_it_stands_in_the_source() -> None:
     found = {
         f"{path.relative_to(SOURCE)}: {what}"
         for path in files
-        for what in faults(
-            path.read_text(encoding="utf-8"), spawns=path.relative_to(SOURCE).as_posix() == "core/io/process.py"
-        )
+        for what in faults(nodes_of(path), spawns=path.relative_to(SOURCE).as_posix() == "core/io/process.py")
     }
     assert not found
 

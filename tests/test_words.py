@@ -10,9 +10,9 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "cuenv"
+from source_nodes import SOURCE, nodes_of, tree_of
+
 FORBIDDEN = {
     r"\bspeaks? CUDA\b": "supports CUDA",
     r"\bclose[sd]? on the channels\b": "the channels can satisfy it; it is satisfiable",
@@ -46,8 +46,8 @@ EXEMPT = {
 """Paths, with the reason."""
 
 
-def _docstrings(tree: ast.AST) -> set[int]:
-    bodies = (getattr(node, "body", None) for node in ast.walk(tree))
+def _docstrings(nodes: tuple[ast.AST, ...]) -> set[int]:
+    bodies = (getattr(node, "body", None) for node in nodes)
     firsts = (statement for body in bodies if isinstance(body, list) for statement in body)
     return {id(item.value) for item in firsts if isinstance(item, ast.Expr)}
 
@@ -60,9 +60,8 @@ def strings() -> tuple[tuple[str, str], ...]:
 
 def _strings() -> Iterator[tuple[str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        documented = _docstrings(tree)
-        for node in ast.walk(tree):
+        documented = _docstrings(nodes_of(path))
+        for node in nodes_of(path):
             if not isinstance(node, ast.Constant) or id(node) in documented:
                 continue
             if isinstance(node.value, str) and " " in node.value.strip():
@@ -87,7 +86,7 @@ def test_no_string_uses_a_private_word() -> None:
 
 
 def test_no_docstring_of_the_public_interface_uses_a_private_word() -> None:
-    tree = ast.parse((SOURCE / "api.py").read_text(encoding="utf-8"))
+    tree = tree_of(SOURCE / "api.py")
     public = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     texts = {node.name: ast.get_docstring(node) or "" for node in public}
     assert len(texts) > 10
@@ -98,8 +97,8 @@ def test_no_docstring_of_the_public_interface_uses_a_private_word() -> None:
 
 def test_no_class_has_a_private_name() -> None:
     private = {"Wish", "Floor", "Generation", "Twin", "Layer", "Ground", "Ending", "Workshop", "Case", "Sighting"}
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py"))
-    classes = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    nodes = (node for path in SOURCE.rglob("*.py") for node in nodes_of(path))
+    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
     assert len(classes) > 100
     assert not classes & private
 

@@ -1,0 +1,23 @@
+"""The syntax of cuenv's source, read once for all tests about it."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+
+import cuenv
+
+SOURCE = Path(cuenv.__file__).parent
+
+
+@lru_cache(maxsize=1024)
+def tree_of(path: Path) -> ast.Module:
+    """A source file, parsed."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@lru_cache(maxsize=1024)
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All that stands in a source file, in the order of `ast.walk`."""
+    return tuple(ast.walk(tree_of(path)))
