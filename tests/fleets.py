@@ -6,8 +6,10 @@ import random
 from functools import cache
 
 import cuenv
+from cuenv.core.record import replace
 from cuenv.fleet.nodes import FleetNode
 from cuenv.host.facts import HostFacts
+from cuenv.host.host_json import dump
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load
 
@@ -38,3 +40,16 @@ def fleet(chance: random.Random, size: int) -> list[FleetNode]:
     """Machines at random."""
     picked = [(chance.choice(GPUS), chance.choice(DRIVERS), chance.choice(LIBCS)) for _ in range(size)]
     return [FleetNode(f"n{at:03d}", host(*one)) for at, one in enumerate(picked)]
+
+
+def written(nodes: list[FleetNode]) -> str:
+    """A fleet as a file."""
+    return "".join(f"{dump(replace(facts, name=name), compact=True).strip()}\n" for name, facts in nodes)
+
+
+NODES = [
+    *(FleetNode(f"old{at:02d}", host("A100", "470.129.06")) for at in range(1, 5)),
+    *(FleetNode(f"gpu{at:02d}", host("A100", "535.129.03")) for at in range(1, 13)),
+    *(FleetNode(f"b{at}", host("B200", "580.65.06", "2.39")) for at in range(1, 3)),
+]
+"""Twelve and four nodes with A100 under two drivers, and two with B200."""

@@ -86,6 +86,7 @@ OTHERWISE = {
     ("inspect", "--from"): "Show the hosts",
     ("fleet gather", "--from"): "Read hosts",
     ("fleet gather", "--timeout"): "each node",
+    ("fleet check", "--python"): "a lock of wheels",
 }
 """Options that mean something else in a command, and the words of their help that say so."""
 

@@ -14,21 +14,10 @@ from cuenv.fleet.nodes import FleetNode
 from cuenv.fleet.plan import plan
 from cuenv.fleet.plan_json import plan_plain, read_plan
 from cuenv.fleet.verify import verify
-from cuenv.host.host_json import dump
 from cuenv.host.request import Request
 from cuenv.resolver.batch import Pool
-from fleets import fleet, host, tables
+from fleets import NODES, fleet, host, tables, written
 
-
-def written(nodes: list[FleetNode]) -> str:
-    return "".join(f"{dump(replace(facts, name=name), compact=True).strip()}\n" for name, facts in nodes)
-
-
-NODES = [
-    *(FleetNode(f"old{at:02d}", host("A100", "470.129.06")) for at in range(1, 5)),
-    *(FleetNode(f"gpu{at:02d}", host("A100", "535.129.03")) for at in range(1, 13)),
-    *(FleetNode(f"b{at}", host("B200", "580.65.06", "2.39")) for at in range(1, 3)),
-]
 FLEET = written(NODES)
 
 

@@ -1,4 +1,4 @@
-"""``cuenv fleet``: plan, verify; `fleet_gather` is a module of its own."""
+"""``cuenv fleet``: plan, verify, check, diff; `fleet_gather` is a module of its own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, GroupedGroup
+from cuenv.cli.command import PATH, GroupedGroup, several
 from cuenv.cli.fleet_gather import gather_command
-from cuenv.cli.options import knowledge_from, knowledge_option, request_from, request_options, talk_options
+from cuenv.cli.options import (
+    knowledge_from,
+    knowledge_option,
+    part_from,
+    part_options,
+    request_from,
+    request_options,
+    talk_options,
+)
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
 
@@ -17,7 +25,7 @@ if TYPE_CHECKING:  # types alone
 
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import FleetPlanValues, FleetVerifyValues
+    from cuenv.cli.values import FleetCheckValues, FleetPlanValues, FleetVerifyValues
     from cuenv.core.documents import FleetVerdictFields
     from cuenv.fleet.nodes import FleetNode
     from cuenv.host.facts import Libc
@@ -38,6 +46,8 @@ def command(context: click.Context) -> None:
       cuenv fleet plan fleet.ndjson --at-most 1
       cuenv fleet plan fleet.ndjson --json > plan.json
       cuenv fleet verify plan.json
+      cuenv fleet check conda-lock.yml --fleet fleet.ndjson
+      cuenv fleet diff fleet.ndjson after-upgrade.ndjson
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -61,15 +71,22 @@ def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], 
     return nodes, (*broken, *odd)
 
 
+_planning = several(
+    click.option(
+        "--at-most",
+        type=click.IntRange(1),
+        metavar="K",
+        help="The best plan of at most K environments (default: as few as serve every GPU as its best does).",
+    ),
+    click.option(
+        "--assume-glibc", metavar="VERSION", help="The glibc of hosts of which none is known; the plan says so."
+    ),
+)
+
+
 @command.command("plan", short_help="find the fewest environments that serve all hosts")
 @click.argument("fleet", metavar="FLEET|-")
-@click.option(
-    "--at-most",
-    type=click.IntRange(1),
-    metavar="K",
-    help="The best plan of at most K environments (default: as few as serve every GPU as its best does).",
-)
-@click.option("--assume-glibc", metavar="VERSION", help="The glibc of hosts of which none is known; the plan says so.")
+@_planning
 @request_options
 @talk_options
 def _plan(fleet: str, **values: Unpack[FleetPlanValues]) -> int:
@@ -144,3 +161,68 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
     elif not (values["quiet"] and holds):
         emit_lines(f"error: {item.says}: {item.because}" if item.because else f"ok      {item.says}" for item in found)
     return ExitCode.OK if holds else ExitCode.NEGATIVE
+
+
+@command.command("check", short_help="say which hosts each lock serves")
+@click.argument("locks", type=PATH, nargs=-1, required=True, metavar="LOCK...")
+@click.option("--fleet", required=True, metavar="FLEET|-", help="The hosts, one on each line.")
+@part_options
+@knowledge_option
+@talk_options
+def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
+    """Say which hosts of a fleet each lock serves, by the check of `cuenv check` for each kind of them.
+
+    The exit code is 1 when no lock serves a host, when a fact of a host is not known, and when part of the fleet
+    cannot be read.
+
+    \b
+    Examples:
+      cuenv fleet check conda-lock.yml --fleet fleet.ndjson
+      cuenv fleet check new/conda-lock.yml old/conda-lock.yml --fleet fleet.ndjson
+    """
+    from cuenv.fleet.check import check_fleet, check_plain  # noqa: PLC0415 - not needed for --help
+    from cuenv.fleet.explain import check_fleet_lines  # noqa: PLC0415 - as above
+
+    knowledge = knowledge_from(values)
+    nodes, broken = read_fleet(values["fleet"], knowledge)
+    found = check_fleet(locks, nodes, knowledge, part_from(values))
+    whole = not (found.unserved or found.unknown or broken)
+    if values["as_json"]:
+        emit_json(check_plain(found, broken))
+    else:
+        say([f"error: {text}" for text in broken])
+        if not (values["quiet"] and whole):
+            emit_lines(check_fleet_lines(found, verbose=values["verbose"]))
+    return ExitCode.OK if whole else ExitCode.NEGATIVE
+
+
+@command.command("diff", short_help="say what a driver upgrade or new hosts change")
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@_planning
+@request_options
+@talk_options
+def _diff(old: str, new: str, **values: Unpack[FleetPlanValues]) -> int:
+    """Say what a driver upgrade, or hosts that are new or gone, change of the plan.
+
+    OLD and NEW are two states of a fleet; both are planned in the same way. The exit code is 1 when part of a fleet
+    cannot be read, and when something serves a host before and nothing after.
+
+    \b
+    Examples:
+      cuenv fleet diff fleet.ndjson after-upgrade.ndjson
+    """
+    from cuenv.fleet.diff import diff_fleets, diff_plain  # noqa: PLC0415 - not needed for --help
+    from cuenv.fleet.explain import diff_fleet_lines  # noqa: PLC0415 - as above
+
+    knowledge, request = knowledge_from(values), request_from(values)
+    (before, odd), (after, more) = read_fleet(old, knowledge), read_fleet(new, knowledge)
+    libc = _libc(values["assume_glibc"])
+    found = diff_fleets(before, after, request, knowledge, at_most=values["at_most"], glibc=libc)
+    broken = (*odd, *more)
+    if values["as_json"]:
+        emit_json(diff_plain(found, broken))
+    else:
+        say([f"error: {text}" for text in broken])
+        emit_lines(diff_fleet_lines(found, verbose=values["verbose"]))
+    return ExitCode.NEGATIVE if broken or found.lost else ExitCode.OK

@@ -116,6 +116,12 @@ class FleetPlanValues(RequestValues, TablesValue, TalkValues):
     assume_glibc: str | None
 
 
+class FleetCheckValues(TablesValue, PartValues, TalkValues):
+    """``cuenv fleet check``, but for the locks."""
+
+    fleet: str
+
+
 class FleetVerifyValues(TablesValue, TalkValues):
     """``cuenv fleet verify``, but for the plan."""
 

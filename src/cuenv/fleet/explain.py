@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from cuenv.fleet.nodes import Unknown, fold
-from cuenv.fleet.plan import FleetPlan, Less, Price
+from cuenv.fleet.plan import FleetPlan, Less, Price, short
 from cuenv.fleet.plan_json import helps
 from cuenv.fleet.reasons import merge_text, parted
 from cuenv.knowledge.base import Knowledge
-from cuenv.resolver.candidates import Candidate
+
+if TYPE_CHECKING:  # a plan needs neither
+    from cuenv.fleet.check import FleetChecked
+    from cuenv.fleet.diff import FleetDiff
 
 _LONG = 400
 _SHOWN = 4
@@ -39,12 +43,44 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
         yield f"note    glibc {plan.assumed.version} was assumed for hosts of which none is known"
 
 
-def unknown_lines(items: Iterable[Unknown]) -> Iterator[str]:
+def unknown_lines(items: Iterable[Unknown], then: str = "; --assume-glibc VERSION assumes one") -> Iterator[str]:
     """Hosts that lack facts."""
     for item in items:
-        lacks = " and ".join(item.lacks)
-        then = "; --assume-glibc VERSION assumes one" if item.lacks == ("glibc",) else ""
-        yield f"unknown {fold(item.names)}: the {lacks} of {_counted(len(item.names), 'host')} is not known{then}"
+        lacks, hosts = " and ".join(item.lacks), _counted(len(item.names), "host")
+        more = then if item.lacks == ("glibc",) else ""
+        verb = "is" if len(item.lacks) == 1 else "are"
+        yield f"unknown {fold(item.names)}: the {lacks} of {hosts} {verb} not known{more}"
+
+
+def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator[str]:
+    """Which hosts each lock serves, for people."""
+    for item in found.locks:
+        serves = _nodes(item.names, whole=verbose) or "none"
+        yield f"lock    {item.path} serves {serves} ({len(item.names)} of {_counted(found.hosts, 'host')})"
+        for refusal in item.refusals:
+            names = _nodes(refusal.names, whole=verbose)
+            yield f"        not {names}: {refusal.finding.code} {refusal.finding.message}"
+    if found.unserved:
+        hosts = _counted(len(found.unserved), "host")
+        yield f"error: no lock serves {_nodes(found.unserved, whole=verbose)} ({hosts})"
+    yield from unknown_lines(found.unknown, then="")
+
+
+def diff_fleet_lines(found: FleetDiff, *, verbose: bool = False) -> Iterator[str]:
+    """What a change of a fleet changes, for people."""
+    before, after = len(found.old.environments), len(found.new.environments)
+    yield f"plan    {_counted(before, 'environment')} before, {after} after"
+    for title, some in (("added", found.added), ("removed", found.removed)):
+        if some:
+            yield f"{title:7} {_nodes(some, whole=verbose)} ({_counted(len(some), 'host')})"
+    for move in found.moves:
+        names, hosts = _nodes(move.names, whole=verbose), _counted(len(move.names), "host")
+        if move.before is None:
+            yield f"gets    {names} ({hosts}): {move.after}"
+        elif move.after is not None:
+            yield f"moves   {names} ({hosts}): from {move.before} to {move.after}: {move.why}"
+    if not found.moves:
+        yield "same    every host keeps its environment"
 
 
 def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
@@ -101,13 +137,6 @@ def _joined(items: Iterable[Less], *, whole: bool) -> list[str]:
         how = " and less for the GPUs: PTX, or a library that nobody vouches for" if worse else ""
         lines.append((len(names), f"{_nodes(names, whole=whole)}: {gets} in place of {best}{how}"))
     return [text for _, text in sorted(lines, key=lambda line: (-line[0], line[1]))]
-
-
-def short(item: Candidate) -> str:
-    """A candidate in few words."""
-    cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
-    python = "" if item.python == "3.12" else f", python {item.python}"
-    return f"pytorch {item.build.version} with {cuda} ({item.build.stack}{python})"
 
 
 def _nodes(names: Iterable[str], *, whole: bool) -> str:

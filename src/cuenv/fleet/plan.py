@@ -367,3 +367,10 @@ def _names(of: Sequence[Candidate], base: str) -> list[str]:
 def cuda_tag(item: Candidate) -> str:
     """The CUDA release of an environment in short: ``cu118``, or ``cpu``."""
     return f"cu{str(item.cuda).replace('.', '')}" if item.cuda else "cpu"
+
+
+def short(item: Candidate) -> str:
+    """A candidate in few words."""
+    cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
+    python = "" if item.python == "3.12" else f", python {item.python}"
+    return f"pytorch {item.build.version} with {cuda} ({item.build.stack}{python})"

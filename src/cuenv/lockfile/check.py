@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cuenv.core.errors import InputError
@@ -74,46 +74,82 @@ def check(
         InputError: the lock cannot be read.
         UsageError: it has no such part.
     """
-    path = lock_there(path)
-    lock = read_lock(path, part or LockPart())
+    one = CheckedLock(path, knowledge, part)
     facts = facts or checked_host(options, knowledge, request)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
-        recorded = recorded_host(lock, facts, knowledge)
+        recorded = recorded_host(one.lock, facts, knowledge)
         if recorded:
             # Why this machine shows none is worth a word, and decides nothing: the answer is for the other host.
             hidden = (replace(item, severity="info") for item in driver_findings(facts, knowledge))
             notes += [_judged_for(recorded), *hidden]
             facts = recorded
-    judged = effective(facts, knowledge)
-    found = [*notes, *edited(lock), *companion_findings(lock, path), *_environment(lock, path)]
-    chosen = _asked_for(lock, facts, options)
-    if lock.program and not lock.solution(facts.platform):
-        found.append(_other_platforms(lock, facts))
-        chosen = ()
-    for solution in chosen:
-        alone = lock_findings(solution.packages, solution.platform, knowledge, explicit=not lock.channels)
-        # what another solver mixed at flexible channel priority, cuenv locks at strict priority
-        one = [*solution.remarks, *(alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone))]
-        one += _pip(solution, lock.program, path.parent)
-        host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
-        one += host_findings(solution, host, knowledge)
-        one += build_findings(solution, host, knowledge)
-        if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
-            one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
-        by_record = _by_record(lock, solution, host, knowledge)
-        # where the lock itself says what it serves, the silence of the tables is no doubt
-        one = [replace(item, unknown=item.unknown and not by_record) for item in one] + [*by_record]
-        if lock.program:
-            one = [mended_there(item, lock) for item in one]
-        other = len(lock.solutions) > 1 and solution.platform != facts.platform
-        found += (_named(item, solution.platform) for item in one) if other else one
-    mine = lock.solution(facts.platform)
-    layers = coverage(mine, judged, knowledge) if mine else ()
-    found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
-    looked = (_looked(chosen, lock), host_line(facts))
-    lenient = allowed(found, lock.allowed)
-    return LockCheck(report=report(str(path), lenient, looked), facts=facts, layers=layers, part=lock.part)
+    return one.check(facts, options, request, notes)
+
+
+class CheckedLock:
+    """A lock that is checked for one host or for many: what is true of it for any host is found once.
+
+    Raises:
+        InputError: the lock cannot be read.
+        UsageError: it has no such part.
+    """
+
+    def __init__(self, path: Path, knowledge: Knowledge, part: LockPart | None = None) -> None:
+        self.path = path = lock_there(path)
+        self.lock = lock = read_lock(path, part or LockPart())
+        self._knowledge = knowledge
+        self._own = (*edited(lock), *companion_findings(lock, path), *_environment(lock, path))
+        self._alone: dict[str, tuple[Finding, ...]] = {}
+
+    def check(
+        self, facts: HostFacts, options: HostOptions, request: Request | None = None, notes: Iterable[Finding] = ()
+    ) -> LockCheck:
+        """Check it for a host.
+
+        Args:
+            facts: the host.
+            options: those that name it.
+            request: the profile whose memory and disk the machine should have.
+            notes: further findings.
+        """
+        lock, knowledge = self.lock, self._knowledge
+        judged = effective(facts, knowledge)
+        found = [*notes, *self._own]
+        chosen = _asked_for(lock, facts, options)
+        if lock.program and not lock.solution(facts.platform):
+            found.append(_other_platforms(lock, facts))
+            chosen = ()
+        for solution in chosen:
+            host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
+            one = [*self._of(solution), *host_findings(solution, host, knowledge)]
+            one += build_findings(solution, host, knowledge)
+            if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
+                one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
+            by_record = _by_record(lock, solution, host, knowledge)
+            # where the lock itself says what it serves, the silence of the tables is no doubt
+            one = [replace(item, unknown=item.unknown and not by_record) for item in one] + [*by_record]
+            if lock.program:
+                one = [mended_there(item, lock) for item in one]
+            other = len(lock.solutions) > 1 and solution.platform != facts.platform
+            found += (_named(item, solution.platform) for item in one) if other else one
+        mine = lock.solution(facts.platform)
+        layers = coverage(mine, judged, knowledge) if mine else ()
+        found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
+        looked = (_looked(chosen, lock), host_line(facts))
+        lenient = allowed(found, lock.allowed)
+        return LockCheck(report=report(str(self.path), lenient, looked), facts=facts, layers=layers, part=lock.part)
+
+    def _of(self, solution: Solution) -> tuple[Finding, ...]:
+        """What is true of the packages of one platform, whatever the host."""
+        if solution.platform not in self._alone:
+            lock = self.lock
+            alone = lock_findings(solution.packages, solution.platform, self._knowledge, explicit=not lock.channels)
+            # what another solver mixed at flexible channel priority, cuenv locks at strict priority
+            ours = alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone)
+            whole = (*solution.remarks, *ours, *_pip(solution, lock.program, self.path.parent))
+            self._alone[solution.platform] = whole
+        return self._alone[solution.platform]
 
 
 def _locked_anew(finding: Finding) -> Finding:
