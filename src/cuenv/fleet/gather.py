@@ -77,13 +77,9 @@ class Gathering:
                 continue
             name = source.facts.name
             before = self.origin.get(name)
-            if before is not None and self.hosts[name] != source.facts:
-                self.failed(
-                    "files",
-                    NotAnswered(
-                        name, f"{source.where} says otherwise than {before}, which is kept: two hosts of one name"
-                    ),
-                )
+            if before is not None and not (source.own and self.hosts[name] == source.facts):
+                why = f"{source.where} tells of another host of this name; that of {before} is kept"
+                self.failed("files", NotAnswered(name, why))
                 continue
             self.hosts[name] = source.facts
             self.origin.setdefault(name, source.where)
@@ -154,7 +150,7 @@ def _ask(
             try:
                 found.hosts[answer.node] = host_of(answer, program, knowledge)
             except InputError as error:
-                found.failed(by, NotAnswered(answer.node, error.message))
+                found.failed(by, NotAnswered(answer.node, error.message.replace("\n  ", "; ")))
             if tell:
                 failed = sum(map(len, found.failures.values()))
                 tell(f"{done} of {total} nodes answered" + (f", {failed} without a record" if failed else ""))

@@ -30,11 +30,13 @@ class HostSource(NamedTuple):
         where: the file, and the line of one that is broken.
         facts: the host.
         reason: why there is no host.
+        own: it tells its name, and is not called by its label or file alone.
     """
 
     where: str
     facts: HostFacts | None
     reason: str = ""
+    own: bool = True
 
 
 def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
@@ -74,7 +76,8 @@ def _of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Itera
         broken.append(HostSource(f"{file or where}, line {line}", None, says))
 
     for facts in recorded_hosts(path, knowledge, note, stdin):
-        yield HostSource(where, named(facts, facts.name or _LINE.sub(r"-\1", facts.label)))
+        name = facts.name or _LINE.sub(r"-\1", facts.label)
+        yield HostSource(where, named(facts, name), own=bool(facts.name))
     yield from broken
 
 
