@@ -65,6 +65,25 @@ def test_nothing_is_imported_before_an_interrupt_is_no_traceback(tmp_path: Path)
     assert ours - bare - {"__future__", "gc"} == {"cuenv", "cuenv.core", "cuenv.__main__"}
 
 
+_DECIDES = {"__main__", "cli", "config", "core", "host", "knowledge", "resolver", "solve"}
+
+
+@pytest.mark.parametrize(
+    ("words", "packages", "spared"),
+    [
+        (("resolve", *HOST), _DECIDES, {"hashlib", "tempfile"}),
+        (("check", "conda-lock.yml", *HOST), {*_DECIDES, "lockfile", "prefix"}, {"tempfile", "textwrap"}),
+    ],
+    ids=("resolve", "check"),
+)
+def test_a_quick_command_imports_only_packages_that_it_needs(
+    demo: Path, bare: set[str], words: tuple[str, ...], packages: set[str], spared: set[str]
+) -> None:
+    found = modules(run(*words, folder=demo, python=("-X", "importtime"))) - bare
+    assert {name.split(".")[1] for name in found if name.startswith("cuenv.")} <= packages
+    assert found & spared == set()
+
+
 def test_writing_yaml_needs_no_yaml_library(demo: Path) -> None:
     found = modules(run("resolve", *HOST, folder=demo, python=("-X", "importtime")))
     assert "cuenv.solve.environment_yml" in found

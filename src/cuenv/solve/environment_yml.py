@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -58,6 +57,8 @@ def _list(key: str, items: Iterable[str]) -> list[str]:
 
 
 def _comments(texts: Iterable[str], indent: str) -> list[str]:
+    import textwrap  # noqa: PLC0415 - reading, as `cuenv check` does, writes no comments
+
     lines: list[str] = []
     for text in texts:
         clean = blanked(text)
