@@ -138,6 +138,7 @@ def test_what_a_range_admits_is_as_near_as_can_be() -> None:
     assert near < far
 
 
+@pytest.mark.slow  # test_coverage.py shows the same choice for the same GPUs
 @pytest.mark.records
 def test_a_gpu_that_no_row_vouches_for_moves_torch(records: Path, tmp_path: Path) -> None:
     """The cuDNN of torch 2.3.1 is older than Blackwell: a later torch is nearer to what was meant."""

@@ -291,6 +291,7 @@ def test_the_json_names_the_platforms(tmp_path: Path) -> None:
     assert all(hint["command"].endswith(" ".join(BOTH)) for hint in data["hints"])
 
 
+@pytest.mark.slow  # the made channel shows it above, and test_decisions_proven.py solves each platform for real
 @pytest.mark.records
 def test_both_platforms_close_on_the_real_records(records: Path, tmp_path: Path) -> None:
     mirror = ("--mirror", f"conda-forge={records / 'conda-forge'}")

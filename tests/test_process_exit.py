@@ -63,7 +63,7 @@ def test_the_code_is_right_in_200_of_200_demos(_: int) -> None:
 
 
 @pytest.mark.parametrize("options", [["--nonsense"], ["nonsense"], ["resolve", "--gpu", "GTX 99999"]])
-def test_wrong_usage_is_2(options: list[str]) -> None:
+def test_wrong_usage_ends_with_2(options: list[str]) -> None:
     done = subprocess.run([*CUENV, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -151,7 +151,7 @@ def test_a_full_disk_on_standard_output_is_4() -> None:
 
 @collect("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 @collect("words", [("kb", "--json"), ("--version",)], ids=" ".join)
-def test_closed_streams(streams: str, words: tuple[str, ...]) -> None:
+def test_a_closed_stream_is_no_traceback_and_the_code_is_right(streams: str, words: tuple[str, ...]) -> None:
     """What has a product fails when nobody can get it; nothing else is needed."""
     done = subprocess.run(
         ["sh", "-c", f'"$@" {streams}', "sh", *CUENV, *words], capture_output=True, text=True, check=False

@@ -74,7 +74,7 @@ def usual(channel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", ODD.values(), ids=ODD)
-def test_any_path_will_do(tmp_path: Path, channel: Path, usual: dict[str, bytes], name: str) -> None:
+def test_a_lock_is_made_at_any_path(tmp_path: Path, channel: Path, usual: dict[str, bytes], name: str) -> None:
     folder = tmp_path / name
     folder.mkdir(parents=True)
     mirror = folder / "mirror"
@@ -128,7 +128,9 @@ def test_the_command_that_is_shown_can_be_copied(tmp_path: Path, channel: Path, 
     assert shlex.split(fix) == ["cuenv", "lock", str(folder / "environment.yml")]
 
 
-def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_change_no_lock(
+    tmp_path: Path, channel: Path, usual: dict[str, bytes]
+) -> None:
     (tmp_path / "environment.yml").write_bytes(b"\xef\xbb\xbf" + FILE.replace("\n", "\r\n").encode())
     done = run("lock", *HOST, "--mirror", f"conda-forge={channel}", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -140,7 +142,7 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path, channel: Path, 
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_machine_without_a_home(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+def test_a_lock_is_made_without_a_home(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
     (tmp_path / "environment.yml").write_text(FILE)
     command = [sys.executable, "-m", "cuenv"]
     mirror = f"conda-forge={channel}"
@@ -154,7 +156,9 @@ def test_a_machine_without_a_home(tmp_path: Path, channel: Path, usual: dict[str
         assert products(tmp_path) == usual
 
 
-def test_a_user_whom_the_machine_does_not_know(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+def test_a_lock_is_made_for_a_user_whom_the_machine_does_not_know(
+    tmp_path: Path, channel: Path, usual: dict[str, bytes]
+) -> None:
     (tmp_path / "environment.yml").write_text(FILE)
     library = tmp_path / "nobody.so"
     (tmp_path / "nobody.c").write_text(NOBODY)
@@ -196,7 +200,7 @@ def test_a_home_that_nobody_knows_is_not_found(tmp_path: Path, words: tuple[str,
     assert "Traceback" not in done.stderr
 
 
-def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+def test_a_lock_is_made_in_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
     folder = tmp_path / ODD["line ends, escapes and letters"]
     folder.mkdir()
     (folder / "environment.yml").write_text(f"# Zürich 東京 ✓\n{FILE}", encoding="utf-8")
@@ -211,7 +215,7 @@ def test_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) ->
 
 
 @pytest.mark.parametrize("clock", ["0", "4102444800"], ids=["1970", "2100"])
-def test_a_clock_that_is_wrong(
+def test_a_lock_is_made_when_the_clock_is_wrong(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, channel: Path, usual: dict[str, bytes], clock: str
 ) -> None:
     library = tmp_path_factory.getbasetemp() / f"clock-{os.getpid()}.so"
