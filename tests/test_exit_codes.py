@@ -86,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_ok(folder: Path) -> None:
+def test_what_succeeds_ends_with_0(folder: Path) -> None:
     for words in (
         ("resolve", *HOST),
         ("check", "made/conda-lock.yml", *HOST),

@@ -183,7 +183,7 @@ def test_validate_decides_for_the_host_that_is_named(project: Path) -> None:
     assert run("profile", "validate", "lab", "--host", "nowhere", folder=project).returncode == ExitCode.USAGE
 
 
-def test_sentences() -> None:
+def test_the_first_sentence_of_a_text_is_found() -> None:
     assert first_sentence("Driver 2.7 and\n more. Then this.") == "Driver 2.7 and more."
     assert first_sentence("no stop") == "no stop"
     assert first_sentence("") == ""

@@ -210,7 +210,7 @@ def test_a_pipe_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_within_a_limit_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"text")))
     assert read_stdin() == "text"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))

@@ -36,7 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("lock", "demo/environment.yml", "--check"), 0, ""),
     ],
 )
-def test_each_form(folder: Path, words: tuple[str, ...], code: int, finding: str, form: str) -> None:
+def test_each_format_holds_the_finding_and_the_exit_code(
+    folder: Path, words: tuple[str, ...], code: int, finding: str, form: str
+) -> None:
     done = run(*words, "--format", form, folder=folder)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

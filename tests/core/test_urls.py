@@ -37,12 +37,12 @@ HOSTS = st.sampled_from(["conda.anaconda.org", "mirror.example.com:8080", "[::1]
         ("", ""),
     ],
 )
-def test_strip_credentials(url: str, clean: str) -> None:
+def test_a_url_loses_its_credentials(url: str, clean: str) -> None:
     assert strip_credentials(url) == clean
 
 
 @given(st.tuples(WORDS, WORDS, WORDS, WORDS), HOSTS, PATHS)
-def test_no_secret_stays(words: tuple[str, ...], where: str, path: list[str]) -> None:
+def test_no_secret_stays_in_a_url(words: tuple[str, ...], where: str, path: list[str]) -> None:
     secrets = [f"{kind}-{word}" for kind, word in zip(("user", "password", "token", "query"), words, strict=True)]
     rest = "".join(f"/{part}" for part in path)
     url = f"https://{secrets[0]}:{secrets[1]}@{where}/t/{secrets[2]}{rest}?sig={secrets[3]}"
@@ -87,7 +87,7 @@ def test_printable_keeps_what_can_be_seen() -> None:
         ("https://host/ch@x", None),
     ],
 )
-def test_credentials(url: str, pair: tuple[str, str] | None) -> None:
+def test_the_credentials_of_a_url_are_its_user_and_password(url: str, pair: tuple[str, str] | None) -> None:
     assert credentials(url) == pair
 
 
@@ -95,7 +95,7 @@ def test_credentials(url: str, pair: tuple[str, str] | None) -> None:
     ("url", "name"),
     [("https://u:p@Host.Example:80/x", "host.example"), ("http://[::1]:8/x", "::1"), ("conda-forge", "")],
 )
-def test_host(url: str, name: str) -> None:
+def test_the_host_of_a_url_has_no_port_and_no_user(url: str, name: str) -> None:
     assert host(url) == name
 
 

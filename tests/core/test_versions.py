@@ -318,7 +318,7 @@ def test_versions_compare_as_packaging_does(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1..2", "12.x", "1.2 3"])
-def test_no_version(text: str) -> None:
+def test_what_is_not_a_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a version"):
         version(text)
 
@@ -329,7 +329,7 @@ def test_the_text_of_a_driver_is_kept(text: str) -> None:
 
 
 @collect("text", ["", "v535", "535.129.03-0ubuntu", "12", "5.35", "535.129.03\n", "535..1", "99999"])
-def test_no_driver(text: str) -> None:
+def test_what_is_not_a_driver_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text))):
         check_driver(text)
 
@@ -457,7 +457,7 @@ def test_a_nickname_of_a_version_is_answered_with_the_version(what: str, text: s
 
 
 @collect("text", ["", " ", "x", "2.5x", "=>2.5", "2.5 || 2.6", "latest", "\x1b[31m2.5", "9" * 5000])
-def test_no_wish(text: str) -> None:
+def test_what_is_not_a_version_spec_is_wrong_usage(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_version_spec(text, what="--pytorch")
     assert caught.value.exit == ExitCode.USAGE

@@ -126,7 +126,7 @@ def test_stack_pytorch_with_its_label(sources: Sources, python: str) -> None:
     assert all(package.sha256 is None and package.md5 for package in label), "the real label has no sha256 either"
 
 
-def test_aarch64(tmp_path: Path) -> None:
+def test_the_sample_has_a_solution_on_aarch64(tmp_path: Path) -> None:
     arm = Sources(mirrors=write_sample(tmp_path, "linux-aarch64"), cache=str(tmp_path / "cache"))
     pins = forge("2.10.0", "cuda129*", "12.9", pinned("libcudnn"), "3.12", gcc="linux-aarch64")
     answer = solve(request(*pins, virtual=host("12.9"), platform="linux-aarch64"), arm)

@@ -82,7 +82,7 @@ def test_arch_never_stands_without_cuda() -> None:
     assert "__cuda_arch" not in told(facts)
 
 
-def test_glibc_and_linux() -> None:
+def test_glibc_and_linux_can_be_overridden() -> None:
     facts = apply_overrides(HERE, {GLIBC: "2.17", LINUX: "4.18"})
     assert facts.libc == glibc("2.17")
     assert facts.evidence_for("libc") == Evidence("libc", "override:CONDA_OVERRIDE_GLIBC", "2.17")

@@ -427,7 +427,7 @@ def test_rows_of_nvidia_smi_that_make_no_sense_are_gaps() -> None:
         ("", None),
     ],
 )
-def test_the_banner(text: str, level: str | None) -> None:
+def test_the_cuda_version_is_read_from_the_banner(text: str, level: str | None) -> None:
     found = smi.parse_banner(text)
     assert (str(found) if found else None) == level
 

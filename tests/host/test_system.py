@@ -33,7 +33,7 @@ from trees import OPEN, PROPRIETARY, information, plant
         ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  390.157  Wed Oct 12 2022\n", "390.157", "proprietary"),
     ],
 )
-def test_the_kernel_module(text: str, number: str, kind: str) -> None:
+def test_the_kernel_module_names_its_driver(text: str, number: str, kind: str) -> None:
     found = system.parse_module(text)
     assert found is not None
     assert (found.kernel_module, found.module_kind, found.version) == (number, kind, None)
@@ -62,11 +62,11 @@ def test_the_information_of_a_gpu() -> None:
         ("0::/init.scope\n", None),
     ],
 )
-def test_the_cgroup(text: str, kind: str | None) -> None:
+def test_a_cgroup_names_its_container(text: str, kind: str | None) -> None:
     assert system.parse_cgroup(text) == kind
 
 
-def test_containers_and_wsl(tmp_path: Path) -> None:
+def test_containers_and_wsl_are_recognised(tmp_path: Path) -> None:
     assert system.container(tmp_path, {}) is None
     assert system.wsl(tmp_path, "6.8.0-60-generic") is None
     plant(tmp_path, {"proc/1/cgroup": "0::/docker/1\n"})
@@ -78,7 +78,7 @@ def test_containers_and_wsl(tmp_path: Path) -> None:
     assert "/usr/lib/wsl/lib" in str(system.wsl(tmp_path, None))
 
 
-def test_the_c_library() -> None:
+def test_the_c_library_is_glibc_or_not_known() -> None:
     assert system.libc(lambda _: "glibc 2.35") == glibc("2.35")
     assert isinstance(system.libc(lambda _: "something"), Gap)
     assert isinstance(system.libc(lambda _: None), Gap)

@@ -290,7 +290,7 @@ def test_a_file_without_hash_is_never_taken(tmp_path: Path) -> None:
         get(tmp_path, server, sha256=None)
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_a_refused_connection_is_an_error_of_the_channel(tmp_path: Path) -> None:
     with pytest.raises(ChannelError, match="connection failed: Connection refused"):
         get(tmp_path, Web(), retries=0, target="http://127.0.0.1:9")
 

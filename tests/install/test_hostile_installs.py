@@ -347,7 +347,7 @@ def test_a_link_leads_where_the_kernel_says(links: dict[str, str]) -> None:
         ("lib/a", "a/" * 300 + "..", False),
     ],
 )
-def test_links(place: str, target: str, out: bool) -> None:
+def test_a_link_that_leaves_the_environment_is_refused(place: str, target: str, out: bool) -> None:
     contents = Contents(name="x", members={place: Member(kind="link", target=target)}, announced=())
     assert bool(wrong_in(contents)) is out
     assert bool(wrong_together([("x", contents.members)])) is out

@@ -322,6 +322,6 @@ def test_a_broken_record_is_named(tmp_path: Path, record: object, words: str) ->
     assert str(tmp_path / "conda-meta" / "a-1.0-0.json") in caught.value.message
 
 
-def test_no_environment(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_environment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a conda environment"):
         read_conda_meta(tmp_path)

@@ -101,7 +101,7 @@ def test_a_row_in_words(name: str, says: str) -> None:
     assert entries[0].sources
 
 
-def test_rows_as_data() -> None:
+def test_features_are_given_as_plain_data() -> None:
     plain = features_plain(features_of([card("H100"), card("GTX 1650")], base()), base())
     assert plain["9.0"]["tensor"] == dict.fromkeys(NUMBERS, True) | {"fp6": False, "fp4": False, "int4": False}
     assert (plain["9.0"]["bf16"], plain["9.0"]["fp64"], plain["9.0"]["confidence"]) == (True, "1/2", "high")

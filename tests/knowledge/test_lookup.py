@@ -134,7 +134,7 @@ def test_a_new_driver_no_longer_drives_old_cards() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "535.x", "new", "v535.1", "535.129.03\x1b[31m"])
-def test_no_driver(wrong: str) -> None:
+def test_what_is_not_a_driver_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         driver(wrong, base())
     assert caught.value.message.isprintable()
@@ -159,7 +159,7 @@ def test_a_level_of_drivers_that_is_no_toolkit_says_so() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "99.0", "12.x", "\x1b[31m"])
-def test_no_cuda(wrong: str) -> None:
+def test_what_is_not_a_cuda_release_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         cuda(wrong, base())
     assert caught.value.message.isprintable()
@@ -181,7 +181,7 @@ def test_a_release_has_every_build_of_it() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["99", "", "x", "2.5\x1b[31m", ">=99"])
-def test_no_pytorch(wrong: str) -> None:
+def test_what_is_not_a_pytorch_release_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         pytorch(wrong, base())
     assert caught.value.message.isprintable()

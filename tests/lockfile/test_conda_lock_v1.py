@@ -342,7 +342,7 @@ def test_two_platforms() -> None:
     assert names == sorted(names)
 
 
-def test_nothing_locked() -> None:
+def test_an_empty_lock_is_written_and_read_back() -> None:
     empty = Lock(channels=(), sources=(), solutions=())
     text = render(empty, EnvironmentSpec(name="", channels=(), pins=()))
     assert parse(text, "l") == as_parsed(empty)

@@ -81,7 +81,7 @@ def test_written_as_agreed_and_the_same_twice() -> None:
     )
 
 
-def test_read_back() -> None:
+def test_an_explicit_lock_is_read_back() -> None:
     found = parse(TEXT, "x.lock")
     assert found.platform == "linux-64"
     assert [item.name for item in found.packages] == ["libblas", "numpy", "pip", "python", "zlib"]

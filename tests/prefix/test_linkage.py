@@ -465,7 +465,7 @@ def test_a_file_without_permission_is_passed_over_as_the_loader_does(env: Env) -
         ("_ZN3c1099999999999x", False, "c10"),
     ],
 )
-def test_mangled_names(name: str, ours: bool, text: str) -> None:
+def test_a_mangled_name_is_shown_readable(name: str, ours: bool, text: str) -> None:
     assert readable(name) == text
     assert is_torch(name) == ours or name.startswith("_ZN3c10999")
 

@@ -107,7 +107,7 @@ def test_without_a_gpu_it_is_skipped_unless_something_is_wrong() -> None:
     assert looked(wheels(torch="2.5.1+cu124"), small, Request(host_memory_gb=64)).status == "warn"
 
 
-def test_on_files(tmp_path: Path) -> None:
+def test_a_torch_on_disk_is_judged_for_the_host(tmp_path: Path) -> None:
     site = "lib/python3.12/site-packages"
     plant(
         tmp_path / "env",

@@ -329,7 +329,7 @@ def test_a_wheel_that_must_be_compiled_is_said() -> None:
         ("numpy", "unknown"),
     ],
 )
-def test_pins_on_torch(wanted: str, outcome: str) -> None:
+def test_a_pin_on_a_package_of_torch_is_judged(wanted: str, outcome: str) -> None:
     found = judged(CUDA118, wanted)
     assert found.outcome == outcome, found.because
 

@@ -64,7 +64,7 @@ def test_later_files_win_mappings_merge_lists_add_up(tmp_path: Path) -> None:
     )
 
 
-def test_sources(tmp_path: Path) -> None:
+def test_condarc_says_where_channels_are_read(tmp_path: Path) -> None:
     text = (
         "channel_alias: https://${LOGIN}@corp.example/conda\n"
         "custom_channels: {nvidia/label/cuda-11.8.0: file:///srv/with%20space, pytorch: https://pt.example/}\n"
@@ -107,7 +107,9 @@ def test_the_canonical_alias_is_no_mirror(tmp_path: Path) -> None:
     ("value", "verify", "certificates"),
     [("true", True, None), ("false", False, None), ("truststore", True, None), ("/a/ca.pem", True, "/a/ca.pem")],
 )
-def test_ssl_verify(tmp_path: Path, value: str, verify: bool, certificates: str | None) -> None:
+def test_ssl_verify_is_a_switch_or_a_file_of_certificates(
+    tmp_path: Path, value: str, verify: bool, certificates: str | None
+) -> None:
     sources = sources_from(read(tmp_path, f"ssl_verify: {value}\n"))
     assert (sources.verify, sources.certificates) == (verify, certificates)
 

@@ -126,7 +126,7 @@ def test_a_mirror_that_answers_anything_to_shards_still_works(server: Server, tm
     assert urls(solve(request("a"), mirror(server, tmp_path)))[0] == f"{FORGE}/linux-64/a-1.0-0.tar.bz2"
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_a_refused_connection_is_an_error_with_a_hint(tmp_path: Path) -> None:
     sources = Sources(mirrors=(Mirror(origin=FORGE, target="http://127.0.0.1:9/x"),), cache=str(tmp_path), retries=0)
     with pytest.raises(ChannelError, match="Connection refused") as caught:
         solve(request("a"), sources)

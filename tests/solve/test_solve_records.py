@@ -149,7 +149,7 @@ def test_closes_as_a_bare_script_does(records: Path, sources: Sources, tmp_path:
 
 
 @pytest.mark.parametrize("name", FAILS)
-def test_does_not_close(sources: Sources, name: str) -> None:
+def test_what_the_records_cannot_satisfy_is_said_with_what_is_missing(sources: Sources, name: str) -> None:
     pins, cuda, missing = FAILS[name]
     answer = solve(request(*pins, virtual=host(cuda)), sources)
     assert isinstance(answer, Unsatisfiable)
@@ -159,7 +159,9 @@ def test_does_not_close(sources: Sources, name: str) -> None:
 
 @pytest.mark.parametrize(("platform", "machine"), [("linux-64", "x86_64"), ("linux-aarch64", "aarch64")])
 @pytest.mark.parametrize("version", ["2.8.0", "2.9.1", "2.10.0"])
-def test_both_platforms(sources: Sources, platform: str, machine: str, version: str) -> None:
+def test_a_build_of_torch_has_a_solution_on_both_platforms(
+    sources: Sources, platform: str, machine: str, version: str
+) -> None:
     pins = torch(version, "cuda129*", "12.9", "3.12", headers=False)
     virtual = host("12.9", machine=machine)
     assert isinstance(solve(request(*pins, platform=platform, virtual=virtual), sources), Solution)

@@ -27,7 +27,7 @@ HOST = "https://conda.anaconda.org"
         ("conda-forge=https://m.example/x?a=b", f"{HOST}/conda-forge", "https://m.example/x?a=b"),
     ],
 )
-def test_parse_mirror(text: str, origin: str, target: str) -> None:
+def test_a_mirror_is_read_from_its_option(text: str, origin: str, target: str) -> None:
     assert parse_mirror(text) == Mirror(origin=origin, target=target)
 
 
