@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,18 +90,52 @@ def test_ansible_facts_in_both_shapes_by_the_names_of_the_inventory(tmp_path: Pa
     told = json.loads(record("another-name"))
     (facts / "gpu1.example.org").write_text(json.dumps({"ansible_local": {"cuenv": told}, "ansible_kernel": "5.15"}))
     (facts / "gpu2").write_text(json.dumps({"ansible_facts": {"ansible_local": {"cuenv": told}}, "changed": False}))
+    payload = json.dumps({"ansible_local": {"cuenv": told}})
+    (facts / "s1_gpu3").write_text(json.dumps({"__payload__": payload}))
     (facts / "plain").write_text(json.dumps({"ansible_local": {}}))
     (facts / "failed").write_text(json.dumps({"ansible_local": {"cuenv": "error loading facts as JSON or ini"}}))
     (facts / "odd").write_text("[1")
     (facts / "list").write_text('[{"ansible_local": 3}]')
     done = inside("fleet", "gather", "--ansible", "facts", folder=tmp_path)
     assert done.returncode == ExitCode.NEGATIVE
-    assert names(done.stdout) == ["gpu1.example.org", "gpu2"]
+    assert names(done.stdout) == ["gpu1.example.org", "gpu2", "gpu3"]
     assert done.stderr.splitlines() == [
         "warning: list, plain: the facts do not contain the cuenv fact (ansible_local.cuenv)",
         "warning: failed: the cuenv fact (ansible_local.cuenv) failed: 'error loading facts as JSON or ini'",
         "warning: odd: the file is not the JSON of Ansible's facts",
     ]
+
+
+FACT = f"""\
+#!/bin/sh
+exec {sys.executable} -m cuenv inspect --json --compact
+"""
+ANSIBLE = shutil.which("ansible", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(ANSIBLE is None, reason="no ansible: pip install ansible-core")
+def test_what_a_real_ansible_caches_is_read(tmp_path: Path) -> None:
+    """The fact of the documentation on two hosts of an inventory, which are both this machine."""
+    (tmp_path / "facts.d").mkdir()
+    fact = tmp_path / "facts.d" / "cuenv.fact"
+    fact.write_text(FACT)
+    fact.chmod(0o755)
+    python = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    (tmp_path / "hosts.ini").write_text(f"[gpus]\ngpu[01:02] {python}\n")
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": "facts",
+    }
+    arguments = f"gather_subset=!all,!min,local fact_path={tmp_path / 'facts.d'}"
+    words = [str(ANSIBLE), "-i", "hosts.ini", "all", "-m", "setup", "-a", arguments]
+    subprocess.run(words, cwd=tmp_path, env=environ, check=True, capture_output=True, timeout=120)
+    done = inside("fleet", "gather", "--ansible", "facts", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+    assert names(done.stdout) == ["gpu01", "gpu02"]
 
 
 @collect(

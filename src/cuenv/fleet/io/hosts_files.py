@@ -20,6 +20,9 @@ from cuenv.knowledge.base import Knowledge
 _LIMIT = 16 * 1024 * 1024
 """Bytes that Ansible's facts of one node may have."""
 _FACT = "the cuenv fact (ansible_local.cuenv)"
+_PAYLOAD = "__payload__"
+_PREFIX = regex(r"^s[0-9]+_")
+"""What ansible-core puts before the name of a host from 2.19 on, where the file has a payload."""
 _LINE = regex(r", line ([0-9]+)$")
 
 
@@ -99,22 +102,33 @@ def of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
 
 def _by_ansible(path: Path, name: str) -> HostSource:
     try:
-        return HostSource(shown(path), _fact(path, name))
+        name, facts = _facts(path, name)
+        return HostSource(shown(path), _fact(facts, name))
     except InputError as error:
         return HostSource(name, None, error.message)
 
 
-def _fact(path: Path, name: str) -> HostFacts:
-    """The host in a file that is called as Ansible's inventory calls the node.
+def _facts(path: Path, name: str) -> tuple[str, Any]:
+    """The name of a host in Ansible's inventory, which is that of its file, and its facts.
+
+    Raises:
+        InputError: the file contains something else.
+    """
+    try:
+        data: Any = json.loads(read_text(path, limit=_LIMIT))
+        if isinstance(data, dict) and isinstance(data.get(_PAYLOAD), str):
+            name, data = _PREFIX.sub("", name), json.loads(data[_PAYLOAD])
+    except (ValueError, RecursionError) as error:
+        raise InputError("the file is not the JSON of Ansible's facts") from error
+    return name, data.get("ansible_facts", data) if isinstance(data, dict) else {}
+
+
+def _fact(facts: Any, name: str) -> HostFacts:
+    """The record of a host among its facts.
 
     Raises:
         InputError: it has no record of cuenv.
     """
-    try:
-        data: Any = json.loads(read_text(path, limit=_LIMIT))
-    except (ValueError, RecursionError) as error:
-        raise InputError("the file is not the JSON of Ansible's facts") from error
-    facts = data.get("ansible_facts", data) if isinstance(data, dict) else {}
     local = facts.get("ansible_local") if isinstance(facts, dict) else None
     told = local.get("cuenv") if isinstance(local, dict) else None
     if isinstance(told, str):
