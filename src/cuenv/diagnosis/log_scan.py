@@ -71,7 +71,7 @@ _ROOT = b"(local_rank: "
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _GOES_ON = regex(
     rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
-    rb"Successfully|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
+    rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
     rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
     rb"\bit/s\b|\bs/it\b"
 )
@@ -265,6 +265,7 @@ class _Seeker:
         self.watched = frozenset(map(shape_of, special))
         self.by_key = keyed(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign)))
         self.keys = tuple(self.by_key)
+        self.plain_keys = tuple(key for key in self.keys if key.isascii())
         self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
         self.there: set[bytes] = set()
@@ -346,7 +347,7 @@ class _Seeker:
                 self.hot[shape] = self._about(marks, bare)
         others = b"\n".join(fresh - coloured)
         found: dict[bytes, set[bytes]] = {}
-        for key in self.keys:
+        for key in self.plain_keys if others.isascii() else self.keys:
             if key not in others:
                 continue
             for mark in self.by_key[key]:
