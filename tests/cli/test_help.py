@@ -87,6 +87,7 @@ OTHERWISE = {
     ("fleet gather", "--from"): "Read hosts",
     ("fleet gather", "--timeout"): "each node",
     ("fleet check", "--python"): "a lock of wheels",
+    ("fleet plan", "-o"): "Write to this folder",
 }
 """Options that mean something else in a command, and the words of their help that say so."""
 

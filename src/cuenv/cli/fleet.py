@@ -9,15 +9,18 @@ import click
 from cuenv.cli.command import PATH, GroupedGroup, several
 from cuenv.cli.fleet_gather import gather_command
 from cuenv.cli.options import (
+    channel_options,
+    channel_sources,
     knowledge_from,
     knowledge_option,
     part_from,
     part_options,
+    prove_option,
     request_from,
     request_options,
     talk_options,
 )
-from cuenv.cli.output import emit_json, emit_lines, say
+from cuenv.cli.output import emit_json, emit_lines, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:  # types alone
@@ -25,7 +28,7 @@ if TYPE_CHECKING:  # types alone
 
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import FleetCheckValues, FleetPlanValues, FleetVerifyValues
+    from cuenv.cli.values import FleetCheckValues, FleetDeliverValues, FleetPlanValues, FleetVerifyValues
     from cuenv.core.documents import FleetVerdictFields
     from cuenv.fleet.nodes import FleetNode
     from cuenv.host.facts import Libc
@@ -87,9 +90,19 @@ _planning = several(
 @command.command("plan", short_help="find the fewest environments that serve all hosts")
 @click.argument("fleet", metavar="FLEET|-")
 @_planning
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Write to this folder: an environment.yml and a lock for each environment, fleet.json, which-env scripts.",
+)
+@click.option("--no-lock", is_flag=True, help="With -o: write no locks, and ask no channel.")
+@prove_option
 @request_options
+@channel_options
 @talk_options
-def _plan(fleet: str, **values: Unpack[FleetPlanValues]) -> int:
+def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
     """Find the fewest environments that serve all hosts of a fleet, with proof, and what fewer would cost.
 
     Hosts that no rule can tell apart are judged once. The table says for each number k of environments who gets less
@@ -102,6 +115,7 @@ def _plan(fleet: str, **values: Unpack[FleetPlanValues]) -> int:
       cuenv fleet plan fleet.ndjson
       cuenv fleet plan fleet.ndjson --at-most 1
       cuenv fleet plan fleet.ndjson --assume-glibc 2.28 --json > plan.json
+      cuenv fleet plan fleet.ndjson --prove -o environments
       srun -N 12 cuenv inspect --json --compact | cuenv fleet plan -
     """
     from cuenv.fleet.explain import plan_lines  # noqa: PLC0415 - as above
@@ -112,13 +126,31 @@ def _plan(fleet: str, **values: Unpack[FleetPlanValues]) -> int:
     libc = _libc(values["assume_glibc"])
     nodes, broken = read_fleet(fleet, knowledge)
     found = plan(nodes, request, knowledge, at_most=values["at_most"], glibc=libc)
-    whole = bool(found.environments) and not (found.unknown or found.hopeless or broken)
+    told: list[str] = []
+    written: tuple[Path, ...] = ()
+    faults: tuple[str, ...] = ()
+    if values["output"] and found.environments:
+        from cuenv.fleet.deliver import deliver  # noqa: PLC0415 - as above
+
+        show = progress(quiet=values["quiet"])
+        sources = None if values["no_lock"] else channel_sources(values)
+        prove = values["prove"]
+        done = deliver(found, values["output"], knowledge, sources, prove=prove, broken=broken, progress=show)
+        progress_done(show)
+        found, written, faults = done.plan, done.written, done.faults
+        told += [f"kept    an edited file as {path}" for path in done.kept]
+        told += [f"wrote   {path}" for path in written]
+        told += [f"error: {text}" for text in faults]
+    elif values["prove"]:
+        raise UsageError("--prove locks nothing without a folder", hint="cuenv fleet plan FLEET --prove -o DIR")
+    whole = not faults and bool(found.environments) and not (found.unknown or found.hopeless or broken)
     if values["as_json"]:
-        emit_json(plan_plain(found, knowledge, broken))
+        emit_json(plan_plain(found, knowledge, broken, map(str, written)))
     else:
         say([f"error: {text}" for text in broken])
         if not (values["quiet"] and whole):
             emit_lines(plan_lines(found, knowledge, verbose=values["verbose"]))
+    say(told, quiet=(values["quiet"] or values["as_json"]) and not faults)
     return ExitCode.OK if whole else ExitCode.NEGATIVE
 
 

@@ -110,10 +110,18 @@ class LockValues(ResolvingValues, FormValue):
 
 
 class FleetPlanValues(RequestValues, TablesValue, TalkValues):
-    """``cuenv fleet plan``, but for the fleet."""
+    """``cuenv fleet diff``, but for the fleets."""
 
     at_most: int | None
     assume_glibc: str | None
+
+
+class FleetDeliverValues(FleetPlanValues, ChannelValues):
+    """``cuenv fleet plan``, but for the fleet."""
+
+    output: Path | None
+    no_lock: bool
+    prove: bool
 
 
 class FleetCheckValues(TablesValue, PartValues, TalkValues):

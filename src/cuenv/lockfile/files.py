@@ -313,6 +313,11 @@ def options_in(text: str, environ: Mapping[str, str]) -> HostOptions | None:
     )
 
 
+def _beside(path: Path, name: str) -> str:
+    """A recorded host that the head of a file names: one that lies beside the file, else as it is named."""
+    return str(path.parent / name) if not exists(name) and exists(path.parent / name) else name
+
+
 def host_for(
     path: Path, options: HostOptions, knowledge: Knowledge, platforms: tuple[str, ...] = ()
 ) -> tuple[HostFacts, str]:
@@ -343,7 +348,8 @@ def host_for(
     try:
         libc = None if GLIBC in options.environ else named.glibc  # a variable is newer than the head
         platform = named.platform or next(iter(platforms), None)
-        facts = host_facts(replace(named, glibc=libc, platform=platform), knowledge)
+        hosts = tuple(_beside(path, name) for name in named.hosts)
+        facts = host_facts(replace(named, hosts=hosts, glibc=libc, platform=platform), knowledge)
     except CuenvError:  # it names a recorded host that is not here
         return host_facts(options, knowledge), ""
     label = f"the host that {path.name} names"

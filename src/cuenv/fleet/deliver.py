@@ -1,0 +1,158 @@
+"""The files of a plan: environment files with their hosts, locks, the plan itself, and scripts that pick one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cuenv.core.errors import Progress
+from cuenv.core.io.files import make_folder
+from cuenv.core.io.products import write_product
+from cuenv.core.io.templates import fill
+from cuenv.core.io.writing import write_atomically
+from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
+from cuenv.core.render import json_text
+from cuenv.fleet.plan import Environment, FleetPlan
+from cuenv.fleet.plan_json import plan_plain
+from cuenv.host.facts import HostFacts
+from cuenv.host.host_json import dump
+from cuenv.host.select import HostOptions
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.resolve import composed
+from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
+from cuenv.solve.environment_yml import render
+from cuenv.solve.io.sources import Sources
+
+PLAN = "fleet.json"
+HOSTS = "hosts.ndjson"
+"""The hosts of an environment, beside its file."""
+SCRIPTS = ("which-env.sh", "which-env.fish")
+_PLAIN = regex(r"[\w +.|()/-]+")
+_MACHINES: Mapping[str, str] = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivered:
+    """What was written.
+
+    Attributes:
+        plan: the plan with what the channels have, where they were asked.
+        faults: why an environment has no lock.
+        kept: where files are kept that were edited.
+    """
+
+    plan: FleetPlan
+    written: tuple[Path, ...]
+    faults: tuple[str, ...]
+    kept: tuple[Path, ...]
+
+
+def deliver(
+    plan: FleetPlan,
+    folder: Path,
+    knowledge: Knowledge,
+    sources: Sources | None = None,
+    *,
+    prove: bool = False,
+    broken: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> Delivered:
+    """Write the files of a plan.
+
+    Args:
+        plan: with environments.
+        folder: for all of them; each environment gets a folder of its name.
+        knowledge: the tables.
+        sources: where channels are read; without them nothing is locked.
+        prove: take the best candidate of each environment that the channels close.
+        broken: what of the fleet could not be read.
+        progress: called with what happens next.
+
+    Raises:
+        InputError: a channel cannot be read.
+        OutsideError: a file cannot be written.
+    """
+    written: list[Path] = []
+    faults: list[str] = []
+    kept: list[Path] = []
+    found: list[Environment] = []
+    for item in plan.environments:
+        decision = item.decision(plan.request, knowledge)
+        if prove and sources:
+            from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
+
+            named = lambda of, name=item.name: composed(of, name)  # noqa: E731 - of each environment its own
+            decision, _ = ask(decision, named, sources, progress)
+        if decision.chosen is None:
+            faults.append(f"{item.name}: the channels close no candidate that serves its hosts")
+            continue
+        chosen = item._replace(candidate=decision.chosen.candidate)
+        path = folder / item.name / "environment.yml"
+        spec = composed(decision, item.name)
+        # the options of a pool would give every GPU of it the lowest driver of it
+        spec = replace(spec, header=(*spec.header[:-1], f"  cuenv lock environment.yml --host {HOSTS}"))
+        aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
+        write_atomically(path.with_name(HOSTS), _hosts(item))
+        kept += [aside] if aside else []
+        written += [path, path.with_name(HOSTS)]
+        found.append(chosen)
+        if sources:
+            locks, fault = _locked(path, decision.case.facts, sources, knowledge, progress)
+            written += locks
+            faults += [f"{item.name}: {fault}"] if fault else []
+    plan = replace(plan, environments=tuple(found))
+    scripts = {name: _which(plan, name) for name in SCRIPTS}
+    make_folder(folder)
+    for name, text in scripts.items():
+        write_atomically(folder / name, text)
+    files = [*written, *(folder / name for name in (*SCRIPTS, PLAN))]
+    write_atomically(folder / PLAN, json_text(plan_plain(plan, knowledge, broken, map(str, files))))
+    return Delivered(plan=plan, written=tuple(files), faults=tuple(faults), kept=tuple(kept))
+
+
+def _locked(
+    path: Path, facts: HostFacts, sources: Sources, knowledge: Knowledge, progress: Progress | None
+) -> tuple[tuple[Path, ...], str]:
+    """Lock an environment for its hosts; the files, or why there are none."""
+    from cuenv.lockfile.lock import LockRequest, lock  # noqa: PLC0415 - the solver is heavy
+
+    if progress:
+        progress(f"locking {path}")
+    answer = lock(
+        LockRequest(path=path, host=HostOptions(), sources=sources, facts=facts), knowledge, progress=progress
+    )
+    if answer.lock:
+        return answer.written, ""
+    if answer.unsatisfiable:
+        return (), "the channels cannot satisfy it; --prove takes the best that they can"
+    return (), "; ".join(finding.message for finding in answer.report.errors)
+
+
+def _hosts(item: Environment) -> str:
+    """One host of each kind that uses an environment, as ``--host`` reads them."""
+    hosts = (replace(kind.facts, name=kind.names[0]) for kind in item.kinds)
+    return "".join(f"{dump(facts, compact=True).strip()}\n" for facts in hosts)
+
+
+def _which(plan: FleetPlan, name: str) -> str:
+    """A script that prints the environment of a host by its own facts."""
+    rows = dict(_facts(plan))
+    quoted = [{"facts": shlex.quote(facts), "environment": shlex.quote(of)} for facts, of in sorted(rows.items())]
+    return fill(name, {}, {"kind": quoted})
+
+
+def _facts(plan: FleetPlan) -> Iterator[tuple[str, str]]:
+    """What a host says of itself, once with the names and once with the capabilities of its GPUs."""
+    for item in plan.environments:
+        for kind in item.kinds:
+            facts = kind.facts
+            driver, libc = facts.driver, facts.libc
+            if driver is None or driver.version is None or libc is None:
+                continue
+            rest = f"{driver.version}|{libc.family} {libc.version}|{_MACHINES[facts.platform]}"
+            for texts in ({gpu.name for gpu in facts.gpus}, {str(gpu.capability) for gpu in facts.gpus}):
+                said = f"{'+'.join(sorted(texts))}|{rest}"
+                if _PLAIN.fullmatch(said):
+                    yield said, item.name
