@@ -17,6 +17,7 @@ from cuenv.resolver.decision import decide
 from cuenv.resolver.ranking import SERVICE, Ranking
 from cuenv.resolver.rules import Context
 from fleets import DRIVERS, GPUS, LIBCS, fleet, host, tables
+from thorough import times
 
 ASKED = Request()
 POOLS: dict[str, Pool] = {}
@@ -78,7 +79,7 @@ def test_brute_force_agrees_on_machines() -> None:
         return known[key]
 
     pairs = 0
-    for _ in range(1000):
+    for _ in range(times(1000, 150)):
         nodes = fleet(chance, 5)
         able = list({id(node.facts): node.facts for node in nodes if together([node.facts])}.values())
         least = min(len(groups) for groups in divisions(able) if all(map(together, groups)))
@@ -123,7 +124,7 @@ def test_a_duplicate_changes_weights_alone_and_no_rule_is_asked_again() -> None:
 
 def test_every_host_is_served_by_its_environment_and_none_has_two() -> None:
     chance = random.Random(6)
-    for _ in range(12):
+    for _ in range(times(12, 4)):
         nodes = fleet(chance, 14)
         found = planned(nodes)
         by_name = {node.name: node.facts for node in nodes}

@@ -14,6 +14,7 @@ from cuenv.diagnosis.causes import JOINS
 from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
 from cuenv.knowledge.guidance import ANY, LAYERS, compiled
 from failure_logs import CASES, LOGS, read, rows, tables
+from thorough import times
 
 NAMES = [f"{path.parent.name}/{path.stem}" for path in CASES]
 
@@ -49,7 +50,8 @@ def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) 
 
 @collect("wrap", WRAPS)
 def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str) -> None:
-    for case in CASES:
+    every = times(1, 4)  # of four logs one, another one for each wrap
+    for case in CASES[list(WRAPS).index(wrap) % every :: every]:
         lines = WRAPS[wrap](case.read_bytes().splitlines())
         noise = b"{'loss': 1.25, 'epoch': 0.1}\n" * 3
         found = read(noise + b"\n".join(lines) + b"\n" + noise)
