@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import describe
@@ -12,10 +13,11 @@ from cuenv.host import host_json
 from cuenv.host.facts import Gap, HostFacts
 from cuenv.host.paste import ansible
 from cuenv.host.paste.documents import Document, documents_of, looks_like_json
-from cuenv.host.paste.reading import OF_DOCUMENTS, OF_HOSTS, HostTold, host_told, told_by
-from cuenv.host.paste.strangers import what_it_is
 from cuenv.host.paste.told import Told
 from cuenv.knowledge.base import Knowledge
+
+if TYPE_CHECKING:  # a host that cuenv recorded needs none of the readers of what others print
+    from cuenv.host.paste.reading import HostTold
 
 HINT = "paste what nvidia-smi prints; complete is: cuenv inspect --json > host.json"
 
@@ -56,12 +58,16 @@ def hosts_told(text: str, knowledge: Knowledge, source: str, label: str = "") ->
     if looks_like_json(text):
         hosts, broken, told = _of_documents(text, source, label)
     if not hosts and not told:
+        from cuenv.host.paste.reading import OF_HOSTS, told_by  # noqa: PLC0415 - as above
+
         told = told_by(text, OF_HOSTS)
         broken = broken if not told else []
     found = tuple(_grouped(told, knowledge, source, label))
     hosts += [facts for facts, _ in found if facts]
     broken += [fault for _, fault in found if fault]
     if not hosts and (len(broken) == 1 or not told):
+        from cuenv.host.paste.strangers import what_it_is  # noqa: PLC0415 - only when something is wrong
+
         said = what_it_is(text) or (broken[0].says if broken else "")
         raise InputError(f"{source}: {said or 'it tells of no host'}", hint=HINT)
     return HostsTold(tuple(hosts), tuple(broken))
@@ -85,9 +91,7 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
                 hosts += ((document.line, facts) for facts in found)
                 items = () if found else tuple(_of_others(document, text))
                 told += items
-                fault = (
-                    "" if found or items else what_it_is(text) or f"it is the JSON of something else: {_keys(document)}"
-                )
+                fault = "" if found or items else _nobodys(document, text)
         if fault:
             broken.append(Broken(document.line, one_line(fault)))
     single = alone and len(hosts) == 1
@@ -99,9 +103,12 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
     return called, broken, tuple(told)
 
 
-def _keys(document: Document) -> str:
+def _nobodys(document: Document, text: str) -> str:
+    from cuenv.host.paste.strangers import what_it_is  # noqa: PLC0415 - only when something is wrong
+
     data = document.data
-    return f"keys {', '.join(map(str, list(data)[:6]))}" if isinstance(data, dict) and data else describe(data)
+    keys = f"keys {', '.join(map(str, list(data)[:6]))}" if isinstance(data, dict) and data else describe(data)
+    return what_it_is(text) or f"it is the JSON of something else: {keys}"
 
 
 def _own(document: Document, source: str, label: str) -> Iterator[HostFacts]:
@@ -137,6 +144,8 @@ def _called(facts: HostFacts, label: str, line: int) -> HostFacts:
 
 def _of_others(document: Document, text: str) -> Iterator[Told]:
     """What the readers of JSON tell of a document; of one that is nobody's, what the readers of text find in it."""
+    from cuenv.host.paste.reading import OF_DOCUMENTS, OF_HOSTS, told_by  # noqa: PLC0415 - as above
+
     for reader in OF_DOCUMENTS:
         if reader.looks_like(document.data):
             for item in reader.read(document.data, document.line):
@@ -154,6 +163,10 @@ def _grouped(
     by_host: dict[str, list[Told]] = {}
     for item in told:
         by_host.setdefault(item.host, []).append(item)
+    if not by_host:
+        return
+    from cuenv.host.paste.reading import host_told  # noqa: PLC0415 - as above
+
     if len(by_host) > 1 and "" in by_host and not host_told(by_host[""], knowledge, label, source).says:
         del by_host[""]
     for name, items in by_host.items():
