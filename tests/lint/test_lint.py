@@ -485,3 +485,13 @@ def test_what_lock_sets_aside_is_said_beforehand_at_its_line(tmp_path: Path) -> 
     assert [message for _, severity, message in found if severity == "error"] == [
         "pip: --index-url simple cannot be locked, and pip does not take it: it is not a URL"
     ]
+
+
+def test_lines_with_one_fault_are_one_finding(tmp_path: Path) -> None:
+    names = ("cluster", "scatter", "sparse", "spline-conv")
+    lines = "".join(f"  - torch-{name}==latest+cu101\n" for name in names)
+    text = f"channels: [conda-forge]\ndependencies:\n- python\n- pip\n- pip:\n{lines}"
+    (found,) = [item.finding for item in linted(tmp_path, text).lints if item.finding.code == "CU514"]
+    assert found.message.endswith(
+        "and 1 more cannot be locked, and pip does not take them: what stands behind == is not a version"
+    )

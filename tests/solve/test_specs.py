@@ -150,7 +150,6 @@ REFUSED = {
     "-e .": "under '- pip:'",
     "numpy>=1;python_version<'3'": "under '- pip:'",
     "python ===3": "'===3'",
-    "python =>3": "'=>3'",
     "python >=": "no version",
     "python >=1,": "is empty",
     "python |1": "is empty",

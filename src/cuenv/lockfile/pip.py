@@ -25,15 +25,22 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Find
     """What refuses a pip part before anything is solved: lines that pip refuses as well."""
     if not spec.pip or UNLOCKED in allow:
         return ()
-    return tuple(
-        Finding(
-            code="CU514",
-            severity="error",
-            subject=requirement_name(text) or text,
-            message=f"pip: {text} cannot be locked, and pip does not take it: {why}",
-            fix=fix,
-        )
-        for text, why, fix in read_lines(spec.pip, dict(spec.unread)).wrong
+    wrong = read_lines(spec.pip, dict(spec.unread)).wrong
+    kinds = dict.fromkeys((why, fix) for _, why, fix in wrong)
+    return tuple(_wrong([text for text, *kind in wrong if (why, fix) == tuple(kind)], why, fix) for why, fix in kinds)
+
+
+def _wrong(texts: list[str], why: str, fix: str) -> Finding:
+    """Lines of which the same is wrong."""
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    one = len(texts) == 1
+    return Finding(
+        code="CU514",
+        severity="error",
+        subject=(requirement_name(texts[0]) or texts[0]) if one else "pip",
+        message=f"pip: {', '.join(texts[:_SHOWN])}{more} cannot be locked, and pip does not take "
+        f"{'it' if one else 'them'}: {why}",
+        fix=fix,
     )
 
 

@@ -43,7 +43,7 @@ def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
 
 def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
     """A file that asks for a CPU build of torch, for a host with GPUs; of what cuenv wrote, somebody asked for that."""
-    if asks_for_cpu(spec) and facts.gpus:
+    if asks_for_cpu(spec) and facts.gpus and (any(map(spec.pin, _CONDAS)) or not spec.of_cpu):
         yield Finding(
             code="CU103",
             severity="info" if spec.ours else "warning",

@@ -25,6 +25,8 @@ _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)"
 
 _OF_CPU = regex(r"(?i)(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
 
+_FOLDER = regex(r"[/~.]|[A-Za-z]:[\\/]")
+
 SELECTOR = regex(r"(?P<entry>[ \t]*-[ \t]+[^\s#].*?)[ \t]+#[^\n\[]*\[(?P<what>[a-z0-9]+)\][^()\n]*$", re.MULTILINE)
 """An entry with a selector of conda-lock in its comment."""
 OTHER_SYSTEMS = ("osx", "osx64", "arm64", "win", "win64")
@@ -130,7 +132,7 @@ class _EnvironmentParser:
         return [ascii(key)[:60] for key in self.data if key not in _KEYS]
 
     def spec(self) -> tuple[EnvironmentSpec, tuple[str, ...]]:
-        name = self.reader.parsed("name", check_name) or ""
+        name = self._name()
         self.reader.get("category", str)
         channels = self._unique("channels", _channel)
         if "nodefaults" in channels:
@@ -154,6 +156,14 @@ class _EnvironmentParser:
             ),
             tuple(self.warnings),
         )
+
+    def _name(self) -> str:
+        """The name; an export of an environment in a folder has the folder in its place."""
+        written = self.data.get("name")
+        if isinstance(written, str) and written.isprintable() and _FOLDER.match(written):
+            self.warnings.append(f"name: {describe(written)} is a folder, and no name; ignored")
+            return ""
+        return self.reader.parsed("name", check_name) or ""
 
     def _unique(self, key: str, parse: Callable[[str], str]) -> tuple[str, ...]:
         items = self.reader.parsed_list(key, parse)
@@ -180,13 +190,15 @@ class _EnvironmentParser:
             number = "; a bare number names no package" if type(item) in (int, float) else ""
             self.faults.add(path, f"expected a string such as python=3.12, got {describe(item)}{number}")
             return
-        from cuenv.solve.match_spec import EXTRAS, parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns
+        from cuenv.solve.match_spec import EXTRAS, SWAPPED, parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns
 
         try:
             pin = parse_spec(item)
         except ValueError as error:
             self.faults.add(path, str(error))
             return
+        if any(operator in item for operator in SWAPPED):
+            self.warnings.append(f"{path}: {describe(item)} is read as conda does: {pin.yaml_text()}")
         if extras := EXTRAS.search(item):
             self.warnings.append(f"{path}: {extras[0]} has no effect, because extras are known to pip alone")
         if pin in pins:

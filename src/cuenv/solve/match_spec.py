@@ -35,6 +35,10 @@ _VERSION = regex(rf"(?:[0-9]+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCO
 _LONG_NUMBER = regex(r"[0-9]{19}")
 
 
+SWAPPED = {"=>": ">=", "=<": "<"}
+"""Operators that people swap, as conda reads them: it takes ``=>3.11`` for ``>3.11*``, and 3.11 is after ``3.11*``."""
+
+
 def parse_spec(text: str) -> Pin:
     """Read one entry of ``dependencies``.
 
@@ -196,6 +200,8 @@ def _term(text: str, *, fuzzy: bool, alone: bool) -> str:
         fuzzy: one ``=`` makes a prefix; otherwise it is exact.
         alone: it is the whole requirement, so that a prefix is written as the bare release.
     """
+    if alone and text[:2] in SWAPPED and text[2:3] not in _OPERATORS:
+        text = SWAPPED[text[:2]] + text[2:]
     found = _TERM.fullmatch(text)
     if not text:
         raise ValueError("a version condition beside ',' or '|' is empty")

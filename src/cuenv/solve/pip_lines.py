@@ -28,6 +28,7 @@ _VARIABLE = regex(r"\$\{[A-Za-z0-9_]+\}")
 _COMMENT = regex(r"(?:^|\s)#.*$")
 _OPTIONS = regex(r"\s(--[a-z][a-z-]*)(?=[\s=]|$)")
 _USER = regex(r"((?:git|hg|svn|bzr)\+ssh://)([A-Za-z][\w.-]*)@(\S*)")
+_NO_VERSION = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*==\s*[A-Za-z][\w.+-]*\s*")
 _SITE = regex(r"(?:https?|file)://[^\s]+")
 
 _VALUED = {
@@ -294,6 +295,9 @@ def _invalid(text: str) -> WrongLine | None:
     try:
         Requirement(bare)
     except (InvalidRequirement, RecursionError) as error:
+        number = _NO_VERSION.fullmatch(bare)
+        if number:
+            return WrongLine(shown(text), "what stands behind == is not a version", "write NAME, or NAME==1.2")
         why = f"it is not a valid requirement ({str(error).splitlines()[0]})"
         return WrongLine(shown(text), why, "write NAME, NAME>=1 or NAME[extra]==1.2")
     return None
