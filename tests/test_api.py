@@ -69,6 +69,18 @@ def test_what_the_pages_call_is_public(request: pytest.FixtureRequest) -> None:
     assert {"resolve", "choices", "diagnose"} <= shown <= set(cuenv.__all__)
 
 
+def test_a_plan_of_many_hosts_is_that_of_the_command() -> None:
+    hosts = [replace(cuenv.read_host(name), name=name) for name in ("a800-470", "rtx4090-535", "pool-rtx5090")]
+    found = cuenv.plan(hosts)
+    assert len(found.environments) == 2
+    assert [kind.names for item in found.environments for kind in item.kinds]
+    assert len(cuenv.plan(iter(hosts[1:]), cuenv.wishes(), at_most=1, glibc="2.28").environments) == 1
+    with pytest.raises(UsageError, match="told of twice"):
+        cuenv.plan([hosts[0], replace(hosts[1], name=hosts[0].name)])
+    with pytest.raises(TypeError):
+        cuenv.plan(["a800-470"])  # type: ignore[list-item]
+
+
 def test_the_choices_of_many_hosts_are_those_of_each() -> None:
     hosts = [cuenv.read_host(name) for name in ("a800-470", "no-gpu", "rtx4090-535")]
     hosts.append(replace(hosts[1], driver=hosts[0].driver))  # a driver without a GPU decides nothing

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
 
     from cuenv.binary.gpu_code import Scanned
     from cuenv.diagnosis.causes import Diagnosis
+    from cuenv.fleet.plan import FleetPlan
     from cuenv.host.facts import HostFacts
     from cuenv.host.request import Request
     from cuenv.host.select import HostOptions
@@ -519,6 +520,40 @@ def choices(
     from cuenv.resolver.resolve import decidable  # noqa: PLC0415 - as above
 
     return choose(map(decidable, hosts), asked or Request(), tables or load(None))
+
+
+def plan(
+    hosts: Iterable[HostFacts],
+    asked: Request | None = None,
+    *,
+    at_most: int | None = None,
+    glibc: str | None = None,
+    tables: Knowledge | None = None,
+) -> FleetPlan:
+    """The fewest environments that serve many hosts, what fewer would cost, and the hosts that prove it.
+
+    Args:
+        hosts: from `cuenv.read_hosts`, each with the name of its node.
+        asked: from `cuenv.wishes`; none by default.
+        at_most: how many environments there may be; as few as serve all GPUs as well as their best by default.
+        glibc: assumed of hosts of which none is known.
+        tables: from `cuenv.load_knowledge`; the bundled ones by default.
+
+    Raises:
+        UsageError: two hosts have one name and other facts.
+        TypeError: an argument is of another type.
+    """
+    from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
+    from cuenv.fleet.plan import plan as find  # noqa: PLC0415 - as above
+    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
+    from cuenv.host.facts import glibc as library  # noqa: PLC0415 - as above
+
+    given = [instance(host, Host, "plan: each host", "read_hosts() or make_host()") for host in hosts]
+    nodes, odd = named(given)
+    if odd:
+        raise UsageError("; ".join(odd), hint="keep one record of each node")
+    libc = library(text(glibc, "plan: glibc", "2.28")) if glibc is not None else None
+    return find(nodes, asked or wishes(), tables or load_knowledge(), at_most=at_most, glibc=libc)
 
 
 def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | str | None = None) -> Diagnosis:
