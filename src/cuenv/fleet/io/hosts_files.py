@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import exists, is_folder, names_in, read_text, shown
 from cuenv.core.reading import describe
+from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 from cuenv.fleet.answers import named
 from cuenv.host import host_json

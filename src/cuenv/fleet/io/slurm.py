@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import OutsideError, UsageError
 from cuenv.core.io.process import environment, run
-from cuenv.core.record import dataclass
+from cuenv.core.record import NamedTuple, dataclass
 from cuenv.fleet.answers import NotAnswered
 from cuenv.fleet.io.cluster import AskLimits, Heard, ask_by_program, node_set, without
 
