@@ -75,6 +75,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/scale.py")
     session.run("python", "benchmarks/decide.py")
     session.run("python", "benchmarks/together.py")
+    session.run("python", "benchmarks/fleet.py")
 
 
 @nox.session
