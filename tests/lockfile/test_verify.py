@@ -217,7 +217,11 @@ def test_cpu_builds_of_one_channel_are_one_finding() -> None:
 
 def test_a_package_for_the_cpu_by_its_name_is_found_where_another_has_cuda_builds() -> None:
     finding = only(law(*FORGE, package("faiss-cpu", "1.9", "h0_0"), package("pocl-cpu", "7.0", "h0_0")), "CU103")
-    assert (finding.severity, finding.subject, finding.fix) == ("warning", "faiss-cpu", "write faiss instead")
+    assert (finding.severity, finding.subject, finding.fix) == (
+        "warning",
+        "faiss-cpu",
+        "take faiss in place of faiss-cpu",
+    )
 
 
 @pytest.mark.parametrize(("asked", "severity"), [({"newlib"}, "error"), ((), "warning")])
