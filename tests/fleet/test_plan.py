@@ -11,7 +11,7 @@ from cuenv.fleet.nodes import FleetNode
 from cuenv.fleet.plan import FleetPlan, plan
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
-from cuenv.resolver.batch import Pool
+from cuenv.resolver.batch import Pool, Standing
 from cuenv.resolver.candidates import candidates
 from cuenv.resolver.decision import decide
 from cuenv.resolver.ranking import SERVICE, Ranking
@@ -196,3 +196,51 @@ def test_ten_thousand_hosts_cost_what_their_kinds_cost() -> None:
     found = plan(nodes, ASKED, tables())
     assert len(found.kinds) <= 24
     assert found.judged <= 2 * len(found.kinds) + 20
+
+
+class Picky(Pool):
+    """As if each two of some capabilities needed releases of a library that exclude each other, for most candidates.
+
+    The tables of today have no such pair, for which a candidate fits two hosts and not both together.
+    """
+
+    def standing(self, facts: HostFacts) -> Standing:
+        found = super().standing(facts)
+        held = {str(capability) for capability in facts.capabilities} & {"7.0", "8.9", "9.0", "12.0"}
+        bits = sum(1 << at for at, item in enumerate(self.of) if item.cuda and item.cuda.major < 12)
+        if not facts.members or len(held) < 2:
+            return found
+        return found._replace(levels=tuple(left for level in found.levels if (left := level & bits)))
+
+
+def test_hosts_that_a_candidate_serves_alone_and_not_together_are_parted() -> None:
+    chance, parted = random.Random(12), 0
+    picky = Picky(candidates(tables(), "linux-64"), ASKED, tables())
+    known: dict[tuple[int, ...], bool] = {}
+
+    def together(group: list[HostFacts]) -> bool:
+        key = tuple(sorted(map(id, group)))
+        if key not in known:
+            known[key] = bool(picky.standing(pool(map(alone, group))).fits)
+        return known[key]
+
+    for _ in range(150):
+        nodes = fleet(chance, 5)
+        able = list({id(node.facts): node.facts for node in nodes if together([node.facts])}.values())
+        least = min(len(groups) for groups in divisions(able) if all(map(together, groups)))
+        found = plan(nodes, ASKED, tables(), at_most=least, pools={"linux-64": picky})
+        assert len(found.environments) == least
+        for each in found.environments:
+            facts = pool(kind.facts for kind in each.kinds)
+            assert picky.standing(facts).fits >> picky.of.index(each.candidate) & 1
+        if least > len(planned(nodes, at_most=least).environments):
+            parted += 1
+    assert parted > 5
+
+
+def test_with_a_limit_the_plan_costs_least_of_so_many_and_has_no_more_than_it_needs() -> None:
+    nodes = [FleetNode("a", host("A100", "535.129.03")), FleetNode("b", host("B200", "580.65.06", "2.39"))]
+    one, two, five = (planned(nodes, at_most=count) for count in (1, 2, 5))
+    assert [len(found.environments) for found in (one, two, five)] == [1, 2, 2]
+    assert len(planned(nodes).environments) == 1
+    assert [sum(less.of.weight for less in price.less) for price in one.prices] == [1, 0]
