@@ -235,3 +235,17 @@ def test_the_command_line_and_the_api_take_the_same(tmp_path: Path) -> None:
     for facts in (cuenv.read_host(paste), cuenv.make_host(paste=TABLE), cuenv.read_hosts(paste)[0]):
         assert said(facts) == ("610.57.04", "13.3", [("NVIDIA H100 80GB HBM3", "9.0")])
     assert str(cuenv.make_host(paste=TABLE, glibc="2.31").libc) != str(cuenv.make_host(paste=TABLE).libc)
+
+
+def test_a_log_of_lines_that_begin_as_json_is_read_in_time() -> None:
+    line = "[2024-05-15 15:13:52,120] [INFO] [engine.py:123:step] loss=0.123, lr=1e-5, step 1000\n"
+    assert said(host(line * 20_000 + COMPAT + line * 20_000))[:2] == ("470.82.01", "11.4")
+    with pytest.raises(InputError, match="it tells of no host"):
+        hosts_told(line * 20_000, shipped_base(), "the log")
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16"])
+def test_a_file_that_is_cut_within_a_character_is_read(tmp_path: Path, codec: str) -> None:
+    paste = tmp_path / "smi.txt"
+    paste.write_bytes((TABLE + "\u00e9").encode(codec)[:-1])
+    assert said(cuenv.read_host(paste)) == ("610.57.04", "13.3", [("NVIDIA H100 80GB HBM3", "9.0")])

@@ -296,7 +296,7 @@ def read_standard_input() -> str:
     from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - only with --host -
     from cuenv.host.io.record import LIMIT  # noqa: PLC0415 - as above
 
-    return read_stdin(limit=LIMIT)
+    return read_stdin(limit=LIMIT, lenient=True)
 
 
 def knowledge_from(values: TablesValue) -> Knowledge:

@@ -236,17 +236,18 @@ def names_in(folder: str | Path) -> tuple[str, ...]:
         return ()
 
 
-def read_text(path: Path, *, limit: int = LIMIT) -> str:
+def read_text(path: Path, *, limit: int = LIMIT, lenient: bool = False) -> str:
     """The text of a file in UTF-8, or in UTF-16 with its byte order mark (a mark is dropped).
 
     Args:
         path: a file, or anything that can be read to its end, such as ``/dev/fd/63`` of a shell.
         limit: bytes above which the file is refused.
+        lenient: bytes that are no such text are replaced, as in a paste that was cut.
 
     Raises:
         InputError: it is missing, a folder, unreadable, too large, or no UTF-8 text.
     """
-    return _decode(_read(path, limit), shown(path), limit)
+    return _decode(_read(path, limit), shown(path), limit, "replace" if lenient else "strict")
 
 
 def read_bytes(path: Path, *, limit: int) -> bytes:
@@ -291,8 +292,8 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     return stream
 
 
-def read_stdin(*, limit: int = LIMIT) -> str:
-    """Standard input to its end, as UTF-8 text.
+def read_stdin(*, limit: int = LIMIT, lenient: bool = False) -> str:
+    """Standard input to its end, as `read_text` reads a file.
 
     Raises:
         InputError: it is closed, cannot be read, is too large, or no UTF-8 text.
@@ -303,15 +304,15 @@ def read_stdin(*, limit: int = LIMIT) -> str:
         data = sys.stdin.buffer.read(limit + 1)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read standard input: {why(error)}", hint="name a file instead of -") from error
-    return _decode(data, "standard input", limit)
+    return _decode(data, "standard input", limit, "replace" if lenient else "strict")
 
 
-def _decode(data: bytes, source: str, limit: int) -> str:
+def _decode(data: bytes, source: str, limit: int, errors: str = "strict") -> str:
     if len(data) > limit:
         raise InputError(f"cannot read {source}: it is larger than {limit} bytes", hint=_OTHER)
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # what PowerShell's > writes
     try:
-        text = data.decode("utf-16" if wide else "utf-8-sig")
+        text = data.decode("utf-16" if wide else "utf-8-sig", errors)
     except UnicodeDecodeError as error:
         said = f"byte {error.start} is not {'UTF-16' if wide else 'UTF-8'} text"
         raise InputError(f"cannot read {source}: {said}", hint=_OTHER) from error

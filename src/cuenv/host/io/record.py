@@ -81,7 +81,7 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
     names = shipped_names()
     if name_or_path in names:
         source = SHIPPED / f"{name_or_path}.json"
-        return hosts_told(read_text(source, limit=LIMIT), knowledge, source.name, name_or_path)
+        return hosts_told(read_text(source, limit=LIMIT, lenient=True), knowledge, source.name, name_or_path)
     near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is not a directory, a file or a host that ships with cuenv; cuenv ships: {', '.join(names)}",
@@ -107,7 +107,7 @@ def _read_path(path: Path, knowledge: Knowledge) -> HostsTold:
             return _read_folder(path, knowledge)
         path /= HOST_FILE
     named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
-    return hosts_told(read_text(path, limit=LIMIT), knowledge, shown(path), named_after or str(path))
+    return hosts_told(read_text(path, limit=LIMIT, lenient=True), knowledge, shown(path), named_after or str(path))
 
 
 def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
@@ -119,7 +119,7 @@ def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
         if name.startswith(".") or not is_file(path):
             continue
         try:
-            told = hosts_told(read_text(path, limit=LIMIT), knowledge, name, name.removesuffix(".json"))
+            told = hosts_told(read_text(path, limit=LIMIT, lenient=True), knowledge, name, name.removesuffix(".json"))
         except InputError as error:
             broken.append(Broken(1, error.message.removeprefix(f"{name}: "), name))
             continue

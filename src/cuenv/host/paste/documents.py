@@ -16,6 +16,7 @@ from cuenv.core.regex import regex
 _OWN = '"cuenv/host/'
 _DIGITS = 400
 """Digits that a number may have."""
+_BLANK = regex(r"[\s\ufeff]*")
 _NODE = r"[A-Za-z0-9][\w.@-]{0,250}"
 _ANSIBLE = rf"(?P<host>{_NODE}) \| (?:SUCCESS|CHANGED|FAILED!?|UNREACHABLE!)[^\n]{{0,40}}(?:=> ?|>>\s)"
 _BEFORE = rf"(?:(?P<node>{_NODE}): ?|{_ANSIBLE})?"
@@ -53,8 +54,9 @@ def documents_of(text: str) -> Iterator[Document]:
     at = counted = 0
     line = 1
     while at < len(text):
-        if text[at].isspace() or text[at] == "\ufeff":
-            at += 1
+        blank = _BLANK.match(text, at)
+        if blank and blank.end() > at:
+            at = blank.end()
             continue
         line += text.count("\n", counted, at)
         counted = at
@@ -66,11 +68,11 @@ def documents_of(text: str) -> Iterator[Document]:
             at = end
             continue
         try:
-            data, at = decoder.raw_decode(text, start.end())
+            data, at = _decoded(decoder, text, start.end())
         except RecursionError:
             fault = "nested too deeply for the JSON of a host"
         except json.JSONDecodeError as error:
-            fault = f"not JSON: {error.msg}: line {error.lineno} column {error.colno}"
+            fault = f"not JSON: {error.msg} (character {error.pos - (start.end() if error.doc is text else 0) + 1})"
         except ValueError as error:
             fault = f"not JSON: {error}"
         else:
@@ -79,6 +81,19 @@ def documents_of(text: str) -> Iterator[Document]:
         yield Document(line, None, _named(start["node"] or start["host"]), fault, (start.end(), start.end()))
         following = _NEXT.search(text, start.end())
         at = following.end() if following else len(text)
+
+
+def _decoded(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Any, int]:
+    """A document and where it ends: first within its line, since an error costs as much as the text before it."""
+    end = text.find("\n", at)
+    line = text[at : len(text) if end < 0 else end]
+    try:
+        data, length = decoder.raw_decode(line)
+    except json.JSONDecodeError as error:
+        if end < 0 or error.pos < len(line.rstrip()):
+            raise
+        return decoder.raw_decode(text, at)
+    return data, at + length
 
 
 def _named(node: str | None) -> str:

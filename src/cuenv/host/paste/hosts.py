@@ -58,9 +58,7 @@ def hosts_told(text: str, knowledge: Knowledge, source: str, label: str = "") ->
     if looks_like_json(text):
         hosts, broken, told = _of_documents(text, source, label)
     if not hosts and not told:
-        from cuenv.host.paste.reading import OF_HOSTS, told_by  # noqa: PLC0415 - as above
-
-        told = told_by(text, OF_HOSTS)
+        told = _told(text)
         broken = broken if not told else []
     found = tuple(_grouped(told, knowledge, source, label))
     hosts += [facts for facts, _ in found if facts]
@@ -68,7 +66,7 @@ def hosts_told(text: str, knowledge: Knowledge, source: str, label: str = "") ->
     if not hosts and (len(broken) == 1 or not told):
         from cuenv.host.paste.strangers import what_it_is  # noqa: PLC0415 - only when something is wrong
 
-        said = what_it_is(text) or (broken[0].says if broken else "")
+        said = what_it_is(text) or (broken[0].says if broken and (told or "{" in text) else "")
         raise InputError(f"{source}: {said or 'it tells of no host'}", hint=HINT)
     return HostsTold(tuple(hosts), tuple(broken))
 
@@ -101,6 +99,21 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
         else [_called(member, label, line) for line, facts in hosts for member in facts.machines]
     )
     return called, broken, tuple(told)
+
+
+_PASTE = 256 * 1024
+"""Characters above which a text is a log, of which the parts are looked for that tell of its host."""
+
+
+def _told(text: str) -> tuple[Told, ...]:
+    """What the readers of text tell, of one host and of many."""
+    from cuenv.host.paste.reading import OF_MANY, OF_ONE, Passages, told_by  # noqa: PLC0415 - as above
+
+    if len(text) <= _PASTE:
+        return told_by(text, (*OF_ONE, *OF_MANY))
+    passages = Passages(OF_ONE)
+    passages.look(text.encode("utf-8", "replace"), 1)
+    return (*passages.told(), *told_by(text, OF_MANY))
 
 
 def _nobodys(document: Document, text: str) -> str:
@@ -144,7 +157,7 @@ def _called(facts: HostFacts, label: str, line: int) -> HostFacts:
 
 def _of_others(document: Document, text: str) -> Iterator[Told]:
     """What the readers of JSON tell of a document; of one that is nobody's, what the readers of text find in it."""
-    from cuenv.host.paste.reading import OF_DOCUMENTS, OF_HOSTS, told_by  # noqa: PLC0415 - as above
+    from cuenv.host.paste.reading import OF_DOCUMENTS  # noqa: PLC0415 - as above
 
     for reader in OF_DOCUMENTS:
         if reader.looks_like(document.data):
@@ -152,7 +165,7 @@ def _of_others(document: Document, text: str) -> Iterator[Told]:
                 yield item._replace(host=item.host or document.node)
             return
     begin, end = document.place
-    for item in told_by(text[begin:end], OF_HOSTS):
+    for item in _told(text[begin:end]):
         yield item._replace(line=item.line + document.line - 1, host=item.host or document.node)
 
 

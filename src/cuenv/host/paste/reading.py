@@ -57,8 +57,14 @@ READERS: tuple[PasteReader, ...] = (
 )
 """Every reader of a log; of facts that several tell, the first of them gives the words."""
 
-OF_HOSTS: tuple[PasteReader, ...] = (*READERS, programs.LIBC, slurm.READER, kubernetes.READER, dcgm.READER)
-"""Every reader of a text that is pasted for its hosts."""
+OF_ONE: tuple[PasteReader, ...] = (
+    *(smi.READER, smi_xml.READER, collect_env.READER, ds_report.READER),
+    *(conda.INFO, programs.GPUS, programs.KERNEL, programs.LIBC),
+)
+"""The readers of a text that is pasted for its host."""
+
+OF_MANY: tuple[PasteReader, ...] = (slurm.READER, kubernetes.READER, dcgm.READER)
+"""The readers of a text that tells of many hosts."""
 
 OF_DOCUMENTS: tuple[DocumentReader, ...] = (
     conda.DOCUMENT,
@@ -81,7 +87,8 @@ _SCALE = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 class Passages:
     """The parts of a log that a reader takes, gathered block by block."""
 
-    def __init__(self, readers: Iterable[PasteReader] = READERS) -> None:
+    def __init__(self, readers: tuple[PasteReader, ...] = READERS) -> None:
+        self._readers = readers
         reach: dict[bytes, int] = {}
         for reader in readers:
             for mark in reader.marks:
@@ -131,7 +138,7 @@ class Passages:
         """What all readers tell, with the numbers of the lines of the log."""
         numbers = sorted(self._lines)
         text = "\n".join(self._lines[number] for number in numbers)
-        return tuple(item._replace(line=numbers[item.line - 1]) for item in told_by(text))
+        return tuple(item._replace(line=numbers[item.line - 1]) for item in told_by(text, self._readers))
 
 
 def paths_told(told: Iterable[Told]) -> tuple[str, ...]:
@@ -312,6 +319,8 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
         tally.evidence.append(Evidence("driver.cuda", "knowledge base", f"driver {known} supports CUDA {branch}"))
         return Driver(version=known, cuda=branch, kernel_module=module)
     level = min(map(version, levels), default=None)
+    if known and level is None:
+        tally.gaps.append(Gap("driver.cuda", tally.source, f"no line shows the CUDA version of driver {known}"))
     for value, item in levels.items():
         if level and version(value) == level:
             tally.note("driver.cuda", item)

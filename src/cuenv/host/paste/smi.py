@@ -101,7 +101,8 @@ class _Log:
         for fact, of, pattern in _SECTIONED:
             found = pattern.match(line) if self.section == of else None
             if found:
-                yield Told(fact, found[1], number, says, self.gpu)
+                windows = fact == "system"
+                yield Told(fact, "Windows" if windows else found[1], number, says, "" if windows else self.gpu)
 
 
 _HEADING = regex(r"GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9]\s*$")
@@ -109,6 +110,7 @@ _SECTION = regex(r" {4}([A-Z][\w ()/-]{1,40}?)\s*$")
 _SECTIONED = (
     ("gpu.memory", "FB Memory Usage", regex(r" {8}Total +: ([0-9]{3,8}) MiB")),
     ("gpu.mig", "MIG Mode", regex(r" {8}Current +: (Enabled|Disabled)")),
+    ("system", "Driver Model", regex(r" {8}Current +: (WDDM|TCC|MCDM)\b")),
     ("gpu.pci", "PCI", regex(r" {8}Device Id +: 0x([0-9A-F]{8})\b")),
 )
 _MODE = regex(r"^\|\s+\|\s+\|\s+(Enabled|Disabled)\*? *\|")

@@ -36,7 +36,7 @@ _KINDS = (
     (regex(r"Cuda compilation tools"), f"it is the banner of nvcc, which tells of a toolkit: {_SMI}"),
     (regex(r"(?m)^# packages in environment at|^Package +Version"), f"it is a list of packages: {_SMI}"),
     (
-        regex(r"(?m)^\s*(?:Hardware|Chipset Model|Metal)\b.*(?:Apple|Metal)"),
+        regex(r"(?m)^[ \t]*(?:Hardware|Chipset Model|Metal)\b.*(?:Apple|Metal)"),
         "it is from a Mac, and cuenv resolves for NVIDIA GPUs on Linux",
     ),
     (regex(r"VGA compatible controller|3D controller"), f"it is what lspci prints, which tells no driver: {_SMI}"),
