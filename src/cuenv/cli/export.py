@@ -1,4 +1,4 @@
-"""``cuenv export``: dockerfile, github-action, shell, uv."""
+"""``cuenv export``: dockerfile, github-action, sbatch, shell, uv."""
 
 from __future__ import annotations
 
@@ -29,7 +29,15 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 if TYPE_CHECKING:  # not needed for --help
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import ActionValues, DockerfileValues, ShellValues, TalkValues, UvValues, VendorValues
+    from cuenv.cli.values import (
+        ActionValues,
+        DockerfileValues,
+        SbatchValues,
+        ShellValues,
+        TalkValues,
+        UvValues,
+        VendorValues,
+    )
     from cuenv.export.export import Exported
 
 _LOCK = Path("conda-lock.yml")
@@ -40,7 +48,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "
 @click.group("export", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Write files that deliver an environment: a Dockerfile, a workflow, shell lines, tables for uv.
+    """Write files that deliver an environment: to containers, CI, Slurm, shells and uv.
 
     \b
     Examples:
@@ -150,6 +158,46 @@ def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
     made = export_workflow(lock, host_from(values), knowledge_from(values), output, _named(values))
     place = (lock if lock.is_dir() else lock.parent) if output or values["vendor"] else None
     return _deliver(made, values, {output: made.product} if output else {}, place)
+
+
+@command.command("sbatch", short_help="write a batch script for Slurm that checks its nodes first")
+@click.argument("words", nargs=-1, metavar="-- COMMAND")
+@click.option("-p", "--prefix", type=PATH, required=True, metavar="DIR", help="The folder of an environment.")
+@click.option(
+    "--lock",
+    type=PATH,
+    default=_LOCK,
+    metavar="FILE",
+    help="The lock that the environment was made from.",
+)
+@click.option(
+    "--gpus", "slots", default="1", metavar="[TYPE:]N", help="The GPUs of each node, as Slurm calls them (1)."
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="OPTION",
+    help="A further option of sbatch, such as --partition=gpu; repeatable.",
+)
+@output_option
+@talk_options
+def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
+    """Write a batch script for Slurm: it checks each of its nodes, then runs COMMAND in the environment.
+
+    The first act of the job is 'cuenv check' of the lock on every node, against the driver and the GPUs that are
+    there; where the lock does not run, the job ends with exit code 3. cuenv has to be on the PATH of the nodes.
+
+    \b
+    Examples:
+      cuenv export sbatch -p ~/envs/train --gpus a100:2 -o job.sh -- python train.py
+      cuenv export sbatch -p ~/envs/train --option --nodes=4 --option --constraint=ampere -- python train.py
+    """
+    from cuenv.export.export import export_sbatch  # noqa: PLC0415 - not needed for --help
+
+    made = export_sbatch(values["lock"], values["prefix"], values["slots"], values["options"], words)
+    output = values["output"]
+    return _deliver(made, values, {output: made.product} if output else {})
 
 
 @command.command("shell", short_help="print lines that select a CUDA toolkit of this machine")

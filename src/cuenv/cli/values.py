@@ -255,6 +255,16 @@ class ActionValues(LookValues, VendorValues):
     output: Path | None
 
 
+class SbatchValues(TalkValues):
+    """``cuenv export sbatch``, but for the command."""
+
+    prefix: Path
+    lock: Path
+    slots: str
+    options: tuple[str, ...]
+    output: Path | None
+
+
 class UvValues(LookValues, RequestValues):
     """``cuenv export uv``."""
 

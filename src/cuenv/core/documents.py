@@ -685,7 +685,7 @@ class ExportDocument(ExportFields):
     """What `cuenv export` made."""
 
     schema: Literal["cuenv/export/1"]
-    kind: Literal["dockerfile", "github-action", "shell", "uv"]
+    kind: Literal["dockerfile", "github-action", "sbatch", "shell", "uv"]
     refused: str | None  # why there is nothing
     files: dict[str, str]  # the texts by name
     written: list[str]

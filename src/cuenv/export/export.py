@@ -12,13 +12,14 @@ from packaging.version import Version
 
 from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import is_file, is_there, relative_path, shown
+from cuenv.core.io.files import absolute, is_file, is_there, relative_path, shown
 from cuenv.core.io.products import write_product
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh
+from cuenv.export.batch_job import BatchJob, render_batch_job
 from cuenv.export.container import Content, Refused, Stages, content_of_decision, content_of_lock, stages
 from cuenv.export.dockerfile import WORK, Recipe, ignore, render_dockerfile
 from cuenv.export.io.own_wheel import Own, own
@@ -52,7 +53,7 @@ class Exported:
     """What came of an export.
 
     Attributes:
-        kind: ``dockerfile``, ``github-action``, ``shell`` or ``uv``.
+        kind: ``dockerfile``, ``github-action``, ``sbatch``, ``shell`` or ``uv``.
         files: the texts by name, the first of them the product.
         talk: what to say about it.
         more: for JSON, besides.
@@ -60,7 +61,7 @@ class Exported:
         refused: why there is nothing, and what would help.
     """
 
-    kind: Literal["dockerfile", "github-action", "shell", "uv"]
+    kind: Literal["dockerfile", "github-action", "sbatch", "shell", "uv"]
     files: Mapping[str, str] = field(default_factory=dict)
     talk: tuple[str, ...] = ()
     more: ExportFields = field(default_factory=_nothing)
@@ -457,6 +458,36 @@ def export_workflow(
             "actions": [{"action": row.action, "tag": row.tag, "commit": row.sha} for row in (checkout, micromamba)],
         },
     )
+
+
+def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...], command: tuple[str, ...]) -> Exported:
+    """A batch script for Slurm that checks the lock on each of its nodes, and runs a command in the environment.
+
+    Args:
+        lock: what the environment was made from.
+        prefix: the folder of the environment, as the nodes see it.
+        gpus: of each node, as Slurm writes it.
+        options: further options of sbatch.
+        command: the words that it runs.
+
+    Raises:
+        UsageError: a value that no script can hold.
+        InputError: the lock cannot be read.
+    """
+    path, made, _ = lock_at(lock)
+    job = BatchJob(
+        version=__version__,
+        origin=f"{path.name}, content {content_digest(made.solutions)[:16]}",
+        lock=str(path.resolve()),
+        environment=str(absolute(prefix.expanduser())),
+        gpus=gpus,
+        options=options,
+        command=command,
+    )
+    install = shlex.join(["cuenv", "install", job.lock, "--prefix", job.environment])
+    note = f"note    the environment is made once, before: {install}"
+    talk = () if is_there(prefix) else (note,)
+    return Exported(kind="sbatch", files={"job.sbatch": render_batch_job(job)}, talk=talk)
 
 
 def _root(folder: Path) -> Path:
