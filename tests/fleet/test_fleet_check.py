@@ -49,6 +49,10 @@ def test_the_command_says_who_is_served_and_what_no_lock_serves(tmp_path: Path) 
     data = json.loads(plain.stdout)
     assert (data["unserved"], data["locks"][0]["hosts"]) == ("", 14)
     assert run("fleet", "check", "gone.yml", "--fleet", "fleet.ndjson", folder=tmp_path).returncode == 3
+    login = FleetNode("login", replace(host("T4", "535.129.03"), gpus=(), driver=None))
+    bare = run("fleet", "check", *LOCKS[:1], "--fleet", "-", folder=tmp_path, text=written([NODES[4], login]))
+    assert bare.returncode == 0
+    assert "not judged: login, without a GPU" in bare.stdout
     lost = replace(host("T4", "535.129.03"), libc=None)
     some = run("fleet", "check", *LOCKS[:1], "--fleet", "-", folder=tmp_path, text=written([FleetNode("y", lost)]))
     assert some.returncode == 1

@@ -94,6 +94,21 @@ def test_the_plan_of_every_fleet_holds_and_its_document_does_not_depend_on_the_o
         assert any("fewer than" in item.says for item in said) == bool(found["environments"])
 
 
+def test_two_platforms_and_a_login_node(tmp_path: Path) -> None:
+    login = FleetNode("login", replace(host("T4", "535.129.03"), gpus=(), driver=None))
+    mixed = [NODES[0], FleetNode("g1", host("GH200", "550.54.15", platform="linux-aarch64")), login]
+    text = written(mixed)
+    done = run("fleet", "plan", "-", folder=tmp_path, text=text)
+    assert done.returncode == 0, done.stderr
+    assert "share no build: linux-64 against linux-aarch64" in done.stdout
+    assert "note    no environment for login: no NVIDIA GPU was found on login" in done.stdout
+    for limit in ((), ("--at-most", "1")):
+        (tmp_path / "plan.json").write_text(
+            run("fleet", "plan", "-", "--json", *limit, folder=tmp_path, text=text).stdout
+        )
+        assert run("fleet", "verify", "plan.json", folder=tmp_path).returncode == 0
+
+
 def test_wishes_are_kept_in_the_plan(tmp_path: Path) -> None:
     asked = run(
         "fleet", "plan", "-", "--json", "--pytorch", "2.5", "--no-dev", "--with", "numpy", folder=tmp_path, text=FLEET

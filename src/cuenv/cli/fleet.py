@@ -108,7 +108,7 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
     Hosts that no rule can tell apart are judged once. The table says for each number k of environments who gets less
     than its best. The proof names hosts of which no two share a build, and the rules that part them; `cuenv fleet
     verify` checks it without the planner. Hosts of which a fact is not known are listed and get no environment. The
-    exit code is 1 when a host gets none, and when part of the fleet cannot be read.
+    exit code is 1 when a host with a GPU gets none, and when part of the fleet cannot be read.
 
     \b
     Examples:
@@ -143,7 +143,11 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
         told += [f"error: {text}" for text in faults]
     elif values["prove"]:
         raise UsageError("--prove locks nothing without a folder", hint="cuenv fleet plan FLEET --prove -o DIR")
-    whole = not faults and bool(found.environments) and not (found.unknown or found.hopeless or broken)
+    whole = (
+        not faults
+        and bool(found.environments)
+        and not (found.unknown or broken or any(not item.bare for item in found.hopeless))
+    )
     if values["as_json"]:
         emit_json(plan_plain(found, knowledge, broken, map(str, written)))
     else:
@@ -204,8 +208,8 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
 def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
     """Say which hosts of a fleet each lock serves, by the check of `cuenv check` for each kind of them.
 
-    The exit code is 1 when no lock serves a host, when a fact of a host is not known, and when part of the fleet
-    cannot be read.
+    The exit code is 1 when no lock serves a host with a GPU, when a fact of a host is not known, and when part of the
+    fleet cannot be read.
 
     \b
     Examples:

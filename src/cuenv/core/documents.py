@@ -1237,6 +1237,7 @@ class FleetCheckDocument(TypedDict):
     locks: list[FleetLockFields]
     unserved: str  # the hosts that no lock serves, folded
     unserved_hosts: int
+    without_gpu: str  # hosts that are not judged, folded
     unknown: list[FleetUnknownFields]
     broken: list[str]
 

@@ -43,12 +43,14 @@ class FleetChecked:
         hosts: how many there are.
         unserved: hosts that no lock serves.
         unknown: hosts of which facts are missing; they are not judged.
+        bare: hosts without a GPU; they are not judged either.
     """
 
     hosts: int
     locks: tuple[LockOfFleet, ...]
     unserved: tuple[str, ...]
     unknown: tuple[Unknown, ...]
+    bare: tuple[str, ...]
 
 
 def check_fleet(
@@ -71,7 +73,7 @@ def check_fleet(
     everyone = sorted(nodes, key=lambda node: node.name)
     kinds: dict[tuple[HostFacts, bool], tuple[FleetNode, list[str]]] = {}
     for node in everyone:
-        if not lacking(node.facts):
+        if node.facts.gpus and not lacking(node.facts):
             kinds.setdefault(_seen(node.facts), (node, []))[1].append(node.name)
     locks = []
     for path in paths:
@@ -96,6 +98,7 @@ def check_fleet(
         locks=tuple(locks),
         unserved=tuple(sorted(name for name in judged if name not in anywhere)),
         unknown=unknown(everyone),
+        bare=tuple(node.name for node in everyone if not node.facts.gpus and not lacking(node.facts)),
     )
 
 
@@ -130,6 +133,7 @@ def check_plain(found: FleetChecked, broken: Iterable[str]) -> FleetCheckDocumen
         ],
         "unserved": fold(found.unserved),
         "unserved_hosts": len(found.unserved),
+        "without_gpu": fold(found.bare),
         "unknown": unknown_plain(found.unknown),
         "broken": list(broken),
     }

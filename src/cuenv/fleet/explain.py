@@ -35,6 +35,9 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
         nodes = {driver: fold(name for kind in kinds for name in kind.names) for driver, kinds in hint.drivers}
         yield f"hint: {merge_text(hint, nodes)}"
     for hopeless, found in helps(plan, knowledge):
+        if hopeless.bare:
+            yield f"note    no environment for {_nodes(hopeless.names, whole=verbose)}: {found.because}"
+            continue
         would = f"; what would help: {found.would_help}" if found.would_help else ""
         names, hosts = _nodes(hopeless.names, whole=verbose), _counted(len(hopeless.names), "host")
         yield f"error: nothing serves {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
@@ -60,6 +63,8 @@ def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator
         for refusal in item.refusals:
             names = _nodes(refusal.names, whole=verbose)
             yield f"        not {names}: {refusal.finding.code} {refusal.finding.message}"
+    if found.bare:
+        yield f"note    not judged: {_nodes(found.bare, whole=verbose)}, without a GPU"
     if found.unserved:
         hosts = _counted(len(found.unserved), "host")
         yield f"error: no lock serves {_nodes(found.unserved, whole=verbose)} ({hosts})"

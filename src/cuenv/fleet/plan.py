@@ -108,6 +108,11 @@ class Hopeless(NamedTuple):
     kinds: tuple[NodeKind, ...]
 
     @property
+    def bare(self) -> bool:
+        """They have no GPU: nothing is wrong with a login node."""
+        return not self.kinds[0].facts.gpus
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Its nodes."""
         return tuple(name for kind in self.kinds for name in kind.names)
@@ -373,4 +378,5 @@ def short(item: Candidate) -> str:
     """A candidate in few words."""
     cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
     python = "" if item.python == "3.12" else f", python {item.python}"
-    return f"pytorch {item.build.version} with {cuda} ({item.build.stack}{python})"
+    platform = "" if item.build.platform == "linux-64" else f", {item.build.platform}"
+    return f"pytorch {item.build.version} with {cuda} ({item.build.stack}{python}{platform})"

@@ -70,8 +70,8 @@ class _Verifier:
 
     def _served(self, keys: tuple[str | None, ...], hosts: Sequence[HostFacts]) -> str:
         """Why an environment does not serve hosts as one pool; empty where it does."""
-        if not hosts:
-            return "it serves none"
+        if len({facts.platform for facts in hosts}) != 1:
+            return "it serves none" if not hosts else "they have several platforms"
         case = Context(facts=pool(hosts), request=self._plan.request, knowledge=self._knowledge)
         found = decide(case)
         mine = [item for item in found.assessments if identity(item.candidate) == keys]
@@ -98,6 +98,8 @@ class _Verifier:
 
     def _shared(self, hosts: Sequence[HostFacts], *, well: bool) -> bool:
         """Whether one environment serves hosts together, if asked as well as the best of each."""
+        if len({facts.platform for facts in hosts}) > 1:
+            return False
         case = Context(facts=pool(hosts), request=self._plan.request, knowledge=self._knowledge)
         able = {environment_key(item.candidate) for item in decide(case).fitting}
         for facts in hosts if well else ():
