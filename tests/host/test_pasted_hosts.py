@@ -249,3 +249,10 @@ def test_a_file_that_is_cut_within_a_character_is_read(tmp_path: Path, codec: st
     paste = tmp_path / "smi.txt"
     paste.write_bytes((TABLE + "\u00e9").encode(codec)[:-1])
     assert said(cuenv.read_host(paste)) == ("610.57.04", "13.3", [("NVIDIA H100 80GB HBM3", "9.0")])
+
+
+@pytest.mark.parametrize(
+    "row", ["550.54.15, NVIDIA A10G", "NVIDIA A10G, 550.54.15, 23028, 8.6", "0, 550.54.15, NVIDIA A10G"]
+)
+def test_rows_of_a_query_without_head_in_any_order(row: str) -> None:
+    assert said(host(f"{row}\n{row}\n")) == ("550.54.15", "12.4", [("NVIDIA A10G", "8.6")] * 2)

@@ -35,8 +35,10 @@ _NAMING = (
 _ROW = regex(r"\| {1,6}([0-9]{1,2}) {1,4}(\S.{1,40}?) +(On|Off|N/A|WDDM|TCC|MCDM) *\|")
 _MEMORY = regex(r"/ *([0-9]{3,8}) ?MiB *\|")
 _NAMED = regex(r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|Graphics Device)\b.*")
+_BRAND = "(?:NVIDIA|Tesla|GeForce|Quadro) "
 _QUERIED = regex(
-    rf"(?m)^(?:[^,\n]{{1,60}}, *){{0,3}}(?:NVIDIA|Tesla|GeForce|Quadro) [^,\n]{{2,60}}, *(?:{DRIVER}|[0-9.]+)"
+    rf"(?m)^(?:[^,\n]{{1,60}}, *){{0,3}}{_BRAND}[^,\n]{{2,60}}, *(?:{DRIVER}|[0-9.]+)"
+    rf"|^(?:[0-9]{{1,2}}, *)?{DRIVER}, *{_BRAND}"
 )
 _WINDOWS = ("WDDM", "TCC", "MCDM")
 
