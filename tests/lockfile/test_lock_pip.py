@@ -19,9 +19,10 @@ from cuenv.core.errors import InputError
 from cuenv.core.findings import Report
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.check import check
-from cuenv.lockfile.files import LOCK_NAME, read_lock, spec_digest
+from cuenv.lockfile.files import LOCK_NAME, read_environment, read_lock, spec_digest
 from cuenv.lockfile.lock import Locked, LockRequest, lock
 from cuenv.solve import environment_yml
+from cuenv.solve.environment_yml import render
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked, Solution
 from given import base, shipped_base
@@ -345,6 +346,19 @@ def test_a_url_with_its_hash_is_locked(tmp_path: Path, channel: Sources, server:
     environment(tmp_path, f"psutil @ {plain.url}#sha256={plain.sha256}")
     locked(tmp_path, channel, server)
     assert f"psutil @ {plain.url} --hash=sha256:{plain.sha256}\n" in content(tmp_path)[REQUIREMENTS]
+
+
+def test_constraints_stay_where_an_environment_is_written_again(tmp_path: Path) -> None:
+    """``-c FILE`` of the file, and of a list that it names in a folder of its own."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/list.txt").write_text("-c bounds.txt\naccelerate\n")
+    (tmp_path / "more/bounds.txt").write_text("psutil<6\n")
+    (tmp_path / "own.txt").write_text("einops<1\n")
+    spec, _ = read_environment(environment(tmp_path, "-c own.txt", "-r more/list.txt"))
+    assert spec.pip == ("accelerate",)
+    (tmp_path / "environment.yml").write_text(render(spec))
+    again, _ = read_environment(tmp_path / "environment.yml")
+    assert (again.pip, again.constraints) == (spec.pip, spec.constraints) == (("accelerate",), ("einops<1", "psutil<6"))
 
 
 def test_pip_itself_is_added_as_conda_does(tmp_path: Path, channel: Sources, server: Server) -> None:

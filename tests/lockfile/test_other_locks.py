@@ -311,7 +311,7 @@ def test_a_list_in_utf_16_as_powershell_writes_it(tmp_path: Path) -> None:
     text = f"@EXPLICIT\n{conda_url('leaf')}#{MD5}\n"
     (tmp_path / "list.txt").write_bytes(text.encode("utf-16"))
     told = run("check", "list.txt", *HOST, folder=tmp_path)
-    assert (told.returncode, told.stdout.split(",")[0]) == (0, "list.txt: 1 packages")
+    assert (told.returncode, told.stdout.split(",")[0]) == (0, "list.txt: 1 package")
 
 
 def test_a_cpu_build_of_torch_on_a_host_with_gpus(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_findings_of_another_platform_are_not_those_of_the_host(tmp_path: Path) 
     told = run("check", "pixi.lock", *HOST, folder=tmp_path)
     assert told.returncode == 0
     assert "win-64" not in told.stdout
-    assert "1 packages (environment default, 1 of 2 platforms)" in told.stdout
+    assert "1 package (environment default, 1 of 2 platforms)" in told.stdout
 
 
 def test_pins_without_hashes_are_one_finding(tmp_path: Path) -> None:

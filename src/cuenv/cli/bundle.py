@@ -13,7 +13,7 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.render import report_json, report_lines
+from cuenv.core.render import counted, report_json, report_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,7 +77,8 @@ def command(path: Path, **values: Unpack[BundleValues]) -> int:
 
 def _lines(answer: Bundled) -> list[str]:
     counts = ", ".join(
-        f"{len(item.packages)} packages{f' and {len(item.pip)} for pip' if item.pip else ''} for {item.platform}"
+        f"{counted(len(item.packages), 'package')}{f' and {len(item.pip)} for pip' if item.pip else ''} "
+        f"for {item.platform}"
         for item in answer.solutions
     )
     place = shlex.quote(str(answer.out))

@@ -14,7 +14,7 @@ from cuenv.cli.completion_names import completes
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.render import report_json, report_lines
+from cuenv.core.render import counted, report_json, report_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -87,7 +87,7 @@ def _lines(answer: Installed) -> list[str]:
     if answer.solution is None:
         return []
     also = f" and {len(answer.solution.pip)} for pip" if answer.solution.pip else ""
-    count = f"{len(answer.solution.packages)} packages{also}"
+    count = f"{counted(len(answer.solution.packages), 'package')}{also}"
     what = f"installed {count}" if answer.changed else f"unchanged {count}, installed before"
     lines = [f"{what}: {answer.prefix}", *([f"build     {answer.hook}"] if answer.hook else [])]
     if answer.afterwards:

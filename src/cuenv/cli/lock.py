@@ -25,7 +25,7 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.findings import FORMS, CheckResult
-from cuenv.core.render import layer_json, report_json, report_lines
+from cuenv.core.render import counted, layer_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.solve import ENGINES, WHEEL_LOCKS
@@ -344,6 +344,8 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     counts = ", ".join(map(_count, made.solutions))
     lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
     lines += [f"kept    what was in {path} as {aside}" for path, aside in answer.kept]
+    if answer.report.verdict(strict=False) == "unknown":
+        lines.append("unknown whether all of it runs on the GPUs: see what the tables do not list, above")
     lines += _making(answer)
     for platform, command in answer.afterwards.items():
         where = f", on {platform}" if len(made.solutions) > 1 else ""
@@ -382,9 +384,9 @@ def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
 
 def _count(solution: Solution) -> str:
     if solution.python:
-        return f"{len(solution.pip)} packages for pip for {solution.platform}, Python {solution.python}"
+        return f"{counted(len(solution.pip), 'package')} for pip for {solution.platform}, Python {solution.python}"
     also = f" and {len(solution.pip)} for pip" if solution.pip else ""
-    return f"{len(solution.packages)} packages{also} for {solution.platform}"
+    return f"{counted(len(solution.packages), 'package')}{also} for {solution.platform}"
 
 
 def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:

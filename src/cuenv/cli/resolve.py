@@ -28,6 +28,7 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.record import replace
+from cuenv.core.render import counted
 from cuenv.host.facts import Driver
 from cuenv.knowledge.rows import WHEELS
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
@@ -118,7 +119,7 @@ def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
 
 def grounds_line(answer: Resolution) -> str:
     """What the choice rests on: the tables alone, the records that lie here, or the channels as they are now."""
-    count = f"{len(answer.solution.packages)} packages" if answer.solution else ""
+    count = counted(len(answer.solution.packages), "package") if answer.solution else ""
     if answer.records:
         return f"proven  on the channel records of {answer.records} that lie here: {count}; --prove asks the channels"
     if answer.decision.proven:

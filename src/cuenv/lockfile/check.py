@@ -9,6 +9,7 @@ from pathlib import Path
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, LayerCoverage, Report, allowed, report
 from cuenv.core.record import dataclass, replace
+from cuenv.core.render import counted
 from cuenv.core.urls import redact
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
@@ -179,9 +180,9 @@ def _other_platforms(lock: Lock, facts: HostFacts) -> Finding:
 def _looked(chosen: Sequence[Solution], lock: Lock) -> str:
     """What was looked at, for people: how many packages, and of which part of a lock that holds more."""
     conda, pip = sum(len(item.packages) for item in chosen), sum(len(item.pip) for item in chosen)
-    said = f"{conda} packages" + (f" and {pip} for pip" if pip else "")
+    said = counted(conda, "package") + (f" and {pip} for pip" if pip else "")
     if pip and not conda:
-        said = f"{pip} packages for pip"
+        said = f"{counted(pip, 'package')} for pip"
     part = [lock.part] if lock.part else []
     if len(chosen) < len(lock.solutions) and lock.program in ("", "pixi"):
         part.append(f"{len(chosen)} of {len(lock.solutions)} platforms")

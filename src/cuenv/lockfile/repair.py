@@ -527,7 +527,8 @@ def _minor(python: Pin | None) -> int | None:
 
 def _as_read(spec: EnvironmentSpec) -> EnvironmentSpec:
     """An environment as a reader of its file gets it."""
-    return parse(render(spec), "environment.yml")[0]
+    read = parse(render(replace(spec, constrained=())), "environment.yml")[0]
+    return replace(read, constraints=spec.constraints, constrained=spec.constrained)
 
 
 def _sets(pins: tuple[Pin, ...]) -> Iterator[tuple[Pin, ...]]:

@@ -39,6 +39,7 @@ def with_lists(spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
         spec,
         pip=tuple(lines),
         constraints=tuple(dict.fromkeys(reader.constraints)),
+        constrained=tuple(dict.fromkeys(reader.constrained)),
         unread=tuple(reader.unread.items()),
         listed=spec.pip,
     )
@@ -50,6 +51,7 @@ class _Lists:
         self.root = real_path(next((item for item in around if exists(item / ".git")), folder))
         self.folder = folder
         self.constraints: list[str] = []
+        self.constrained: list[str] = []
         self.unread: dict[str, str] = {}
         self.files = 0
         self.count = 0
@@ -82,6 +84,7 @@ class _Lists:
             self.files += 1
             deeper = self.lines(inner, file.parent, (*above, real_path(file)))
             if found[1] in ("-c", "--constraint"):
+                self.constrained.append(f"-c {relative_path(file, self.folder)}")
                 for line in deeper:
                     if line.startswith("-"):
                         yield line

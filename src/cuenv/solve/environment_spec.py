@@ -141,6 +141,7 @@ class EnvironmentSpec:
         channels: in order of priority, strict.
         pip: the lines of the pip part, with those of the lists that it names in their place.
         constraints: conditions on what pip installs, of the lists that it names.
+        constrained: the lines that name those lists (``-c FILE``), for who writes the environment again.
         unread: lines that name a list that was not read, each with the reason.
         listed: the pip part as it stands in the file, where it names lists; else empty.
         variables: literals; conda stores them as they are and expands nothing.
@@ -157,6 +158,7 @@ class EnvironmentSpec:
     platforms: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
+    constrained: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
     listed: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -47,7 +47,7 @@ def render(spec: EnvironmentSpec) -> str:
         role = (f"role: {pin.role}",) if pin.role else ()
         lines += [*_comments((*role, *pin.why), "  "), f"  - {scalar(pin.yaml_text())}"]
     if spec.pip:
-        lines += ["  - pip:", *(f"      - {quote(requirement)}" for requirement in spec.pip)]
+        lines += ["  - pip:", *(f"      - {quote(text)}" for text in (*spec.constrained, *spec.pip))]
     if spec.variables:
         lines += ["variables:", *(f"  {scalar(key)}: {quote(value)}" for key, value in sorted(spec.variables.items()))]
     return "\n".join(lines) + "\n"

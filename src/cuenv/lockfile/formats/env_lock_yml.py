@@ -40,7 +40,7 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
     pip = tuple(map(redact, spec.listed or spec.pip))
     if solution.pip:
         pip = (*requirements_txt.indexes(spec), *requirements_txt.lines(requirements_txt.findable(solution.pip)))
-    exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip)
+    exact = replace(spec, header=head, channels=channels, pins=pins, platforms=(), pip=pip, constrained=())
     return environment_yml.render(exact)
 
 
