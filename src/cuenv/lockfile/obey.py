@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.lockfile.coverage import narrowed
+from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.pip_part import loosened
-
-_PAIRS = ("torchvision", "torchaudio")
 
 
 def obeyed(spec: EnvironmentSpec, findings: Iterable[Finding]) -> tuple[EnvironmentSpec, tuple[Pin, ...]]:
@@ -68,7 +67,7 @@ def _in_pip(spec: EnvironmentSpec, edit: FileEdit) -> EnvironmentSpec:
         if edit.how == "write":
             lines = tuple(text if name and name == _name(line) else line for line in lines)
             if name == "torch":
-                lines = tuple((loosened(line) or line) if _name(line) in _PAIRS else line for line in lines)
+                lines = tuple((loosened(line) or line) if _name(line) in OF_TORCH else line for line in lines)
         else:
             new = (text,) if edit.how == "add" else ()
             gone = (text,) if name is None or not new else tuple(line for line in lines if name == _name(line))

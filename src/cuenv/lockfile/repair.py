@@ -29,6 +29,7 @@ from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearn
 from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.relax import ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
+from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.resolver.candidates import admits_all, pythons
 from cuenv.resolver.compose import compose, overruled, requested
 from cuenv.resolver.decision import Decision, decide
@@ -68,10 +69,8 @@ _FORGE = "conda-forge"
 _TORCH = ("pytorch", "pytorch-gpu")
 _CORE = (*_TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages whose release is meant as it is written, as long as that can be."""
-_NEEDED = frozenset({"python", "torchvision", "torchaudio"})
+_NEEDED = frozenset({"python", *OF_TORCH})
 """Packages without which the environment is not what was meant."""
-_PAIRS = frozenset({"torchvision", "torchaudio"})
-"""Packages each release of which is for one release of torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +214,7 @@ class _Repair:
         """The nearest environment that locks: with the torch of the file, else with the nearest torch."""
         own, anew, first = None, False, self._own()
         listed = frozenset(pin.name for pin in self.file.pins)
-        for needed in (listed, _NEEDED, _NEEDED - {"torchaudio"}, _NEEDED - _PAIRS):
+        for needed in (listed, _NEEDED, _NEEDED - {"torchaudio"}, _NEEDED.difference(OF_TORCH)):
             own, anew = self._until_locked(first, self.request.path.name, needed), False
             if own is None and _torch_of(self.file):
                 own, anew = self._anew(needed), True
@@ -434,7 +433,7 @@ class _Repair:
         """Why a candidate cannot be had, without the further packages of the file; empty where it can."""
         from cuenv.solve.io.solver import absent  # noqa: PLC0415 - the solver is heavy
 
-        pairs = sorted(needed & _PAIRS)
+        pairs = sorted(needed.intersection(OF_TORCH))
         shelf = self._shelf(pairs, made.channels)
         for name in pairs:
             if not shelf.goes_with(name, "pytorch", str(item.candidate.build.version)):

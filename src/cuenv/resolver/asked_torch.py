@@ -25,7 +25,7 @@ _MAIN = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+)")
 _ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
 _ENDLESS = version("9999")
-_OF_TORCH = ("torchaudio", "torchvision")
+OF_TORCH = ("torchaudio", "torchvision")
 """Libraries of PyTorch, of which each release is made for one torch in every channel."""
 
 
@@ -167,7 +167,7 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
     """
     asked, pin = torch_asked(spec.pip), spec.pin("pytorch")
     if pin and (torch := pin_demand(pin)):
-        beside = [item for each in spec.pins if each.name in _OF_TORCH and (item := pin_demand(each))]
+        beside = [item for each in spec.pins if each.name in OF_TORCH and (item := pin_demand(each))]
         yield from _unpaired(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
     elif asked:
         lines = (line for line in spec.pip if not _ELSEWHERE.search(line.partition(";")[2]))
