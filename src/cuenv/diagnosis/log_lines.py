@@ -91,7 +91,7 @@ _HARMLESS = regex(
     rb"\b[Ee]rror[ _]rate|\w_error ?[:=]|"
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
-    rb"NCCL_ASYNC_ERROR_HANDLING|\bNCCL INFO\b|Unable to register cu\w+ factory|"
+    rb"NCCL_ASYNC_ERROR_HANDLING|\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
     rb"\bon_error\b|^debconf: |Could not collect|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
     rb"[Ee]xit(?:ed)? (?:code|"
     rb"status):? 0\b"
