@@ -96,7 +96,8 @@ def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Ite
         if not price.possible:
             continue
         if least and price.number == least.count > 1:
-            yield f"k<{least.count}     impossible: {' '.join(_proof(plan, 0, knowledge))}"
+            fewer = "k=1" if least.count == 2 else f"k<{least.count}"
+            yield f"{fewer}     impossible: {' '.join(_proof(plan, 0, knowledge))}"
         yield from _price(price, verbose=verbose)
     if least and plan.limit is not None and plan.limit < least.count:
         yield f"error: {_counted(plan.limit, 'environment')} cannot serve all hosts; {least.count} are needed"
