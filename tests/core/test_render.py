@@ -9,7 +9,7 @@ import pytest
 
 from commands import inside as run
 from cuenv.core.findings import FORMS, CheckResult, Finding, Report, report
-from cuenv.core.render import counted, place_lines, report_lines, sarif
+from cuenv.core.render import codequality, counted, place_lines, report_lines, sarif
 
 RECIPE = "channels: [conda-forge]\ndependencies: [pytorch-cuda=12.1, pytorch=2.5]\n"
 HOST = ("--gpu", "V100", "--driver", "450.80.02", "--glibc", "2.35", "--platform", "linux-64")
@@ -50,6 +50,10 @@ def test_each_format_holds_the_finding_and_the_exit_code(
         assert json.loads(done.stdout) == json.loads(run(*words, "--json", folder=folder).stdout)
     elif form == "sarif":
         assert json.loads(done.stdout)["version"] == "2.1.0"
+    elif form == "codequality":
+        rows = json.loads(done.stdout)
+        assert all({"description", "check_name", "fingerprint", "severity", "location"} == row.keys() for row in rows)
+        assert len({row["fingerprint"] for row in rows}) == len(rows)
     elif form == "github":
         assert all(line.startswith("::") for line in done.stdout.splitlines())
     else:
@@ -75,6 +79,28 @@ def test_sarif_names_a_place_only_where_there_is_a_file() -> None:
     ]["results"]
     assert "locations" not in first
     assert second["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b.yml"
+
+
+def test_code_quality_has_a_place_a_severity_and_a_fingerprint_of_its_own_for_each_finding() -> None:
+    """As GitLab wants it: fingerprints stay when another finding comes or a line moves, and never stand twice."""
+    findings = [
+        Finding(code="CU101", severity="error", subject="x", message="broken", at=(7, 2)),
+        Finding(code="CU101", severity="warning", subject="x", message="broken"),
+        Finding(code="CU101", severity="info", subject="x", message="broken", at=(9, 1)),
+    ]
+    rows = json.loads(codequality([CheckResult(report=report("title", findings), file="a b.yml")]))
+    assert [(row["severity"], row["location"]) for row in rows] == [
+        ("critical", {"path": "a b.yml", "lines": {"begin": 7}}),
+        ("minor", {"path": "a b.yml", "lines": {"begin": 1}}),
+        ("info", {"path": "a b.yml", "lines": {"begin": 9}}),
+    ]
+    assert len({row["fingerprint"] for row in rows}) == 3
+    moved = Finding(code="CU101", severity="error", subject="x", message="broken", at=(70, 2))
+    (row,) = json.loads(codequality([CheckResult(report=report("title", [moved]), file="a b.yml")]))
+    assert row["fingerprint"] == rows[0]["fingerprint"]
+    (row,) = json.loads(codequality([CheckResult(report=report("title", [moved]))]))
+    assert row["location"]["path"] == "title"
+    assert json.loads(codequality([])) == []
 
 
 def test_what_mends_several_findings_in_a_row_is_said_once() -> None:

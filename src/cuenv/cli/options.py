@@ -177,7 +177,7 @@ format_option = click.option(
     "form",
     type=click.Choice(FORMS),
     default="text",
-    help="The format of the report; github: annotations for GitHub Actions.",
+    help="The format of the report; github, sarif, codequality: for code hosts.",
 )
 """The option of every command that prints findings."""
 

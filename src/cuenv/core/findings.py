@@ -12,7 +12,7 @@ from cuenv.core.versions import Capability
 Severity = Literal["error", "warning", "info"]
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
-FORMS = ("text", "json", "markdown", "github", "sarif")
+FORMS = ("text", "json", "markdown", "github", "sarif", "codequality")
 """What ``--format`` takes, of every command that prints findings; `cuenv.core.render` has them."""
 UNREADABLE = "CU514"
 """The code of a pip requirement that nobody can read: no repair of the file mends it."""

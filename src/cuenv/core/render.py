@@ -1,4 +1,4 @@
-"""Findings in five forms: lines of text, JSON, Markdown, annotations of GitHub Actions, and SARIF."""
+"""Findings in six forms: text, JSON, Markdown, annotations of GitHub Actions, SARIF, and Code Quality of GitLab."""
 
 from __future__ import annotations
 
@@ -281,6 +281,38 @@ def _locations(file: str | None, finding: Finding) -> dict[str, Any]:
     return {"locations": [{"physicalLocation": place}]}
 
 
+_QUALITY = {"error": "critical", "warning": "minor", "info": "info"}
+
+
+def codequality(results: Iterable[CheckResult], **_: bool) -> str:
+    """As Code Quality of GitLab, which shows it in a merge request; a fingerprint holds while the finding does.
+
+    Reference: https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
+
+    Args:
+        results: what was found.
+    """
+    from hashlib import sha256  # noqa: PLC0415 - only for this form
+
+    seen: Counter[tuple[str, ...]] = Counter()
+    rows = []
+    for told in results:
+        for finding in told.report.findings:
+            path = told.file or told.report.title
+            key = (path, finding.code, finding.subject, finding.message)
+            seen[key] += 1  # the same words in two places are two findings
+            rows.append(
+                {
+                    "description": printable(finding.message + (f" Fix: {finding.fix}" if finding.fix else "")),
+                    "check_name": finding.code,
+                    "fingerprint": sha256("\0".join([*key, str(seen[key])]).encode()).hexdigest(),
+                    "severity": _QUALITY[finding.severity],
+                    "location": {"path": printable(path), "lines": {"begin": (finding.at or (1, 1))[0]}},
+                }
+            )
+    return json_text(rows)
+
+
 def json_text(data: Any) -> str:
     """Readable JSON; what does not print (controls of a terminal, marks that turn text around) as an escape."""
     import json  # noqa: PLC0415 - only for JSON
@@ -291,5 +323,10 @@ def json_text(data: Any) -> str:
     return text.translate(odd) if odd else text
 
 
-RENDERERS: Mapping[str, Callable[..., str]] = {"markdown": markdown, "github": github, "sarif": sarif}
+RENDERERS: Mapping[str, Callable[..., str]] = {
+    "markdown": markdown,
+    "github": github,
+    "sarif": sarif,
+    "codequality": codequality,
+}
 """The forms of `FORMS` that are the same for every command."""
