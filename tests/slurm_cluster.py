@@ -175,7 +175,7 @@ def _daemon(folder: Path, environ: Mapping[str, str], *words: str) -> Iterator[N
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(3)
+                process.wait(1)
             if process.poll() is None:
                 process.kill()
                 process.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -63,14 +64,18 @@ def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, loc
     bin_.mkdir()
     (bin_ / "cuenv").write_text(CUENV.format(log=log))
     (bin_ / "cuenv").chmod(0o755)
-    options = (f"--nodelist={node}", f"--output={tmp_path}/out", "--wait")
+    options = (f"--nodelist={node}", f"--output={tmp_path}/out")
     text = script(tmp_path, *(word for item in options for word in ("--option", item)), "--", "echo", "it's run")
     job = tmp_path / "job.sh"
     job.write_text(text)
-    done = subprocess.run(
-        ["sbatch", str(job)], env=slurm.nodes_run(bin_), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == code, done.stderr
+    environ = slurm.nodes_run(bin_)
+    done = subprocess.run(["sbatch", "--parsable", str(job)], env=environ, capture_output=True, text=True, check=True)
+    end, state = time.monotonic() + 30, ""
+    while not {"JobState=COMPLETED", "JobState=FAILED"}.intersection(state.split()):
+        assert time.monotonic() < end, state
+        time.sleep(0.1)
+        state = slurm.ask("scontrol", "show", "job", done.stdout.strip()).stdout
+    assert f"ExitCode={code}:0" in state
     said = log.read_text().splitlines()
     assert sorted(said[:2]) == [f"{node} check {lock} --host -", f"{node} inspect --json --compact"]
     out = (tmp_path / "out").read_text()
