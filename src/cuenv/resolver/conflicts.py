@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
@@ -124,7 +124,7 @@ def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool) -> Finding:
         subject=row.package,
         message=f"{lead}: from {row.package} {row.first} on, {row.says} ({row.issue})",
         evidence=tuple(row.sources),
-        fix=f"add to {'the pip part' if pip else 'dependencies'}: {row.package}{bound(row)}",
+        edits=(FileEdit(how="add", entries=(f"{row.package}{bound(row)}",), pip=pip),),
     )
 
 
