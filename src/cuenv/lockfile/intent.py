@@ -102,6 +102,11 @@ def _role(pin: Pin, knowledge: Knowledge) -> str | None:
     return row.role or None if row else None
 
 
+def further(pin: Pin, knowledge: Knowledge) -> bool:
+    """Whether a pin is of a further package: no part of what the decision chooses."""
+    return _role(pin, knowledge) is None and not pin.name.startswith("__")
+
+
 def _package(pin: Pin, knowledge: Knowledge) -> Pin:
     """A further package, free of the channel and the build that were for another stack."""
     home = pin.channel if pin.channel.split("/")[0] not in _OURS else ""

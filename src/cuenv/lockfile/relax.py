@@ -17,10 +17,8 @@ from cuenv.solve.environment_spec import Pin
 from cuenv.solve.model import LockedPackage, Solution, Unsatisfiable, names_cpu, names_cuda
 
 _RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
-_SOLVES, _FEWEST, _WORK = 60, 20, 4000
+_SOLVES, _FEWEST, _WORK = 40, 10, 1500
 """Solves for one set of entries at most and at least, and how many entries times solves are enough."""
-_AGAIN = 8
-"""Entries that were left out and are asked for once more."""
 
 
 class Records(Protocol):
@@ -59,10 +57,12 @@ class Relaxed:
     Attributes:
         pins: for each entry what stands for it; ``None`` where it had to go.
         solution: of these pins.
+        cut: more might stay, and was not tried any more.
     """
 
     pins: tuple[Pin | None, ...]
     solution: Solution
+    cut: bool = False
 
 
 def forms_of(pin: Pin) -> Iterator[Pin]:
@@ -159,54 +159,72 @@ class _Search:
         return True
 
     def begin(self, prefer: Sequence[LockedPackage]) -> bool:
-        """The weakest form of every entry, less entries that the solver blames and that can be left out."""
+        """The weakest form of every entry, less entries that can be left out and that the solver blames.
+
+        All that it blames go at once, and come back together where only one of them was in the way.
+        """
         at: list[int | None] = [len(entry.forms) - 1 for entry in self.entries]
         out: list[int] = []
         while not self.attempt(at, prefer):
-            guilty = [
-                index
-                for index, entry in enumerate(self.entries)
-                if at[index] is not None and not entry.needed and entry.pin.name in self.blame
-            ]
+            free = [index for index, entry in enumerate(self.entries) if at[index] is not None and not entry.needed]
+            guilty = self._among(free, self.blame)
+            if not guilty and self.blame and self.left > 0:
+                guilty = self._among(free, self.beside)
             if not guilty:
                 return False
-            out.append(guilty[-1])
-            at[guilty[-1]] = None
-        for index in out[:_AGAIN] if len(out) > 1 else ():  # what came later may have been the only obstacle
-            trial = list(self.at)
-            trial[index] = len(self.entries[index].forms) - 1
-            self.attempt(trial)
+            out += guilty
+            for index in guilty:
+                at[index] = None
+        self._put(sorted(out), lambda index: len(self.entries[index].forms) - 1)
         return True
 
-    def grow(self, indices: Sequence[int]) -> None:
-        """Put entries that are away from their nearest form back: all together, less those that the solver blames."""
-        wanted = [index for index in indices if self.at[index]]
-        later: list[int] = []
-        while wanted and self.left > 0:
-            if self.progress:
-                shown = ", ".join(self.entries[index].pin.yaml_text() for index in wanted[:3])
-                self.progress(f"trying {shown}{', ...' if len(wanted) > 3 else ''}")
-            trial = list(self.at)
-            for index in wanted:
-                trial[index] = 0
-            if self.attempt(trial):
-                break
-            guilty = self._among(wanted, self.blame) or self._among(wanted, self.beside) or wanted[len(wanted) // 2 :]
-            wanted = [index for index in wanted if index not in guilty]
-            later += guilty
-        for index in later:
-            self._one(index)
+    def _put(self, indices: Sequence[int], form: Callable[[int], int]) -> None:
+        """Put entries into a form, as many of them as go together.
+
+        All at once; else those that the solver does not blame, and then the others; else each half by itself.
+        """
+        if not indices or self.left <= 0:
+            return
+        self._say(indices)
+        trial = list(self.at)
+        for index in indices:
+            trial[index] = form(index)
+        if self.attempt(trial) or len(indices) < 2:
+            return
+        guilty = self._among(indices, self.blame)
+        middle = len(indices) // 2
+        rest = [index for index in indices if index not in guilty] if guilty else indices[:middle]
+        self._put(rest or indices[:middle], form)
+        self._put(guilty if guilty and rest else indices[middle:], form)
+
+    def grow(self) -> None:
+        """Put entries nearer to what was asked for: to their nearest form, then those that cannot to the next one."""
+        for level in range(max((len(entry.forms) for entry in self.entries), default=0)):
+            wanted = [index for index, form in enumerate(self.at) if form is not None and form > level]
+            later: list[int] = []
+            while wanted and self.left > 0:
+                self._say(wanted)
+                trial = list(self.at)
+                for index in wanted:
+                    trial[index] = level
+                if self.attempt(trial):
+                    break
+                guilty = (
+                    self._among(wanted, self.blame) or self._among(wanted, self.beside) or wanted[len(wanted) // 2 :]
+                )
+                wanted = [index for index in wanted if index not in guilty]
+                later += guilty
+            again = [index for index in sorted(later) if (self.at[index] or 0) > level]
+            if len(later) > 1:
+                self._put(again, dict.fromkeys(again, level).__getitem__)
+
+    def _say(self, indices: Sequence[int]) -> None:
+        if self.progress:
+            shown = ", ".join(self.entries[index].pin.yaml_text() for index in indices[:3])
+            self.progress(f"trying {shown}{', ...' if len(indices) > 3 else ''}")
 
     def _among(self, indices: Sequence[int], names: frozenset[str]) -> list[int]:
         return [index for index in indices if self.entries[index].pin.name in names]
-
-    def _one(self, index: int) -> None:
-        """Put one entry back as near as can be."""
-        for form in range(self.at[index] or 0):
-            trial = list(self.at)
-            trial[index] = form
-            if self.attempt(trial):
-                return
 
 
 def _nearest(entry: ListedEntry, form: int, solution: Solution) -> int:
@@ -226,6 +244,9 @@ def relax(
     *,
     fixed: Sequence[Pin] = (),
     python: str = "",
+    exact: bool = True,
+    near: bool = True,
+    solves: int | None = None,
     progress: Progress | None = None,
 ) -> Relaxed | None:
     """The forms of entries that the channels satisfy together; ``None`` where they do not without one that is needed.
@@ -236,20 +257,26 @@ def relax(
         records: of what is asked for.
         fixed: what must stand as it is.
         python: the release X.Y that is meant, for the preference.
+        exact: the entries may go together as they are.
+        near: each is wanted in the nearest form; without, it is enough that it is there.
+        solves: at most.
         progress: told what is being tried.
     """
     if any(entry.needed and not entry.forms for entry in entries):
         return None
     here = tuple(entry for entry in entries if entry.forms)
-    left = max(_FEWEST, min(_SOLVES, _WORK // max(1, len(here))))
+    left = solves or max(_FEWEST, min(_SOLVES, _WORK // max(1, len(here))))
     search = _Search(entries=here, fixed=tuple(fixed), ask=ask, progress=progress, left=left)
-    if not search.attempt([0] * len(here)):
+    if not (exact and any(len(entry.forms) > 1 for entry in here) and search.attempt([0] * len(here))):
         prefer = [found for entry in here if (found := records.best(entry.forms[0], python))]
         if not search.begin(prefer):
             return None
-        search.grow(range(len(here)))
+        if near:
+            search.grow()
     if search.solution is None:
         return None
     forms = zip(here, search.at, strict=True)
     chosen = {entry.pin.name: None if form is None else entry.forms[form] for entry, form in forms}
-    return Relaxed(pins=tuple(chosen.get(entry.pin.name) for entry in entries), solution=search.solution)
+    return Relaxed(
+        pins=tuple(chosen.get(entry.pin.name) for entry in entries), solution=search.solution, cut=search.left <= 0
+    )

@@ -13,19 +13,22 @@ from contextlib import suppress
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, NoChannelError, NoHashError, OutsideError, Progress, UsageError
 from cuenv.core.findings import LayerCoverage, Report, report
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import parse_version_spec
+from cuenv.core.versions import minor as series
+from cuenv.core.versions import parse_version_spec, version
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
-from cuenv.lockfile.intent import EntryChange, Intent, changes, intent_of, nearness, notes, release_pins
+from cuenv.lockfile.intent import EntryChange, Intent, changes, further, intent_of, nearness, notes, release_pins
 from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.relax import ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
@@ -43,7 +46,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
+from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, build_cuda
 
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
@@ -60,9 +63,12 @@ _PYTHONS = 3
 """Of these, how many are tried beside the torch of a file."""
 _NEAR, _SOLVED = 80, 7
 """How long candidates are tried: one that is solved beside the entries counts for several that are solved alone."""
-_EACH, _WHOLE, _MOST = 20, 1500, 5000
-"""What a solve costs beside the number of its pins, and after what cost no further candidate is tried: as long as all
-entries are to stay, and then."""
+_SECONDS = 12
+"""After this time the search for what is nearest ends, and what is found with few solves is taken."""
+_KEEPING, _LATE = 24, 6
+"""Solves that find what can be had at all, of a short file, and those for one environment when it is late."""
+_GROUPS = 12
+"""Minor releases of torch that come before that of an environment in which all entries were had."""
 _TOGETHER = "the solver cannot satisfy all requirements together"
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
 _FORGE = "conda-forge"
@@ -109,7 +115,12 @@ class Repaired:
 
 
 def repair(
-    request: LockRequest, knowledge: Knowledge, *, name: str = "environment.yml", progress: Progress | None = None
+    request: LockRequest,
+    knowledge: Knowledge,
+    *,
+    name: str = "environment.yml",
+    progress: Progress | None = None,
+    clock: Callable[[], float] = float,
 ) -> Repaired:
     """Find the file that does what an environment file was meant to do, and prove that it locks. Writes nothing.
 
@@ -118,6 +129,7 @@ def repair(
         knowledge: the tables.
         name: of the new file, for the command in its head.
         progress: told what is being tried.
+        clock: in seconds, so that the search for what is nearest ends; without one it takes its time.
 
     Raises:
         InputError: the file or a channel cannot be read.
@@ -134,6 +146,8 @@ def repair(
         facts=facts,
         knowledge=knowledge,
         progress=progress,
+        clock=clock,
+        began=clock(),
     )
     found = work.done()
     if found.spec is None or not found.changes:
@@ -150,11 +164,13 @@ class _Draft:
     Attributes:
         bound: names of pins that stand as they are.
         why: by name, why an entry is not as it was.
+        anew: torch and its CUDA were decided anew, by what the file meant.
     """
 
     spec: EnvironmentSpec
     bound: frozenset[str] = frozenset()
     why: tuple[tuple[str, str], ...] = ()
+    anew: bool = False
 
     def noting(self, names: Iterable[str], why: str) -> _Draft:
         have = dict(self.why)
@@ -173,7 +189,16 @@ class _Repair:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     dead: dict[str, str] = field(default_factory=dict)
-    work: int = 0
+    clock: Callable[[], float] = float
+    began: float = 0
+    near: int = 0
+    tried: set[tuple[object, ...]] = field(default_factory=set)
+    closes: Solution | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether enough time was spent on what is nearer."""
+        return self.clock() - self.began > _SECONDS
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
@@ -211,20 +236,26 @@ class _Repair:
         return None
 
     def _moved(self, found: Repaired) -> Repaired:
-        """The nearest environment that locks: with the torch of the file, else with the nearest torch."""
-        own, anew, first = None, False, self._own()
+        """The nearest environment that locks: with the torch of the file, else with the nearest torch.
+
+        As many entries as can be had stay, before torch keeps its release.
+        """
+        first = self._own()
         listed = frozenset(pin.name for pin in self.file.pins)
-        for needed in (listed, _NEEDED, _NEEDED - {"torchaudio"}, _NEEDED.difference(OF_TORCH)):
-            own, anew = self._until_locked(first, self.request.path.name, needed), False
+        own = self._until_locked(first, self.request.path.name, listed)
+        if own is None:
+            first = self._keepable(first)
+        for needed in (listed, _NEEDED, _NEEDED - {"torchaudio"}, _NEEDED.difference(OF_TORCH)) if own is None else ():
+            own = self._until_locked(first, self.request.path.name, needed)
             if own is None and _torch_of(self.file):
-                own, anew = self._anew(needed), True
+                own = self._anew(first, needed)
             if own:
                 break
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=_torch_of(self.file) is not None)
-        told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=anew)
+        told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
 
     def _own(self) -> _Draft:
@@ -243,6 +274,39 @@ class _Repair:
             if there and any(there.has(Pin(name=name)) for name in lacking):
                 channels = (*channels, more)
         return _Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+
+    def _keepable(self, draft: _Draft) -> _Draft:
+        """A draft without entries that the channels do not have beside the others, whatever torch and Python are."""
+        spec = draft.spec
+        shelf = self._shelf_of(spec)
+        if shelf is None:
+            return draft
+        listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
+        entries: Sequence[ListedEntry] = entries_of(listed, shelf)
+        fixed = [form for pin in (_torch_of(spec), spec.pin("python")) if (form := self._any(pin, shelf))]
+        pairs = self._solved(
+            spec, [item for item in entries if item.pin.name in OF_TORCH], shelf, fixed, None, near=False
+        )
+        kept = {pin.name for pin in pairs.pins if pin} if pairs else set()
+        entries = [replace(item, needed=item.pin.name in kept) for item in entries]
+        found = self._solved(spec, entries, shelf, fixed, None, near=False)
+        if found is None:
+            return draft
+        self.closes = found.solution
+        wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", _FORGE))
+        elsewhere = {
+            pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
+        }
+        gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
+        return _with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf, cut=found.cut)
+
+    def _any(self, pin: Pin | None, shelf: Shelf) -> Pin | None:
+        """Any release of what a file names, for CUDA if that is what the file is for; ``None`` where there is none."""
+        if pin is None:
+            return None
+        cuda = pin.name in _TORCH and wants_cuda(self.file, self.knowledge) and not asks_for_cpu(self.file)
+        forms = [Pin(name=pin.name, build="*cuda*")] if cuda else []
+        return next((form for form in (*forms, Pin(name=pin.name)) if shelf.has(form)), None)
 
     def _until_locked(self, draft: _Draft, label: str, needed: frozenset[str]) -> _Draft | None:
         """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
@@ -291,6 +355,8 @@ class _Repair:
         fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
         free = [pin for pin in spec.pins if pin not in fixed]
         known = entries_of(free, shelf)
+        if needed.issuperset(entry.pin.name for entry in known) and not self._together(spec, known, fixed, shelf):
+            return None
         for core, minor in self._orders(known, fixed, shelf, needed):
             entries = []
             for entry in known:
@@ -303,10 +369,23 @@ class _Repair:
                     forms = tuple(form for form in forms if minor in shelf.pythons(form))
                 must = entry.pin.name in core or (bool(entry.forms) and entry.pin.name in needed)
                 entries.append(replace(entry, forms=forms, needed=must))
-            found = self._solved(spec, entries, shelf, fixed, minor)
+            found = self._solved(spec, entries, shelf, fixed, minor, exact=core == _CORE)
             if found:
                 return _with_entries(draft, free, found.pins, shelf)
         return None
+
+    def _together(
+        self, spec: EnvironmentSpec, entries: Sequence[ListedEntry], fixed: Sequence[Pin], shelf: Shelf
+    ) -> bool:
+        """Whether all entries can be had in some release beside torch as it is asked for."""
+        pins = list(fixed)
+        for entry in entries:
+            torch = entry.pin.name in _TORCH
+            forms = [form for form in release_pins(entry.pin) if shelf.has(form)] if torch else list(entry.forms)
+            if torch and not forms:
+                return False
+            pins += forms[-1:]
+        return isinstance(self._ask(spec, pins, ()), Solution)
 
     def _orders(
         self, entries: Sequence[ListedEntry], fixed: Sequence[Pin], shelf: Shelf, needed: frozenset[str]
@@ -342,6 +421,9 @@ class _Repair:
         shelf: Shelf,
         fixed: Sequence[Pin],
         minor: int | None,
+        *,
+        exact: bool = False,
+        near: bool = True,
     ) -> Relaxed | None:
         return relax(
             entries,
@@ -349,6 +431,9 @@ class _Repair:
             shelf,
             fixed=fixed,
             python="" if minor is None else f"3.{minor}",
+            exact=exact,
+            near=near,
+            solves=_LATE if self.late else None if near else max(_KEEPING - len(entries) // 10, _KEEPING // 2),
             progress=self.progress,
         )
 
@@ -364,7 +449,6 @@ class _Repair:
             virtual_packages=virtual_packages(self.facts),
             prefer=tuple(prefer),
         )
-        self.work += _EACH + len(pins)
         try:
             return solve(request, self.request.sources)
         except NoHashError as error:
@@ -374,6 +458,13 @@ class _Repair:
         from cuenv.solve.io.shelf import Shelf  # noqa: PLC0415 - the solver is heavy
 
         return Shelf(names, channels, self.facts.platform, self.request.sources)
+
+    def _shelf_of(self, spec: EnvironmentSpec) -> Shelf | None:
+        """The records of what an environment lists; ``None`` where a channel of its own is not there."""
+        try:
+            return self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
+        except NoChannelError:
+            return None
 
     def _shelf_beyond(self, names: Sequence[str], own: Sequence[str], more: Sequence[str]) -> Shelf | None:
         """The records of the channels of a file and of some more, where those can be read.
@@ -392,9 +483,9 @@ class _Repair:
         if self.progress:
             self.progress(text)
 
-    def _anew(self, needed: frozenset[str]) -> _Draft | None:
+    def _anew(self, first: _Draft, needed: frozenset[str]) -> _Draft | None:
         """What was meant, decided anew: the nearest torch beside which the entries can stand."""
-        intent = intent_of(self.file, self.knowledge)
+        intent = intent_of(first.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
         wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
         decision = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
@@ -409,25 +500,85 @@ class _Repair:
 
         needed = needed.intersection(pythons)
         whole = len(needed) == len(pythons)
-        near = 0
-        for item in _nearest(decision, intent, lost)[:_ATTEMPTS]:
-            if whole and lost(item.candidate.python):
-                continue
-            self._say(f"trying {item.candidate}")
-            try:
-                made = self._beside(_case(decision, item, intent), item, intent, needed)
-            except NoChannelError as error:
-                made = error.message
-            if isinstance(made, str):
-                self.skipped.append((str(item.candidate), made))
-                near += _SOLVED if made == _BESIDE else made == _TOGETHER
-                if near >= _NEAR or self.work >= (_WHOLE if whole else _MOST):
-                    break
-                continue
-            found = self._until_locked(made, str(item.candidate), needed)
+        self.near = 0
+        able = [item for item in _nearest(decision, intent, lost) if not (whole and lost(item.candidate.python))]
+        for label, group in self._by_release(able[:_ATTEMPTS]):
+            self._say(f"trying {label}")
+            mine = self._of_own_channels(first, group, needed) if whole else None
+            found = (
+                self._until_locked(mine, f"{label}, all else from the channels of the file", needed) if mine else None
+            )
             if found:
                 return found
+            for item in group:
+                found = self._candidate(decision, item, intent, needed, first)
+                if found:
+                    return found
+                if self.near >= _NEAR or (whole and self.late):
+                    return None
         return None
+
+    def _of_own_channels(self, first: _Draft, group: Sequence[Assessment], needed: frozenset[str]) -> _Draft | None:
+        """A draft with another minor of torch from the channels of the file, beside which they have all entries."""
+        spec, build = first.spec, group[0].candidate.build
+        torch = _torch_of(spec)
+        if torch is None or build.stack not in map(short_channel, spec.channels):
+            return None
+        shelf = self._shelf_of(spec)
+        if shelf is None:
+            return None
+        cuda = "*cuda*" if build.cuda else ""
+        fixed = [Pin(name=torch.name, version=f"{series(build.version)}.*", build=cuda, channel=torch.channel)]
+        python = spec.pin("python")
+        others = [pin for pin in spec.pins if pin not in (torch, python) and not pin.name.startswith("__")]
+        for entry in entries_of(others, shelf):
+            if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
+                return None
+            fixed += entry.forms[-1:]
+        for form in dict.fromkeys((python, Pin(name="python"))) if python else (None,):
+            answer = (
+                self._ask(spec, [*fixed, *([form] if form else [])], ()) if form is None or shelf.has(form) else None
+            )
+            if isinstance(answer, Solution):
+                found = answer.package(torch.name)
+                fits = found and found.version in {str(item.candidate.build.version) for item in group}
+                return _with_core(first, torch, answer, self.knowledge) if fits else None
+        return None
+
+    def _candidate(
+        self, decision: Decision, item: Assessment, intent: Intent, needed: frozenset[str], first: _Draft
+    ) -> _Draft | None:
+        """A candidate with the entries of the file, locked; ``None`` where that cannot be."""
+        key = (item.candidate, needed)
+        if key in self.tried:
+            return None
+        self.tried.add(key)
+        self._say(f"trying {item.candidate}")
+        try:
+            made = self._beside(_case(decision, item, intent), item, intent, needed)
+        except NoChannelError as error:
+            made = error.message
+        if isinstance(made, str):
+            self.skipped.append((str(item.candidate), made))
+            self.near += _SOLVED if made == _BESIDE else made == _TOGETHER
+            return None
+        return self._until_locked(replace(made, why=(*first.why, *made.why)), str(item.candidate), needed)
+
+    def _by_release(self, fitting: Sequence[Assessment]) -> list[tuple[str, list[Assessment]]]:
+        """Candidates by the channel and the minor release of their torch, nearest first.
+
+        The release with which all entries were had comes before those that are further away.
+        """
+        groups: dict[tuple[str, Version], list[Assessment]] = {}
+        for item in fitting:
+            build = item.candidate.build
+            groups.setdefault((build.stack, series(build.version)), []).append(item)
+        torch = next((found for name in _TORCH if self.closes and (found := self.closes.package(name))), None)
+        known = (torch.channel_name, series(version(torch.version))) if torch else None
+        order = list(groups)
+        if known in groups and (self.late or order.index(known) >= _GROUPS):
+            order = [known, *(key for key in order if key != known)]
+        return [(f"pytorch {release} ({stack})", groups[stack, release]) for stack, release in order]
 
     def _alone(self, made: EnvironmentSpec, item: Assessment, needed: frozenset[str]) -> str:
         """Why a candidate cannot be had, without the further packages of the file; empty where it can."""
@@ -481,12 +632,39 @@ class _Repair:
         found = self._solved(made, entries, shelf, fixed, minor)
         if found is None:
             return _BESIDE
-        draft = _Draft(spec=replace(made, pins=(*fixed, *intent.packages)), bound=frozenset(pin.name for pin in fixed))
+        spec = replace(made, pins=(*fixed, *intent.packages))
+        draft = _Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True)
         return _with_entries(draft, intent.packages, found.pins, shelf)
 
 
-def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf) -> _Draft:
-    """A draft with what was chosen for some of its entries, and why each is not as it was."""
+def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowledge) -> _Draft:
+    """A draft with the torch of a solution, and with its Python, CUDA and libraries of torch where they differ."""
+    from cuenv.solve.io.solver import matches  # noqa: PLC0415 - the solver is heavy
+
+    pins = []
+    for pin in draft.spec.pins:
+        package = solution.package(pin.name)
+        if package is None or (pin != torch and matches(pin.match_spec(), package)):
+            pins.append(pin)
+        elif pin == torch or pin.name in OF_TORCH:
+            cuda = pin == torch and build_cuda(package.build)
+            pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else ""))
+        elif pin.name == "python" or not further(pin, knowledge):
+            pins.append(replace(pin, version=str(series(version(package.version))), build=""))
+        else:
+            pins.append(pin)
+    why = "the release nearest to it beside which the channels have the other entries"
+    moved = replace(draft, spec=replace(draft.spec, pins=tuple(pins)), bound=draft.bound | {torch.name})
+    return moved.noting([torch.name], why).noting(OF_TORCH, "the release for that torch")
+
+
+def _with_entries(
+    draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf, *, cut: bool = False
+) -> _Draft:
+    """A draft with what was chosen for some of its entries, and why each is not as it was.
+
+    Where the search was ``cut``, it is not known whether what went could have stayed.
+    """
     by_name = dict(zip((pin.name for pin in entries), zip(entries, chosen, strict=True), strict=True))
     pins: list[Pin] = []
     channels = ", ".join(map(short_channel, draft.spec.channels or ("defaults",)))
@@ -494,10 +672,16 @@ def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | 
         old, new = by_name.get(pin.name, (pin, pin))
         pins += [new] if new else []
         if new is None or (old.condition() not in ("", new.condition()) or (old.build and new.build != old.build)):
-            there = shelf.has(old if new else Pin(name=old.name))
             bare = old.yaml_text() if new else old.name
-            why = f"{bare} cannot be satisfied together with the rest" if there else f"the channels have no {bare}"
-            draft = draft.noting([old.name], f"{why}: {channels}" if not there else why)
+            if not shelf.has(old if new else Pin(name=old.name)):
+                why = f"the channels have no {bare} for {shelf.platform}: {channels}"
+            elif cut and new is None:
+                why = (
+                    f"the solver names {bare} in a conflict with the rest; whether it fits in another way was not tried"
+                )
+            else:
+                why = f"{bare} cannot be satisfied together with the rest"
+            draft = draft.noting([old.name], why)
     return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
 
 

@@ -172,6 +172,7 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
             message=f"the file is for {system}: {'; '.join(filter(None, told))}",
             fix="write what was asked for, without the builds of that system: conda env export --from-history, "
             f"or {REPAIR}",
+            edits=tuple(FileEdit(how="remove", entries=(text,)) for text in foreign),
         )
 
 

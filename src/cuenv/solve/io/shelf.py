@@ -57,7 +57,7 @@ class Shelf:
         """
         reaching = sources.reaching(channels)
         opened = channels_of(reaching)
-        self._sources, self._platform = opened.sources, platform
+        self._sources, self.platform = opened.sources, platform
         order = [url.rstrip("/") for url in reaching.urls(channels)]
         self._records: dict[str, list[RepoDataRecord]] = {}
         specs = [spec for name in sorted(set(names)) if (spec := lenient(name)) is not None]
@@ -84,7 +84,7 @@ class Shelf:
         suited = [item for item in found if tag is None or tag.search(build := str(item.build)) or "py" not in build]
         record = max(suited or found, key=lambda item: (item.version, item.build_number), default=None)
         try:
-            return locked_package(record, self._platform, self._sources) if record else None
+            return locked_package(record, self.platform, self._sources) if record else None
         except ChannelError:  # a record without a hash is no preference; the solver says so if it is needed
             return None
 
