@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -58,15 +59,11 @@ def test_slurm_says_which_nodes_would_take_the_job(tmp_path: Path, slurm: Slurm,
         assert refused.returncode != 0, words
 
 
-@pytest.mark.parametrize(("node", "code"), [("gpu01", 0), ("mix01", 3)])
-def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, lock: Path, node: str, code: int) -> None:
-    log, bin_ = tmp_path / "log", tmp_path / "bin"
-    bin_.mkdir()
-    (bin_ / "cuenv").write_text(CUENV.format(log=log))
-    (bin_ / "cuenv").chmod(0o755)
-    options = (f"--nodelist={node}", f"--output={tmp_path}/out")
-    text = script(tmp_path, *(word for item in options for word in ("--option", item)), "--", "echo", "it's run")
-    job = tmp_path / "job.sh"
+def ended(slurm: Slurm, folder: Path, bin_: Path, *options: str) -> tuple[str, str]:
+    """How a job ended in Slurm's words, and what it wrote."""
+    options = (*options, f"--output={folder}/out")
+    text = script(folder, *(word for item in options for word in ("--option", item)), "--", "echo", "it's run")
+    job = folder / "job.sh"
     job.write_text(text)
     environ = slurm.nodes_run(bin_)
     done = subprocess.run(["sbatch", "--parsable", str(job)], env=environ, capture_output=True, text=True, check=True)
@@ -75,16 +72,35 @@ def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, loc
         assert time.monotonic() < end, state
         time.sleep(0.1)
         state = slurm.ask("scontrol", "show", "job", done.stdout.strip()).stdout
+    return state, (folder / "out").read_text()
+
+
+@pytest.mark.parametrize(("node", "code"), [("gpu01", 0), ("mix01", 3)])
+def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, lock: Path, node: str, code: int) -> None:
+    log, bin_ = tmp_path / "log", tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "cuenv").write_text(CUENV.format(log=log))
+    (bin_ / "cuenv").chmod(0o755)
+    state, out = ended(slurm, tmp_path, bin_, f"--nodelist={node}")
     assert f"ExitCode={code}:0" in state
     said = log.read_text().splitlines()
     assert sorted(said[:2]) == [f"{node} check {lock} --host -", f"{node} inspect --json --compact"]
-    out = (tmp_path / "out").read_text()
     if code:
         assert len(said) == 2
-        assert "error: the lock does not run on every node of this job" in out
+        assert "error: the check failed on a node of this job" in out
     else:
         assert said[2:] == [f"{node} run --prefix {tmp_path}/envs/my train -- echo it's run"]
         assert out == f"the facts of {node}\nit's run\n"
+
+
+def test_a_node_without_cuenv_is_named(tmp_path: Path, slurm: Slurm, lock: Path) -> None:
+    assert lock.exists()
+    state, out = ended(slurm, tmp_path, tmp_path / "empty", "--nodes=2", "--nodelist=gpu[01-02]")
+    assert "ExitCode=3:0" in state
+    machine = os.uname().nodename  # of both nodes: their daemons run here
+    said = [line for line in out.splitlines() if not line.startswith("srun: ")]
+    missing = f"error: cuenv is not on the PATH of {machine}"
+    assert said == [missing, missing, "error: the check failed on a node of this job, so the job ends"]
 
 
 def test_it_is_written_to_a_file_and_says_how_the_environment_is_made(tmp_path: Path, lock: Path) -> None:
