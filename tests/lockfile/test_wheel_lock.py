@@ -183,6 +183,43 @@ def test_a_pylock_remembers_its_host(tmp_path: Path, server: Server) -> None:
     assert done.stdout.endswith("fine\n")
 
 
+@pytest.mark.parametrize("kind", ["pylock", "requirements"])
+def test_lock_check_knows_whether_it_is_up_to_date(tmp_path: Path, server: Server, kind: str) -> None:
+    (path,) = locked(tmp_path, server, kind).written
+    source, text = tmp_path / "environment.yml", path.read_text()
+
+    def checked(*words: str) -> tuple[int, str]:
+        done = run("lock", "--check", *words, folder=tmp_path)
+        return done.returncode, done.stdout + done.stderr
+
+    assert checked() == (0, f"{path.name}\nfine\n")  # which lies beside the file, and names it
+    assert checked("--format", kind, *PASCAL) == (0, f"{path.name}\nfine\n")
+    code, said = checked("--format", kind, "--gpu", "RTX 4090", "--driver", "580.65.06", "--glibc", "2.39")
+    assert code == 1
+    assert "error CU107 gpus changed: locked for 6.1, asked for 8.9" in said
+    assert "error CU107 glibc changed: locked for 2.35, asked for 2.39" in said
+    assert f"--format {kind}" in said
+    path.write_text(text.replace("12.9.86", "12.6.85"))
+    code, said = checked()
+    assert (code, "CU108" in said) == (1, True)
+    assert "CU108" in run("check", path.name, folder=tmp_path).stdout
+    path.write_text(text)
+    source.write_text(source.read_text().replace("  - pip:\n", "  - pip:\n      - einops\n"))
+    code, said = checked()
+    assert (code, f"its content has changed since {path.name} was made" in said) == (1, True)
+    stale = run("check", path.name, folder=tmp_path)
+    assert "asks pip for einops, but the lock for linux-64 does not contain it" in stale.stdout
+    path.unlink()
+    assert f"error CU107 {path.name} is not there" in checked("--format", kind)[1]
+
+
+def test_lock_check_of_another_programs_pylock_says_so(tmp_path: Path, server: Server) -> None:
+    (path,) = locked(tmp_path, server, "pylock").written
+    path.write_text(path.read_text().partition("[tool.cuenv]")[0])
+    assert "pylock.toml was not made by cuenv" in run("lock", "--check", "--format", "pylock", folder=tmp_path).stdout
+    assert "conda-lock.yml is not there" in run("lock", "--check", folder=tmp_path).stdout
+
+
 def test_a_lock_that_is_there_keeps_its_packages_until_they_are_updated(
     tmp_path: Path, server: Server, files: Path
 ) -> None:
@@ -251,7 +288,7 @@ def test_resolve_and_lock_in_one_step_reads_no_channel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--check",), "--check is about conda-lock.yml"),
+        (("--check", "--update", "torch"), "--check changes nothing"),
         (("--resolve", "--stack", "conda-forge"), "the torch of the stack conda-forge comes by conda"),
         (("--engine", "conda-lock"), "solves for pip alone"),
         (("-o", "x.toml", "--platform", "linux-64", "--platform", "linux-aarch64"), "-o names one file"),

@@ -264,6 +264,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
       cuenv lock --gpu A100 --driver 525.60.13
       cuenv lock --update transformers
       cuenv lock --check
+      cuenv lock --check --format pylock
       cuenv lock --repair -o environment.new.yml
       cuenv lock --resolve --format pylock --gpu 'GTX 1080' --driver 580.65.06
     """
@@ -283,10 +284,15 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
         say([which] if path.name != ENVIRONMENT else [], quiet=quiet)
     if values["check"]:
-        other = next((name for name in ("update", "repair", "output") if values[name]), None)
+        others = (
+            ("update", values["update"]),
+            ("repair", values["repair"]),
+            ("output", values["output"] and not wheels),
+        )
+        other = next((name for name, given in others if given), None)
         if other:
             raise UsageError(f"--check changes nothing, and --{other} does", hint="cuenv lock --check")
-        return _check(path, values, knowledge)
+        return _check(path, values, knowledge, wheels)
     if values["repair"] or (values["output"] and not wheels):
         engine.refuse("--repair", "-o NEW.yml")
         return repair_file(path, values, knowledge)
@@ -397,10 +403,11 @@ def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
     return codes
 
 
-def _check(path: Path, values: LockValues, knowledge: Any) -> int:
+def _check(path: Path, values: LockValues, knowledge: Any, wheels: str) -> int:
     from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - not needed for --help
 
-    report = out_of_date(path, host_from(values), knowledge, several_platforms(values))
+    platforms, output = several_platforms(values), values["output"] if wheels else None
+    report = out_of_date(path, host_from(values), knowledge, platforms, wheels=wheels, output=output)
     silent = values["quiet"] and not report.errors
     emit_findings(
         [CheckResult(report=report, file=str(path))],

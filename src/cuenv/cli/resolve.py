@@ -195,8 +195,6 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
     Raises:
         UsageError: such an option was typed.
     """
-    if wheels and values["check"]:
-        raise UsageError(f"--check is about conda-lock.yml, not about {wheels}", hint="cuenv check pylock.toml")
     if wheels and values["output"] and several_platforms(values):
         raise UsageError(f"-o names one file, and --format {wheels} writes one for each platform", hint="leave out -o")
     if values["resolve_first"]:

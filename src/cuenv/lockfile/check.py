@@ -245,9 +245,9 @@ def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Find
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - as above
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - as above
 
-    again = f"cuenv lock {shlex.quote(str(file))}"
+    again = lock.again if lock.program else f"cuenv lock {shlex.quote(str(file))}"
     for solution in lock.solutions:
-        asked = [pin for pin in spec.pins if not pin.name.startswith("__")]
+        asked = [pin for pin in spec.pins if not pin.name.startswith("__") and not lock.program]  # packages of conda
         broken = [
             pin
             for pin in asked

@@ -243,7 +243,8 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
     try:
         gpus = tuple(Gpu(index=i, name="", capability=Capability.parse(text)) for i, text in enumerate(texts))
         level = version(packages["__cuda"]) if "__cuda" in packages else None
-        libc = glibc(packages["__glibc"]) if "__glibc" in packages else None
+        known = packages.get("__glibc") or lock.metadata.get("cuenv_glibc")
+        libc = glibc(known) if known else None
         driver = lock.metadata.get("cuenv_driver")
         driver = check_driver(driver) if driver else None
         machines = tuple(_machines(lock))

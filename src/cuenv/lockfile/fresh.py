@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import exists
+from cuenv.core.record import NamedTuple, replace
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
@@ -21,11 +23,23 @@ from cuenv.lockfile.files import (
     recorded_host,
     virtual_version,
 )
+from cuenv.lockfile.formats import LockPart
+from cuenv.lockfile.wheel_lock import wheel_locks, wheel_path
 from cuenv.resolver.solution_policy import edited
+from cuenv.solve import WHEEL_LOCKS
+from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import Lock
 
 
-def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platforms: tuple[str, ...] = ()) -> Report:
+def out_of_date(
+    path: Path,
+    options: HostOptions,
+    knowledge: Knowledge,
+    platforms: tuple[str, ...] = (),
+    *,
+    wheels: str = "",
+    output: Path | None = None,
+) -> Report:
     """Whether a lock still belongs to its environment file and to the given options: no solve, no GPU, no network.
 
     Args:
@@ -33,41 +47,88 @@ def out_of_date(path: Path, options: HostOptions, knowledge: Knowledge, platform
         options: host options; only those that are given are compared with what the lock recorded.
         knowledge: the tables.
         platforms: asked for, where the options ask for several.
+        wheels: the lock without conda that is meant, one of `cuenv.solve.WHEEL_LOCKS`; without it every lock of the
+            file that lies beside it.
+        output: the file of that lock, where it has another name than usual.
     """
     spec, _ = read_environment(path)
     target = path.parent / LOCK_NAME
-    if not exists(target):
-        missing = Finding(
-            code="CU107",
-            severity="error",
-            subject=LOCK_NAME,
-            message=f"{target} is not there",
-            fix=f"cuenv lock {shlex.quote(str(path))}",
+    usual = () if wheels else (target,)
+    others = wheel_locks(path, wheels, output)
+    found: list[Finding] = []
+    if not others and not (usual and exists(target)):
+        missing = output or (wheel_path(wheels, path.parent) if wheels else target)
+        again = ["cuenv", "lock", str(path), *(["--format", wheels] if wheels else [])]
+        again += ["-o", str(output)] if output else []
+        found.append(
+            Finding(
+                code="CU107",
+                severity="error",
+                subject=missing.name,
+                message=f"{missing} is not there",
+                fix=shlex.join(again),
+            )
         )
-        return report(str(target), [missing])
-    lock = read_lock(target)
+        return report(str(missing), found)
+    there = [item for item in (*usual, *others) if exists(item)]
+    for item in there:
+        # a lock without conda is for one platform: its siblings are the others that were asked for
+        own = platforms if item == target else ()
+        found += _of_lock(_Fresh(item, path, spec, knowledge), options, own, output)
+    have = {solution.platform for item in others for solution in read_lock(item, LockPart()).solutions}
+    for name in platforms if wheels else ():
+        if name not in have:
+            message = f"{path.name} has no lock of the format {wheels} for {name}"
+            also = shlex.join(["cuenv", "lock", str(path), "--format", wheels, *_repeated(platforms)])
+            found.append(Finding(code="CU107", severity="error", subject=name, message=message, fix=also))
+    return report(", ".join(map(str, there)), found)
+
+
+class _Fresh(NamedTuple):
+    """One lock and the file that it is compared with."""
+
+    target: Path
+    path: Path
+    spec: EnvironmentSpec
+    knowledge: Knowledge
+
+
+def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], output: Path | None) -> Iterator[Finding]:
+    target, path, spec, knowledge = of
+    own = target == path.parent / LOCK_NAME
+    lock = read_lock(target, None if own else LockPart())
     facts = (
         host_facts(options, knowledge)
         if options.given
         else recorded_host(lock, HostFacts(label="", platform=""), knowledge)
     )
     again = shlex.join(["cuenv", "lock", str(path), *(host_options(facts) if facts else ())])
-    if platforms or (options.platform and "--platform" not in again):
+    if own and (platforms or (options.platform and "--platform" not in again)):
         again += "".join(f" --platform {name}" for name in platforms or (options.platform,))
-    found = [*edited(lock), *companion_findings(lock, target)]
+    if not own:
+        again += f" --format {WHEEL_LOCKS[target.suffix != '.toml']}"
+        again += f" -o {shlex.quote(str(output))}" if output else ""
+    yield from (replace(item, fix=again) if not own else item for item in edited(lock))
+    yield from companion_findings(lock, target)
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
-        found.append(_foreign(target))
+        yield _foreign(target) if own else replace(_foreign(target), fix=again)
     elif not locks(lock, spec):
-        found.append(_changed(f"{path.name}", "its content has changed since the lock was made", again))
+        made = "the lock" if own else target.name
+        yield _changed(f"{path.name}", f"its content has changed since {made} was made", again)
     if options.given and facts:
         asked = _asked(options, facts, platforms, spec.platforms)
-        found += [
+        if not own:
+            asked.pop("platform", None)
+        yield from (
             _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
             for name, value in asked.items()
             if value != (old := _recorded(lock, name))
-        ]
-    return report(str(target), found)
+        )
+
+
+def _repeated(platforms: tuple[str, ...]) -> list[str]:
+    return [word for name in platforms for word in ("--platform", name)]
 
 
 def _asked(
@@ -92,7 +153,8 @@ def _asked(
 def _recorded(lock: Lock, name: str) -> str | None:
     platforms = [solution.platform for solution in lock.solutions]
     if name == "glibc":
-        return virtual_version(lock.solutions[0], "__glibc") if lock.solutions else None
+        own = lock.metadata.get("cuenv_glibc")
+        return own or (virtual_version(lock.solutions[0], "__glibc") if lock.solutions else None)
     return " ".join(sorted(platforms)) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 

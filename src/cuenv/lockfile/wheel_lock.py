@@ -6,19 +6,23 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cuenv.core.errors import CuenvError
 from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.io.files import is_file, read_text, relative_path
 from cuenv.core.io.products import keep_others
 from cuenv.core.io.writing import write_together
 from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.formats import LockedFile, pylock_toml, requirements_txt, unlocked_txt
+from cuenv.lockfile.files import read_lock, virtual_version
+from cuenv.lockfile.formats import LockedFile, LockPart, parse_lock, pylock_toml, requirements_txt, unlocked_txt
+from cuenv.lockfile.wheel_target import PLATFORMS
 from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
 from cuenv.resolver.policy import spec_of
 from cuenv.solve import WHEEL_LOCKS
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
-from cuenv.solve.model import Lock, Solution
+from cuenv.solve.model import Lock, Solution, content_digest
 
 _PYLOCK = WHEEL_LOCKS[0]
 _PIP_ITSELF = ("pip", "setuptools", "wheel", "python")
@@ -128,12 +132,11 @@ def write_wheels(
             *_about(made.metadata, solution),
             f"Install: {_install(kind, target, solution)[-1]}",
         ]
-        if kind == _PYLOCK:
-            texts[target] = pylock_toml.render(solution, made.metadata, head=tuple(about))
-        else:
-            indexes = requirements_txt.indexes(spec)
-            pip = requirements_txt.findable(solution.pip)
-            texts[target] = requirements_txt.render(pip, head=tuple(about), indexes=indexes)
+        record = _record(made.metadata, solution, relative_path(source, target.parent))
+        whole = _text(kind, solution, spec, tuple(about), record)
+        read = parse_lock(whole, str(target), LockPart())  # the digest is over what is read of it later
+        record["cuenv_content"] = content_digest(read.solutions, read.metadata)
+        texts[target] = _text(kind, solution, spec, tuple(about), record)
         rest = unlocked_txt.FORMAT.path(source.parent, solution.platform)
         if solution.aside:
             aside[rest] = unlocked_txt.FORMAT.write(LockedFile(made, solution, source.parent, lambda: spec, about[0]))
@@ -143,6 +146,58 @@ def write_wheels(
     kept = [(target, keep_others(target, (WRITTEN_BY,))) for target in texts]
     write_together(list(texts.items()), gone=gone)
     return tuple(texts), tuple((target, aside) for target, aside in kept if aside)
+
+
+def _text(
+    kind: str, solution: Solution, spec: EnvironmentSpec, head: tuple[str, ...], record: Mapping[str, str]
+) -> str:
+    if kind == _PYLOCK:
+        return pylock_toml.render(solution, record, head=head)
+    indexes = requirements_txt.indexes(spec)
+    pip = requirements_txt.findable(solution.pip)
+    return requirements_txt.render(pip, head=head, indexes=indexes, metadata=record)
+
+
+def _record(metadata: Mapping[str, str], solution: Solution, source: str) -> dict[str, str]:
+    """What the lock of one platform remembers: its environment file, its host, and the least host that it runs on."""
+    others = tuple(f"_{item}" for item in PLATFORMS if item != solution.platform)
+    left_out = ("created_by", "cuenv_content")
+    kept = {key: text for key, text in metadata.items() if key not in left_out and not key.endswith(others)}
+    libc = virtual_version(solution, "__glibc")
+    kept |= {"cuenv_glibc": libc} if libc else {}
+    return {
+        **kept,
+        "cuenv_platform": solution.platform,
+        "cuenv_python": solution.python,
+        "cuenv_source": source.replace("\\", "/"),
+    }
+
+
+def wheel_locks(path: Path, kind: str = "", output: Path | None = None) -> tuple[Path, ...]:
+    """The locks without conda that cuenv wrote of an environment file, as far as they lie beside it.
+
+    Args:
+        path: the environment file.
+        kind: one of `WHEEL_LOCKS`; both where empty.
+        output: the file that is meant, where it has another name.
+    """
+    if output:
+        return (output,) if is_file(output) else ()
+    names = [wheel_path(item, path.parent, one) for item in WHEEL_LOCKS for one in ("", *PLATFORMS)]
+    usual = {wheel_path(kind, path.parent, one) for one in ("", *PLATFORMS)} if kind else {*names}
+    there = [item for item in names if item in usual and is_file(item)]
+    return tuple(item for item in there if kind or _made_of(item, path))
+
+
+def _made_of(lock: Path, source: Path) -> bool:
+    """Whether a file is a lock of ours that names this environment file."""
+    text = read_text(lock)
+    if not text.startswith(WRITTEN_BY):
+        return False
+    try:
+        return read_lock(lock, LockPart()).sources == (source.name,)
+    except CuenvError:
+        return False  # `cuenv check` says what is wrong with it
 
 
 def _about(metadata: Mapping[str, str], solution: Solution) -> Iterator[str]:

@@ -21,6 +21,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
+from cuenv.core.urls import one_line
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution
 
@@ -205,6 +206,20 @@ def reader_of(text: str) -> LockReader:
 def mended_there(finding: Finding, lock: Lock) -> Finding:
     """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
     return replace(finding, fix=lock.again) if lock.again and "cuenv lock" in (finding.fix or "") else finding
+
+
+def of_ours(lock: Lock, again: str) -> Lock:
+    """A lock without conda that cuenv wrote: its record names the environment file, which another program's does not.
+
+    Args:
+        lock: as it was read.
+        again: the options that make such a file anew.
+    """
+    if not lock.metadata:
+        return lock
+    source = one_line(lock.metadata.get("cuenv_source", ""))
+    words = ["cuenv", "lock", *([source] if source else []), *again.split()]
+    return replace(lock, sources=(source,) if source else (), again=shlex.join(words))
 
 
 def compiled(source: str) -> str:

@@ -11,7 +11,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.reading import describe
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line
-from cuenv.lockfile.formats import LockPart, LockReader
+from cuenv.lockfile.formats import LockPart, LockReader, of_ours
 from cuenv.lockfile.formats.uv_lock import no_wheel, toml_document
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise, requirement_name
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # only this format needs them
     from packaging.pylock import Package, Pylock
 
 _AGAIN = "uv export --format pylock.toml --output-file pylock.toml"
-_OWN_AGAIN = "cuenv lock --format pylock"
+_OWN_AGAIN = "--format pylock"
 _TORCH = "torch"
 _LONGEST = 20_000
 """Characters of a marker."""
@@ -31,12 +31,6 @@ _LONGEST = 20_000
 
 _OURS = "cuenv"
 """The table under ``tool`` in which cuenv keeps the host that a lock was made for, and the least host that runs it."""
-_DIGESTS = ("content", "environment")
-"""What a ``conda-lock.yml`` records besides: the digests of its packages and of its environment file."""
-
-
-def _other(platform: str) -> tuple[str, ...]:
-    return tuple(f"_{item}" for item in PLATFORMS if item != platform)
 
 
 def render(solution: Solution, metadata: Mapping[str, str], *, head: tuple[str, ...]) -> str:
@@ -44,18 +38,14 @@ def render(solution: Solution, metadata: Mapping[str, str], *, head: tuple[str, 
 
     Args:
         solution: with the packages for pip, and the Python that they are for.
-        metadata: of the lock, of which the host and the least host are kept.
+        metadata: what is recorded of the environment file, the host and the least host.
         head: lines for the comment at the top.
     """
     from packaging.pylock import Pylock  # noqa: PLC0415 - only this format needs it
 
     machine = WheelTarget(solution.platform, solution.python).environment["platform_machine"]
     here = {item.name for item in solution.pip}
-    kept = {
-        key.removeprefix("cuenv_"): value
-        for key, value in sorted(metadata.items())
-        if key.startswith("cuenv_") and not key.endswith((*_DIGESTS, *_other(solution.platform)))
-    }
+    kept = {key.removeprefix("cuenv_"): value for key, value in sorted(metadata.items()) if key.startswith("cuenv_")}
     document = {
         "lock-version": "1.0",
         "environments": [f"sys_platform == 'linux' and platform_machine == '{machine}'"],
@@ -103,7 +93,7 @@ def _recorded(lock: Pylock) -> dict[str, str]:
     ours = (lock.tool or {}).get(_OURS)
     if not isinstance(ours, dict):
         return {}
-    return {f"cuenv_{key}": value for key, value in ours.items() if isinstance(value, str) and key not in _DIGESTS}
+    return {f"cuenv_{key}": value for key, value in ours.items() if isinstance(value, str)}
 
 
 def _read(text: str, source: str, part: LockPart) -> Lock:
@@ -169,8 +159,10 @@ class _Reading:
         solutions = tuple(self._solution(WheelTarget(platform, python)) for platform in PLATFORMS)
         served = tuple(item for item in solutions if self._serves(item.platform, python)) or solutions
         metadata = _recorded(self.pylock)
-        again = _OWN_AGAIN if metadata else ""
-        return Lock(channels=(), sources=(), solutions=served, part=", ".join(words), metadata=metadata, again=again)
+        if minors != [".".join(python.split(".")[:2])]:  # the digest is over the files for one Python
+            metadata.pop("cuenv_content", "")
+        made = Lock(channels=(), sources=(), solutions=served, part=", ".join(words), metadata=metadata)
+        return of_ours(made, _OWN_AGAIN)
 
     def _serves(self, platform: str, python: str) -> bool:
         """Whether the file says that it is for such a machine."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from cuenv.core.errors import InputError
@@ -16,9 +17,9 @@ from cuenv.core.reading import Faults, describe
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
-from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled
+from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled, of_ours
 from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
-from cuenv.solve.environment_spec import EnvironmentSpec, names_index, normalise
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, names_index, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 from cuenv.solve.pip_lines import logical_lines
 
@@ -47,15 +48,23 @@ def indexes(spec: EnvironmentSpec) -> tuple[str, ...]:
     return tuple(redact(text.strip()) for text in spec.pip if names_index(text))
 
 
-def render(packages: Iterable[PipLocked], *, head: tuple[str, ...], indexes: tuple[str, ...] = ()) -> str:
+def render(
+    packages: Iterable[PipLocked],
+    *,
+    head: tuple[str, ...],
+    indexes: tuple[str, ...] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> str:
     """Write the file.
 
     Args:
         packages: of one platform.
         head: lines for the comment at the top.
         indexes: options of pip that name where the packages are.
+        metadata: what is recorded of the environment file, the host and the least host, for ``cuenv check``.
     """
-    comments = (f"# {blanked(text)}".rstrip() for text in head)
+    record = (f"{key.replace('_', ' ', 1)}: {text}" for key, text in sorted((metadata or {}).items()))
+    comments = (f"# {blanked(text)}".rstrip() for text in (*head, *record))
     return "\n".join([*comments, *indexes, *lines(packages)]) + "\n"
 
 
@@ -130,7 +139,9 @@ _HASH = regex(r"\s--hash[= ]\s*([a-z0-9]+):([0-9A-Za-z]+)")
 _OPTION = regex(r"(--?[A-Za-z][a-z-]*)(?:[= ]\s*(\S+))?")
 _PYTHON = regex(r"(?m)^#.*(?:with [Pp]ython|--python-version[= ])\s*(3\.\d{1,2}(?:\.\d{1,3})?)\b")
 """How pip-compile and uv name the Python at the top."""
+_RECORD = regex(r"# cuenv ([a-z][a-z0-9_-]*): (.+)")
 _SHOWN = 3
+_OWN_AGAIN = "--format requirements"
 _AGAIN = "uv pip compile --generate-hashes requirements.in --output-file requirements.txt"
 
 
@@ -179,12 +190,23 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
             f"{source}: {count} are not pinned to one release, at {faults.items[0]}", hint=compiled(source)
         )
     faults.check(hint=_AGAIN)
+    metadata = _recorded(text)
     named = _PYTHON.search(text[:4000])
     try:
-        lock = _chosen(found, indexes, aside, part, named[1] if named else "")
-        return replace(lock, again=compiled(source))
+        lock = _chosen(found, indexes, aside, part, metadata.get("cuenv_python") or (named[1] if named else ""))
     except ValueError as error:
         raise InputError(f"{source}: {error}", hint=_AGAIN) from error
+    served = tuple(item for item in lock.solutions if item.platform == metadata.get("cuenv_platform"))
+    made = replace(lock, solutions=served or lock.solutions, metadata=metadata, again=compiled(source))
+    return of_ours(made, _OWN_AGAIN)
+
+
+def _recorded(text: str) -> dict[str, str]:
+    """What cuenv wrote at the top of a lock without conda, by the keys that it has in a ``conda-lock.yml``."""
+    if not text.startswith(WRITTEN_BY):
+        return {}
+    head = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return {f"cuenv_{found[1]}": found[2] for line in head if (found := _RECORD.fullmatch(line))}
 
 
 def _requirement(number: int, whole: str) -> _Line:
