@@ -180,8 +180,8 @@ def test_conda_as_json_and_as_strings() -> None:
             "does not reach the driver",
         ),
         (
-            "DeepSpeed general environment info:\ntorch version .... 2.1\n",
-            "ds_report, which names neither driver nor GPU",
+            "DeepSpeed C++/CUDA extension op report\n",
+            "the part of ds_report that names neither driver nor GPU",
         ),
         ("PyTorch version: 2.1\nROCM used to build PyTorch: 6.0\n+rocm6.0", "AMD GPUs"),
         ("PyTorch version: 2.1\nOS: macOS 14.1 (arm64)\n", "from a Mac|neither driver, GPU nor Linux"),
@@ -256,3 +256,12 @@ def test_a_file_that_is_cut_within_a_character_is_read(tmp_path: Path, codec: st
 )
 def test_rows_of_a_query_without_head_in_any_order(row: str) -> None:
     assert said(host(f"{row}\n{row}\n")) == ("550.54.15", "12.4", [("NVIDIA A10G", "8.6")] * 2)
+
+
+def test_ds_report_tells_of_a_host_whose_driver_and_gpus_are_gaps() -> None:
+    text = "DeepSpeed general environment info:\ntorch cuda version ............... 11.1\n"
+    (facts,) = hosts_told(text + "nvcc version ..................... 10.1\n", shipped_base(), "the paste").hosts
+    assert facts.driver is None
+    assert not facts.gpus
+    assert [item.release for item in facts.toolkits] == ["10.1"]
+    assert {"driver", "gpus", "libc", "platform"} <= {gap.fact for gap in facts.gaps}

@@ -7,6 +7,7 @@ from cuenv.host.paste.told import PasteReader, Told, searched
 
 MARKS = ("DeepSpeed general environment info", "torch cuda version ...", "nvcc version ...", "shared memory (/dev/shm)")
 _FACTS = (
+    ("report", regex(r"(torch cuda version \.{3,})")),
     ("torch", regex(r"torch version \.{3,} ([0-9]\S{2,40})")),
     ("torch.cuda", regex(r"torch cuda version \.{3,} ([0-9]{1,2}\.[0-9]{1,2}|None)\b")),
     ("torch.hip", regex(r"torch hip version \.{3,} ([0-9]\S*)")),
@@ -23,7 +24,7 @@ def looks_like(text: str) -> bool:
 
 
 def read(text: str) -> tuple[Told, ...]:
-    """Torch, nvcc, DeepSpeed and shared memory."""
+    """That it is a report of a host, and its torch, nvcc, DeepSpeed and shared memory."""
     return tuple(searched(text, _FACTS))
 
 

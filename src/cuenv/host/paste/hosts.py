@@ -10,7 +10,7 @@ from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.urls import one_line
 from cuenv.host import host_json
-from cuenv.host.facts import Gap, HostFacts
+from cuenv.host.facts import FoundToolkit, Gap, HostFacts
 from cuenv.host.paste import ansible
 from cuenv.host.paste.documents import Document, documents_of, looks_like_json
 from cuenv.host.paste.told import Told
@@ -209,4 +209,6 @@ def _completed(found: HostTold, source: str) -> HostFacts:
         gaps = (*gaps, Gap("platform", source, reason))
     if found.system == "Windows":
         gaps = (*gaps, Gap("platform", source, "it is from Windows: what holds is said for the Linux of WSL2 on it"))
-    return replace(facts, gaps=gaps)
+    nvcc = found.others.get("nvcc")
+    toolkit = FoundToolkit(path=source, release=nvcc, on_path=True, via="paste") if nvcc else None
+    return replace(facts, gaps=gaps, toolkits=(toolkit,) if toolkit else ())

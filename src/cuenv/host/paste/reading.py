@@ -274,7 +274,7 @@ def host_told(
     }
     return HostTold(
         facts=facts,
-        says=bool(driver or gpus or libc or platform),
+        says=bool(driver or gpus or libc or platform or "report" in tally.by_fact),
         others=dict(_others(tally, packages)),
         packages={name: words[0] for name, words in packages.items()},
         builds={name: words[1] for name, words in packages.items() if len(words) > 1},

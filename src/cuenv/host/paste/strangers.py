@@ -25,8 +25,8 @@ _KINDS = (
     ),
     (regex(r"npu-smi|Ascend|torch_npu"), "it is from a machine with Ascend NPUs, and cuenv is for NVIDIA GPUs"),
     (
-        regex(r"DeepSpeed (?:general env|C\+\+/CUDA ext)|real_accelerator\.py"),
-        f"it is the report of ds_report, which names neither driver nor GPU: {_SMI}",
+        regex(r"DeepSpeed C\+\+/CUDA ext|real_accelerator\.py"),
+        f"it is the part of ds_report that names neither driver nor GPU: {_SMI}",
     ),
     (regex(r"PyTorch version *:"), "it is the report of collect_env, and names neither driver, GPU nor Linux"),
     (
