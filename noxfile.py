@@ -128,6 +128,13 @@ def schemas(session: nox.Session) -> None:
 
 
 @nox.session
+def pictures(session: nox.Session) -> None:
+    """Draw the example pictures of docs/report.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "tests/doc_pictures.py")
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """The whole line on the sample channel, from a fresh install."""
     session.install(".")

@@ -21,7 +21,7 @@ from cases import collect
 SOURCE = Path(cuenv.__file__).parent
 ORDER = (
     *("core", "knowledge", "host", "solve", "binary", "resolver", "lockfile", "prefix"),
-    *("config", "lint", "diagnosis", "install", "export", "fleet", "maintain", "demo", "api", "cli"),
+    *("config", "lint", "diagnosis", "install", "export", "fleet", "report", "maintain", "demo", "api", "cli"),
 )
 """A package imports itself and what stands before it."""
 

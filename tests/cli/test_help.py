@@ -84,6 +84,7 @@ OTHERWISE = {
     ("check", "--python"): "a lock of wheels",
     ("diff", "--python"): "a lock of wheels",
     ("inspect", "--from"): "Show the hosts",
+    ("report", "--fleet"): "fleet plan --json",
     ("fleet gather", "--from"): "Read hosts",
     ("fleet gather", "--timeout"): "each node",
     ("fleet check", "--python"): "a lock of wheels",

@@ -250,6 +250,12 @@ def _questions(context: click.Context) -> Names:
     return {**dict.fromkeys((f"{key}=" for key in KEYS), ""), **wishes}
 
 
+def _pictures(_: click.Context) -> Names:
+    from cuenv.report.picture import PICTURES  # noqa: PLC0415 - only when a shell asks
+
+    return dict.fromkeys(PICTURES, "")
+
+
 def _files(_: click.Context) -> Names:
     return {_FILE: ""}
 
@@ -269,6 +275,7 @@ KINDS: Mapping[str, Callable[[click.Context], Names]] = {
     "why": _subjects,
     "why-not": _questions,
     "schema": _schemas,
+    "picture": _pictures,
     "file": _files,
 }
 """What there is to complete, each read only when a shell asks."""

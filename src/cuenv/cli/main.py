@@ -25,6 +25,7 @@ COMMANDS = {
     "lock": "pin every package of environment.yml in lock files",
     "lint": "find mistakes in files as they are written, and correct them",
     "check": "check that a lock or an installed environment runs on a host",
+    "report": "write one page with pictures of a lock, host or fleet",
     "scan": "list the GPUs that compiled files contain code for",
     "diagnose": "explain an error in a log, and give the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
@@ -51,7 +52,7 @@ COMMANDS = {
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Decide": ("demo", "inspect", "resolve", "what-if", "fleet", "profile"),
     "Lock": ("lock", "diff"),
-    "Check": ("lint", "check", "scan"),
+    "Check": ("lint", "check", "scan", "report"),
     "Understand": ("diagnose", "why", "why-not", "explain", "kb"),
     "Deliver": ("install", "run", "shell-hook", "hook", "export", "bundle"),
     "Set up": ("config", "cache", "completion", "schema"),

@@ -129,7 +129,7 @@ environment_options = several(
 """An environment that is there, and its lock."""
 
 
-part_options = several(
+part_names = several(
     click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default)."),
     click.option(
         "--extra", "extras", multiple=True, metavar="NAME", help="An extra of a uv.lock or pylock.toml; repeatable."
@@ -141,6 +141,9 @@ part_options = several(
         metavar="NAME",
         help="A dependency group of a uv.lock or pylock.toml; repeatable.",
     ),
+)
+part_options = several(
+    part_names,
     click.option("--python", default="", metavar="X.Y", help="The Python that a lock of wheels is read for."),
 )
 """Which part of a lock is meant that holds several."""

@@ -165,6 +165,21 @@ class DiffValues(LookValues, FormValue, PartValues):
     """``cuenv diff``, but for the locks."""
 
 
+class ReportValues(LookValues, RequestValues):
+    """``cuenv report``, but for the lock."""
+
+    prefix: Path | None
+    name: str | None
+    plan: Path | None
+    environment: str
+    extras: tuple[str, ...]
+    groups: tuple[str, ...]
+    form: str
+    picture: str | None
+    output: Path | None
+    no_progress: bool
+
+
 class ScanValues(LookValues):
     """``cuenv scan``, but for the paths."""
 

@@ -691,6 +691,28 @@ class ExportDocument(ExportFields):
     written: list[str]
 
 
+class PictureFields(TypedDict):
+    """A picture of a report as its numbers: the first cell of a row names it."""
+
+    name: str
+    title: str
+    description: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+class PicturesDocument(TypedDict):
+    """What `cuenv report` drew: the numbers of its pictures, and its findings."""
+
+    schema: Literal["cuenv/pictures/1"]
+    title: str
+    verdict: str
+    lead: list[str]
+    findings: list[FindingFields]
+    pictures: list[PictureFields]
+    written: str | None  # the file of the report
+
+
 class DriverFields(TypedDict):
     """The NVIDIA driver."""
 
@@ -1300,6 +1322,7 @@ Document = (
     | CodeDocument
     | ScanDocument
     | ExportDocument
+    | PicturesDocument
     | HostDocument
     | GatherDocument
     | KnowledgeDocument

@@ -207,7 +207,7 @@ def _section(told: CheckResult, *, strict: bool, verbose: bool) -> Iterator[str]
 def _row(finding: Finding, *, verbose: bool) -> str:
     where = f"line {finding.at[0]}: " if finding.at else ""
     what = [f"{where}{cell(finding.message)}", *(f"- {cell(item)}" for item in finding.evidence if verbose)]
-    return f"| {finding.code} | {finding.severity} | {'<br>'.join(what)} | {_code(finding.fix or '')} |"
+    return f"| {finding.code} | {finding.severity} | {'<br>'.join(what)} | {code(finding.fix or '')} |"
 
 
 # Inside a word, as in py312_0, an underscore means nothing.
@@ -221,7 +221,7 @@ def cell(foreign: str) -> str:
     return re.sub(_AUTOLINK, r"\1&#8203;\2", re.sub(_SPECIAL, r"\\\1", plain))
 
 
-def _code(command: str) -> str:
+def code(command: str) -> str:
     """A command in backticks, longer ones than it holds itself; a bar would end the cell."""
     if not command:
         return ""

@@ -42,12 +42,13 @@ from cuenv.solve.model import Lock, Solution
 
 @dataclass(frozen=True, kw_only=True)
 class LockCheck:
-    """A report, the host that it was made for, how each layer of the lock serves its GPUs, and the part of it."""
+    """A report, the host that it was made for, how each layer of the lock serves its GPUs, the part of it, and it."""
 
     report: Report
     facts: HostFacts
     layers: tuple[LayerCoverage, ...] = ()
     part: str = ""
+    lock: Lock | None = None
 
 
 def check(
@@ -139,7 +140,8 @@ class CheckedLock:
         found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
         looked = (_looked(chosen, lock), host_line(facts))
         lenient = allowed(found, lock.allowed)
-        return LockCheck(report=report(str(self.path), lenient, looked), facts=facts, layers=layers, part=lock.part)
+        told = report(str(self.path), lenient, looked)
+        return LockCheck(report=told, facts=facts, layers=layers, part=lock.part, lock=lock)
 
     def _of(self, solution: Solution) -> tuple[Finding, ...]:
         """What is true of the packages of one platform, whatever the host."""

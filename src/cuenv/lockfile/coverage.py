@@ -34,7 +34,9 @@ _WHEELS = {"device-code": "torch", "cudnn": r"nvidia-cudnn-cu\d\d", "nccl": r"nv
 """What stands for a package where torch comes by pip."""
 
 
-_RANK: dict[How, int] = {"no": 0, "unknown": 1, "jit": 2, "native": 3}
+_DEVELOPING = Request(dev=True)
+RANK: dict[How, int] = {"no": 0, "unknown": 1, "jit": 2, "native": 3}
+"""How a GPU is served, the worst first."""
 
 
 def coverage(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[LayerCoverage, ...]:
@@ -56,11 +58,11 @@ def _layers(
             packages += [item for item in solution.pip if re.fullmatch(_WHEELS[rule], item.name)]
         if rule == "nvcc" and not packages:
             continue
-        judged = [_judged(rule, candidate, device, facts, knowledge) for device in facts.capabilities]
+        judged = [served_alone(rule, candidate, device, facts, knowledge) for device in facts.capabilities]
         if not judged:
             continue
         inside = packages[0] if packages else next((item for item in solution.pip if item.name == "torch"), torch)
-        worst = min(judged, key=lambda item: _RANK[item[1]])[2]
+        worst = min(judged, key=lambda item: RANK[item[1]])[2]
         yield LayerCoverage(
             rule=rule,
             layer=layer,
@@ -73,14 +75,29 @@ def _layers(
         )
 
 
-def _judged(
-    rule: str, candidate: Candidate, device: Capability, facts: HostFacts, knowledge: Knowledge
+def served_alone(
+    rule: str,
+    candidate: Candidate,
+    device: Capability,
+    facts: HostFacts,
+    knowledge: Knowledge,
+    *,
+    request: Request = _DEVELOPING,
 ) -> tuple[Capability, How, Verdict]:
-    """What a rule says of one GPU alone."""
+    """What a rule says of one GPU alone.
+
+    Args:
+        rule: its name.
+        candidate: that it judges.
+        device: the compute capability of the GPU.
+        facts: the host.
+        knowledge: the tables.
+        request: what is wanted; nothing but a compiler by default.
+    """
     one = _only(facts, device)
     if len(one.gpus) < len(facts.gpus):
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
-    case = Context(facts=one, request=Request(dev=True), knowledge=knowledge)
+    case = Context(facts=one, request=request, knowledge=knowledge)
     verdict = verdict_of(rule, candidate, case)
     if verdict.outcome == "reject":
         return device, "no", verdict

@@ -144,18 +144,36 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         return
     if by_pip:
         yield from mixed_findings(solution.pip, candidate.build)
+    case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
+    for verdict in verdicts:
+        yield from as_findings(verdict, candidate, case)
+    if torch and not torch.build.sources:
+        yield unknown_build(torch)
+    if torch is None:
+        yield from _programs(solution, facts, candidate.cuda, knowledge)
+
+
+def verdicts_on(
+    solution: Solution, candidate: Candidate, facts: HostFacts, knowledge: Knowledge
+) -> tuple[Context, tuple[Verdict, ...]]:
+    """What the rules that judge a solved environment say of it, each about something that is there, and the case.
+
+    Args:
+        solution: the environment.
+        candidate: that it is.
+        facts: the host.
+        knowledge: the tables.
+    """
+    torch, by_pip = candidate.build.version != NO_TORCH, candidate.build.stack == WHEELS
     has_nvcc = any(package.name in NVCC for package in solution.packages)
     beside = locked_libraries(solution.pip, knowledge) if by_pip else ()
     # A wheel is built already: it needs no nvcc, whatever its source would need.
     case = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
     there = {"nvcc": has_nvcc, "device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
-    for verdict in Judge(case).verdicts(candidate):
-        if there.get(verdict.rule, True):
-            yield from as_findings(verdict, candidate, case)
-    if torch and not torch.build.sources:
-        yield unknown_build(torch)
-    if torch is None:
-        yield from _programs(solution, facts, candidate.cuda, knowledge)
+    found = (
+        one for one in Judge(case).verdicts(candidate) if rule_named(one.rule).locked and there.get(one.rule, True)
+    )
+    return case, tuple(found)
 
 
 def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Knowledge) -> Iterator[Finding]:

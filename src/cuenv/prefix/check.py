@@ -202,6 +202,11 @@ def asked(
     return _at_hand(here, active_environment(environ), part)
 
 
+def lock_at_hand() -> Path | None:
+    """The lock in the working folder."""
+    return next((Path(name) for name in (LOCK_NAME, *_OTHER_LOCKS) if exists(name)), None)
+
+
 def _at_hand(here: Path, active: Path | None, part: LockPart | None) -> CheckRequest:
     from cuenv.prefix.io.prefix import is_conda_base  # noqa: PLC0415 - only without arguments
 

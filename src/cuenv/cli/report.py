@@ -1,0 +1,214 @@
+"""``cuenv report``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cuenv.cli.command import PATH, Grouped, no_progress_option
+from cuenv.cli.completion_names import completes
+from cuenv.cli.configured import typed
+from cuenv.cli.options import (
+    host_from,
+    host_options,
+    knowledge_from,
+    output_option,
+    part_names,
+    request_from,
+    request_options,
+    talk_options,
+)
+from cuenv.cli.output import emit, emit_json, progress, progress_done, say
+from cuenv.core.errors import ExitCode, UsageError
+from cuenv.report.picture import PICTURES
+
+if TYPE_CHECKING:  # types alone
+    from typing_extensions import Unpack
+
+    from cuenv.cli.values import ReportValues
+    from cuenv.knowledge.base import Knowledge
+    from cuenv.report.page import ReportPage
+
+_WISHES = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "prefer")
+"""Options that choose an environment, and mean nothing where there is one; --python also chooses a part of a lock."""
+
+
+@click.command("report", cls=Grouped)
+@click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
+@click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment.")
+@click.option("-n", "--name", metavar="NAME", help="The name of a conda environment.")
+@click.option(
+    "--fleet", "plan", type=PATH, metavar="PLAN", help="What 'cuenv fleet plan --json' printed, or its folder (-o)."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "svg", "md"]),
+    default="html",
+    help="The format of the report; svg is one picture, for a README or a pull request.",
+)
+@click.option(
+    "--picture", metavar="NAME", shell_complete=completes("picture"), help=f"With --format svg: {', '.join(PICTURES)}."
+)
+@output_option
+@part_names
+@host_options
+@request_options
+@no_progress_option
+@talk_options
+def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
+    """Write one page with pictures: what limits an environment, the driver, all builds, the size.
+
+    LOCK is any lock that 'cuenv check' reads. With --prefix or --name the report is about an installed environment,
+    and also shows the GPU code in its libraries. With --fleet it is about a plan: the nodes of each environment, and
+    what fewer environments would cost. With options of the host alone it is about what 'cuenv resolve' would choose.
+    Without any of these it is about the lock in this folder, or else about this machine.
+
+    The page is one HTML file: it has no script, loads nothing, follows the dark or light scheme of the reader, and can
+    be printed. Each picture stands there as a table, too. The same input gives the same bytes. The exit code is 0 when
+    the report was written, whatever it says; 'cuenv check' decides by its exit code.
+
+    \b
+    Examples:
+      cuenv report -o report.html
+      cuenv report conda-lock.yml --gpu V100 --gpu 'RTX 5090' --driver 575.57.08 -o report.html
+      cuenv report --prefix ./env -o report.html
+      cuenv report --fleet plan.json -o fleet.html
+      cuenv report --host v100-rtx5090-575 --format svg --picture components -o components.svg
+      cuenv report --gpu A100 --driver 535.129.03 --format md
+    """
+    output, form = values["output"], values["form"]
+    if values["picture"] and form != "svg":
+        raise UsageError("--picture chooses what --format svg draws", hint="cuenv report --format svg --picture driver")
+    if output and output.is_dir():
+        raise UsageError(f"-o {output}: it is a folder", hint=f"cuenv report -o {output / 'report.html'}")
+    if form == "html" and not output and not values["as_json"] and sys.stdout.isatty():
+        raise UsageError(
+            "the report is an HTML file, which nobody reads on a terminal", hint="cuenv report -o report.html"
+        )
+    page = _page(lock, values)
+    text = _text(page, values)
+    kept = _write(output, text) if output else None
+    if values["as_json"]:
+        from cuenv.report.page import plain  # noqa: PLC0415 - only for JSON
+
+        emit_json(plain(page, str(output) if output else None))
+        return ExitCode.OK
+    if not output:
+        emit(text)
+        return ExitCode.OK
+    say([f"kept    the former file as {kept}"] if kept else [], quiet=values["quiet"])
+    say([*page.lead[:1], f"wrote   {output}"], quiet=values["quiet"])
+    return ExitCode.OK
+
+
+def _text(page: ReportPage, values: ReportValues) -> str:
+    """The report in the form that is asked for."""
+    from cuenv.report.page import html, markdown  # noqa: PLC0415 - not needed for --help
+    from cuenv.report.picture import alone  # noqa: PLC0415 - as above
+
+    if values["form"] == "svg":
+        return alone(page.picture(values["picture"] or next((item.name for item in page.pictures), "components")))
+    return markdown(page) if values["form"] == "md" else html(page)
+
+
+def _write(path: Path, text: str) -> Path | None:
+    """Write the report; what is no report of ours is kept aside."""
+    from cuenv.core.io.files import make_folder  # noqa: PLC0415 - as above
+    from cuenv.core.io.products import keep_others  # noqa: PLC0415 - as above
+    from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - as above
+    from cuenv.report.picture import OWN  # noqa: PLC0415 - as above
+
+    kept = keep_others(path, (OWN, f"<!doctype html>\n{OWN}"))
+    make_folder(path.parent)
+    write_atomically(path, text)
+    return kept
+
+
+def _page(lock: Path | None, values: ReportValues) -> ReportPage:
+    """The report on what the arguments name.
+
+    Raises:
+        UsageError: they name several things, or wishes where there is nothing to choose.
+    """
+    knowledge = knowledge_from(values)
+    named = {"LOCK": lock, "--prefix": values["prefix"], "--name": values["name"], "--fleet": values["plan"]}
+    given = [name for name, value in named.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)}: a report is about one of them", hint="cuenv report --help")
+    about = next(iter(given), "")
+    if about:
+        _nothing_to_choose(about)
+    if values["plan"]:
+        return _fleet(values["plan"])
+    if values["prefix"] or values["name"]:
+        return _prefix(values, knowledge)
+    options = host_from(values)
+    wishes = any(typed(name) for name in (*_WISHES, "python"))
+    if lock is None and not options.given and not wishes:
+        from cuenv.prefix.check import lock_at_hand  # noqa: PLC0415 - as above
+
+        lock = lock_at_hand()
+    return _lock(lock, values, knowledge) if lock else _host(values, knowledge)
+
+
+def _nothing_to_choose(about: str) -> None:
+    """Refuse what chooses an environment beside one that is there."""
+    if any(typed(name) for name in _WISHES):
+        said = f"options of the request choose an environment, and {about} names one"
+        raise UsageError(said, hint="leave out the options, or name only a host: cuenv report --gpu A100 --pytorch 2.5")
+
+
+def _fleet(path: Path) -> ReportPage:
+    from cuenv.core.io.files import read_text  # noqa: PLC0415 - as above
+    from cuenv.fleet.deliver import PLAN  # noqa: PLC0415 - as above
+    from cuenv.fleet.plan_json import read_whole  # noqa: PLC0415 - as above
+    from cuenv.report.make import fleet_page  # noqa: PLC0415 - as above
+
+    file = path / PLAN if path.is_dir() else path
+    return fleet_page(read_whole(read_text(file), str(file)), str(path))
+
+
+def _lock(lock: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:
+    from cuenv.lockfile.check import check  # noqa: PLC0415 - as above
+    from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - as above
+    from cuenv.report.make import lock_page  # noqa: PLC0415 - as above
+
+    part = LockPart(
+        environment=values["environment"],
+        extras=values["extras"],
+        groups=values["groups"],
+        python=values["python"] or "",
+    )
+    return lock_page(check(lock, host_from(values), knowledge, part=part), knowledge)
+
+
+def _host(values: ReportValues, knowledge: Knowledge) -> ReportPage:
+    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
+    from cuenv.report.make import decision_page  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
+
+    request = request_from(values)
+    facts = host_facts(host_from(values), knowledge, request)
+    found = resolve(facts, request, knowledge, name=request.name)
+    return decision_page(found.decision, found.findings)
+
+
+def _prefix(values: ReportValues, knowledge: Knowledge) -> ReportPage:
+    from cuenv.prefix.check import check_prefix  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - as above
+    from cuenv.report.io.installed import installed_page  # noqa: PLC0415 - as above
+
+    name = values["name"]
+    folder = named_environment(name, os.environ) if name else values["prefix"]
+    if folder is None:
+        raise UsageError("--prefix names no folder", hint="cuenv report --prefix ./env -o report.html")
+    options = host_from(values)
+    show = progress(quiet=values["quiet"] or values["as_json"])
+    page = installed_page(check_prefix(folder, options, knowledge), options, knowledge, say=show)
+    progress_done(show)
+    return page

@@ -1,0 +1,153 @@
+"""All builds of PyTorch against the GPUs and the driver of a host, each with the first rule that rejects it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from packaging.version import Version
+
+from cuenv.knowledge.rows import TorchBuild
+from cuenv.report.drawing import Drawn, GridCell, GridRow, grid
+from cuenv.report.picture import Picture, box, said
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.decision import Decision
+from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.rules import rule_named
+
+_WORDS: Mapping[str, str] = {
+    "platform": "platform",
+    "gpu": "no GPU",
+    "wish": "not asked",
+    "driver-gpu": "driver",
+    "driver-floor": "driver",
+    "device-code": "no code",
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "roles": "packages",
+    "extensions": "libraries",
+}
+
+
+def _told(item: Assessment) -> GridCell:
+    """How a candidate stands, in a word and in a sentence."""
+    if item.objections:
+        lead = item.objections[0]
+        return GridCell("no", _WORDS.get(lead.rule, lead.rule), lead.because)
+    if item.open_layers:
+        return GridCell("unknown", "unknown", item.open_layers[0].because)
+    warned = next((verdict for verdict in item.verdicts if verdict.outcome == "warn"), None)
+    if warned:
+        return GridCell("jit", "warning", warned.because)
+    return GridCell("ok", "fits", "no rule rejects it")
+
+
+def _furthest(items: Sequence[Assessment]) -> Assessment:
+    """Of the candidates of one build that which gets furthest: it fits, or the least basic rule rejects it."""
+    return max(items, key=lambda item: 1000 if item.fits else rule_named(item.objections[0].rule).order)
+
+
+def _best(decision: Decision) -> dict[TorchBuild, Assessment]:
+    ranks = {id(item): at for at, item in enumerate(decision.fitting)}
+    found: dict[int, list[Assessment]] = {}
+    for item in decision.assessments:
+        if item.candidate.build.cuda:
+            found.setdefault(id(item.candidate.build), []).append(item)
+    best = {}
+    for some in found.values():
+        fitting = [item for item in some if id(item) in ranks]
+        best[some[0].candidate.build] = min(fitting, key=lambda item: ranks[id(item)]) if fitting else _furthest(some)
+    return best
+
+
+def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
+    """The builds by their PyTorch release and CUDA release.
+
+    Args:
+        decision: with every candidate of a host judged.
+        taken: the one that was chosen, or that is locked.
+    """
+    best = {(build.stack, build.version, build.cuda): (build, item) for build, item in _best(decision).items()}
+    if not best:
+        return None
+    parts, rows = [], []
+    top = width = 0
+    mine = (taken.build.stack, taken.build.version, taken.build.cuda) if taken else None
+    for stack in sorted({key[0] for key in best}):
+        cudas = sorted({key[2] for key in best if key[0] == stack and key[2]})
+        releases = sorted({key[1] for key in best if key[0] == stack}, reverse=True)
+        lines = {
+            release: tuple(_cell(best.get((stack, release, cuda)), stack, release, cuda) for cuda in cudas)
+            for release in releases
+        }
+        shown = list(_folded(releases, lines, mine[1] if mine and mine[0] == stack else None))
+        drawn = grid(
+            [(f"CUDA {cuda}", "") for cuda in cudas],
+            [GridRow(label, "", cells) for label, cells in shown],
+            least=74,
+            tight=True,
+        )
+        parts.append(said(0, top + 16, f"channel {stack}" if stack != "wheels" else "wheels", "h"))
+        parts.append(
+            f'<g transform="translate(0 {top + 20})">{drawn.body}{_pick(drawn, shown, cudas, mine, stack)}</g>'
+        )
+        top += drawn.height + 34
+        width = max(width, drawn.width)
+        for release in releases:
+            for cuda in cudas:
+                one = best.get((stack, release, cuda))
+                if one:
+                    cell = _told(one[1])
+                    star = " (this one)" if (stack, release, cuda) == mine else ""
+                    rows.append((f"PyTorch {release}{star}", stack, str(cuda), cell.word, cell.tip))
+    fits = sum(item.fits for _, item in best.values())
+    return Picture(
+        name="builds",
+        title="All builds of PyTorch, and the first rule that rejects each",
+        desc=f"{fits} of {len(best)} builds fit the GPUs, the driver and the request. "
+        "Rows are PyTorch releases, columns are the CUDA releases that the builds were made with.",
+        width=width,
+        height=top,
+        body="".join(parts),
+        columns=("build", "stack", "CUDA", "result", "first rule that rejects, or what is open"),
+        rows=tuple(rows),
+        legend="✕ with the part that rejects the build first; ● fits; ◐ fits with a warning; ? fits as far as is "
+        "known; - no such build. A frame marks the build of this report. Neighbours with equal answers share "
+        "a row.",
+    )
+
+
+def _cell(found: tuple[TorchBuild, Assessment] | None, stack: str, release: Version, cuda: Version) -> GridCell:
+    if found is None:
+        return GridCell("none", "", f"{stack} has no build of PyTorch {release} for CUDA {cuda}")
+    told = _told(found[1])
+    return told._replace(tip=f"PyTorch {release}, CUDA {cuda} ({stack}): {told.word}: {told.tip}")
+
+
+def _folded(
+    releases: Sequence[Version], lines: Mapping[Version, tuple[GridCell, ...]], own: Version | None
+) -> Iterator[tuple[str, tuple[GridCell, ...]]]:
+    """Rows of which neighbours with the same answers are one; that of the taken build stands alone."""
+
+    def same(release: Version) -> tuple[object, ...]:
+        return (release == own, *((cell.mark, cell.word) for cell in lines[release]))
+
+    for _, group in groupby(releases, same):
+        some = list(group)
+        label = str(some[0]) if len(some) == 1 else f"{some[-1]} - {some[0]}"
+        yield label, lines[some[0]]
+
+
+def _pick(
+    drawn: Drawn,
+    shown: Sequence[tuple[str, tuple[GridCell, ...]]],
+    cudas: Sequence[Version],
+    mine: tuple[str, Version, Version | None] | None,
+    stack: str,
+) -> str:
+    """A frame around the build that was taken."""
+    row = next((at for at, (label, _) in enumerate(shown) if mine and label == str(mine[1])), None)
+    if mine is None or row is None or mine[0] != stack or mine[2] not in cudas:
+        return ""
+    x, y = drawn.left + cudas.index(mine[2]) * drawn.across, drawn.top + row * drawn.down
+    return box(x, y, drawn.across, drawn.down, "pick", round_by=6)

@@ -1,0 +1,1 @@
+"""What a report reads of an installed environment."""

@@ -1,0 +1,260 @@
+"""Reports of a decision, a lock, an installed environment and a fleet: what was found, arranged for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cuenv.core.findings import Finding, LayerCoverage
+from cuenv.core.record import replace
+from cuenv.core.render import counted
+from cuenv.host.describe import host_line
+from cuenv.host.facts import HostFacts
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import WHEELS
+from cuenv.lockfile.check import LockCheck
+from cuenv.lockfile.coverage import coverage
+from cuenv.lockfile.host_check import candidate_of, verdicts_on
+from cuenv.report.builds import builds
+from cuenv.report.components import components, driver_of, extensions_of, layers_of, limit
+from cuenv.report.drivers import drivers
+from cuenv.report.fleets import hosts, nodes, prices
+from cuenv.report.page import Cited, ReportPage, ReportSection, Table, head_of
+from cuenv.report.sizes import SizedPackage, parts_of, sizes
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.decision import Decision, decide
+from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.explain import chosen_line, hints, rank_text, reason_text
+from cuenv.resolver.rules import Context, Verdict, minimum_driver, rule_named
+from cuenv.solve.model import Solution
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import FleetPlanDocument
+    from cuenv.prefix.check import PrefixChecked
+
+_NO_SIZES = (
+    "The size of the packages is not known: a conda-lock.yml does not contain it. The report on a pixi.lock, a "
+    "pylock.toml or an installed environment (--prefix) has this picture."
+)
+_OUTCOMES = {"pass": "✓ passes", "warn": "! warns", "reject": "✕ rejects", "unknown": "? unknown"}
+
+
+def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title: str = "") -> ReportPage:
+    """A report on what `cuenv resolve` chooses for a host.
+
+    Args:
+        decision: the choice.
+        findings: what is odd about the machine or the request.
+        title: what to call it; the host by default.
+    """
+    case, chosen = decision.case, decision.chosen
+    facts, knowledge = case.facts, case.knowledge
+    sections = []
+    lead = []
+    if chosen:
+        layers = _with_driver(chosen.candidate, layers_of(chosen.candidate, case), case)
+        lead = [limit(layers, facts), f"{chosen_line(decision)}. Why this one: {rank_text(decision)}."]
+        sections.append(ReportSection(title="Limiting components", picture=components(layers, facts)))
+    else:
+        lead = [f"{counted(group.count, 'candidate')} rejected: {group.because}." for group in decision.rejections[:3]]
+    lead += [f"{hint.text}: {hint.command}" for hint in hints(decision)]
+    candidate = chosen.candidate if chosen else None
+    sections += _on_host(candidate, decision.minimum_driver, decision)
+    verdicts = chosen.verdicts if chosen else tuple(group.lead for group in decision.rejections)
+    sections += _reasons(verdicts, knowledge)
+    found = head_of(findings, "unknown" if chosen and chosen.open_layers else "fine")
+    return ReportPage(
+        title=title or f"PyTorch and CUDA for {facts.label}",
+        verdict=found if chosen else ("bad", "✕ No build fits this host"),
+        lead=tuple(lead),
+        facts=_facts(facts, knowledge),
+        findings=tuple(findings),
+        sections=tuple(sections),
+    )
+
+
+def lock_page(checked: LockCheck, knowledge: Knowledge) -> ReportPage:
+    """A report on a lock for a host."""
+    facts, lock = effective(checked.facts, knowledge), checked.lock
+    solution = lock.solution(facts.platform) if lock else None
+    solution = solution or (lock.solutions[0] if lock and lock.solutions else None)
+    page = _environment_page(
+        checked.report.title,
+        checked.report.findings,
+        checked.report.verdict(strict=False),
+        solution=solution,
+        layers=checked.layers,
+        facts=facts,
+        knowledge=knowledge,
+    )
+    looked = (("checked", ", ".join(checked.report.looked_at[:1])),)
+    return _with_facts(page, looked)
+
+
+def prefix_page(
+    checked: PrefixChecked,
+    solution: Solution,
+    libraries: ReportSection,
+    parts: Sequence[SizedPackage],
+    knowledge: Knowledge,
+) -> ReportPage:
+    """A report on an installed environment.
+
+    Args:
+        checked: what `cuenv check` found.
+        solution: its packages.
+        libraries: what `cuenv scan` found in it.
+        parts: its packages by size.
+        knowledge: the tables.
+    """
+    facts = effective(checked.facts, knowledge)
+    layers = coverage(solution, facts, knowledge)
+    verdict = checked.report.verdict(strict=False)
+    page = _environment_page(
+        checked.report.title,
+        checked.report.findings,
+        verdict,
+        solution=solution,
+        layers=layers,
+        facts=facts,
+        knowledge=knowledge,
+        parts=parts,
+    )
+    table = Table(
+        ("check", "result", "what was looked at"), tuple((one.name, one.status, one.says) for one in checked.checks)
+    )
+    sections = (*page.sections[:1], libraries, *page.sections[1:], ReportSection(title="What was checked", table=table))
+    return replace(page, sections=sections)
+
+
+def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
+    """A report on the plan of a fleet."""
+    placed = sum(item["hosts"] for item in plan["environments"])
+    missing = plan["hosts"] - placed
+    count = counted(len(plan["environments"]), "environment")
+    lead = [f"{count} for {placed} of {hosts(plan['hosts'])}."]
+    lead += [item["text"] for item in plan["hints"]]
+    lead += (
+        [f"glibc {plan['assumed_glibc']} was assumed for hosts of which none is known."]
+        if plan["assumed_glibc"]
+        else []
+    )
+    sections = [ReportSection(title="Hosts by environment", picture=nodes(plan))]
+    sections.append(ReportSection(title="What another number of environments would cost", picture=prices(plan)))
+    pairs = [(f"at least {proof['environments']}", pair["says"]) for proof in plan["proofs"] for pair in proof["pairs"]]
+    if pairs:
+        says = ("`cuenv fleet verify PLAN` checks these statements without the planner.",)
+        sections.append(
+            ReportSection(title="Why fewer are not enough", says=says, table=Table(("needed", "because"), tuple(pairs)))
+        )
+    helps = [(one["nodes"], one["because"], one["would_help"] or "nothing that is known") for one in plan["hopeless"]]
+    if helps:
+        table = Table(("nodes", "why no build serves them", "what would help"), tuple(helps))
+        sections.append(ReportSection(title="Hosts without an environment", table=table))
+    if plan["broken"]:
+        rows = tuple((str(number), text) for number, text in enumerate(plan["broken"], 1))
+        sections.append(ReportSection(title="What could not be read", table=Table(("", "part of the input"), rows)))
+    serve = "serves" if len(plan["environments"]) == 1 else "serve"
+    return ReportPage(
+        title=f"Environments of the fleet {source}",
+        verdict=("bad", f"✕ {hosts(missing)} without an environment")
+        if missing
+        else ("fine", f"✓ {count} {serve} every host"),
+        lead=tuple(lead),
+        facts=(("tables", f"edition {plan['knowledge']}"),),
+        sections=tuple(sections),
+    )
+
+
+def _environment_page(
+    title: str,
+    findings: Sequence[Finding],
+    verdict: str,
+    *,
+    solution: Solution | None,
+    layers: Sequence[LayerCoverage],
+    facts: HostFacts,
+    knowledge: Knowledge,
+    parts: Sequence[SizedPackage] | None = None,
+) -> ReportPage:
+    candidate = candidate_of(solution, knowledge) if solution else None
+    lead: list[str] = []
+    sections: list[ReportSection] = []
+    verdicts: tuple[Verdict, ...] = ()
+    if solution and candidate and candidate.cuda:
+        case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
+        every = [*layers, *extensions_of(candidate, case.request.pip, case)] if facts.capabilities else []
+        every = _with_driver(candidate, every, case)
+        picture = components(every, facts)
+        lead += [limit(every, facts)] if picture else []
+        without = (
+            "" if picture else "No GPU of the host is known, so no component was compared with one: name it with --gpu."
+        )
+        sections.append(ReportSection(title="Limiting components", picture=picture, without=without))
+        stack = WHEELS if candidate.build.stack == WHEELS else None  # conda's channels are compared with each other
+        decision = decide(replace(case, request=replace(case.request, stack=stack)))
+        sections += _on_host(candidate, minimum_driver(candidate, case), decision)
+    else:
+        lead.append("The environment has no PyTorch for CUDA, so nothing in it was compared with the GPUs.")
+        sections += [ReportSection(title="The driver", picture=drivers(None, None, facts, knowledge))]
+    if solution:
+        sections.append(_size_section(solution, parts, knowledge))
+    sections += _reasons(verdicts, knowledge)
+    return ReportPage(
+        title=title,
+        verdict=head_of(findings, verdict),
+        lead=tuple(lead),
+        facts=_facts(facts, knowledge),
+        findings=tuple(findings),
+        sections=tuple(
+            section for section in sections if section.picture or section.without or section.table or section.sources
+        ),
+    )
+
+
+def _with_facts(page: ReportPage, more: tuple[tuple[str, str], ...]) -> ReportPage:
+    return replace(page, facts=(*more, *page.facts))
+
+
+def _size_section(solution: Solution, parts: Sequence[SizedPackage] | None, knowledge: Knowledge) -> ReportSection:
+    known, unknown = parts_of(solution, knowledge) if parts is None else (tuple(parts), 0)
+    what = "as archives to download" if parts is None else "as files on disk"
+    picture = sizes(known, unknown, what)
+    return ReportSection(title="Size", picture=picture, without="" if picture else _NO_SIZES)
+
+
+def _with_driver(candidate: Candidate, layers: Iterable[LayerCoverage], case: Context) -> list[LayerCoverage]:
+    driver = driver_of(candidate, case)
+    return [*([driver] if driver else []), *layers]
+
+
+def _on_host(candidate: Candidate | None, lowest: str | None, decision: Decision) -> Iterator[ReportSection]:
+    facts, knowledge = decision.case.facts, decision.case.knowledge
+    driver = drivers(candidate, lowest, facts, knowledge)
+    if driver:
+        yield ReportSection(title="The driver", picture=driver)
+    picture = builds(decision, candidate) if facts.gpus else None
+    if picture:
+        yield ReportSection(title="All builds", picture=picture)
+
+
+def _reasons(verdicts: Sequence[Verdict], knowledge: Knowledge) -> Iterator[ReportSection]:
+    """What each rule says, with its grounds, and the sources by number."""
+    if not verdicts:
+        return
+    cited: dict[str, int] = {}
+    rows = []
+    for verdict in verdicts:
+        grounds = "; ".join(reason_text(ground, knowledge, cited) for ground in verdict.grounds)
+        rule = rule_named(verdict.rule)
+        rows.append((rule.title, _OUTCOMES[verdict.outcome], verdict.because, grounds))
+    yield ReportSection(title="What each rule says", table=Table(("rule", "result", "because", "grounds"), tuple(rows)))
+    sources = (knowledge.sources[name] for name in cited)
+    yield ReportSection(
+        title="Sources", sources=tuple(Cited(f"{row.shown}, read {row.read_on}.", row.url) for row in sources)
+    )
+
+
+def _facts(facts: HostFacts, knowledge: Knowledge) -> tuple[tuple[str, str], ...]:
+    libc = f"{facts.libc.family} {facts.libc.version}" if facts.libc else "not known"
+    return (("host", host_line(facts)), ("C library", libc), ("tables", f"edition {knowledge.edition}"))
