@@ -10,6 +10,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_the_commands_that_are_printed_install_what_was_set_aside(tmp_path: Path
         text = f"channels: [conda-forge]\ndependencies:\n  - python={HERE}\n  - pip\n  - pip:\n{lines}\n"
         (here / "environment.yml").write_text(text)
         options = ("--gpu", "GTX 1080", "--driver", "580.65.06", "--glibc", "2.35")
-        user = variables(tmp_path / "home", f"{server.url}/none")
+        user: dict[str, Any] = variables(tmp_path / "home", f"{server.url}/none")
         done = run("lock", "--format", "requirements", *options, folder=here, **user)
         assert done.returncode == 0, done.stdout + done.stderr
         says = next(line for line in done.stderr.splitlines() if line.startswith("then, in the environment"))
