@@ -102,7 +102,7 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
         allow=_codes(values["allow"]),
         builds=values["allow_builds"],
     )
-    answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show, clock=time.monotonic)
+    answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show, clock=time.process_time)
     progress_done(show)
     quiet = values["quiet"] or values["as_json"]
     say(_lines(answer, verbose=values["verbose"]), quiet=quiet and (values["as_json"] or answer.spec is not None))
