@@ -104,6 +104,7 @@ def test_no_secret_comes_out_of_any_command(folder: Path, server: Faulty) -> Non
         (None, ("diagnose", "training.log", *HOST, "--json")),
         (None, ("export", "dockerfile", "-o", ".")),
         (None, ("export", "github-action", "-o", "workflow.yml")),
+        (None, ("export", "gitlab-ci", "-o", "gitlab.yml")),
         (0, ("config",)),
         (0, ("config", "--json")),
         (0, ("inspect", "--json")),

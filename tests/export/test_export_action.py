@@ -19,7 +19,7 @@ from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.export.io.own_wheel import NAME
 from cuenv.export.tables import load_delivery
-from cuenv.export.workflow import RUNNERS, Workflow, render_workflow
+from cuenv.export.workflow import RUNNERS, Workflow, render_gitlab, render_workflow
 from deliveries import both_platforms
 from oracles import text as text_of
 
@@ -49,7 +49,6 @@ def steps(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def flow(**given: Any) -> Workflow:
-    delivery = load_delivery()
     base: dict[str, Any] = {
         "version": "0",
         "origin": "a test",
@@ -61,8 +60,6 @@ def flow(**given: Any) -> Workflow:
         "nvcc": True,
         "cuenv": f"cuenv-0-py3-none-any.whl#sha256={'0' * 64}",
         "wheel": True,
-        "checkout": delivery.action("actions/checkout"),
-        "micromamba": delivery.action("mamba-org/setup-micromamba"),
     }
     return Workflow(**{**base, **given})
 
@@ -200,8 +197,12 @@ def test_it_is_written_in_its_place_whole(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_be_an_expression_is_refused(change: dict[str, Any]) -> None:
+    delivery = load_delivery()
+    actions = (delivery.action("actions/checkout"), delivery.action("mamba-org/setup-micromamba"))
     with pytest.raises(InputError):
-        render_workflow(flow(**change))
+        render_workflow(flow(**change), *actions)
+    with pytest.raises(InputError):
+        render_gitlab(flow(**change), "image", ("gpu",))
 
 
 def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``cuenv export``: dockerfile, github-action, sbatch, shell, uv."""
+"""``cuenv export``: files that deliver an environment."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cuenv.cli.values import (
         ActionValues,
         DockerfileValues,
+        GitlabValues,
         SbatchValues,
         ShellValues,
         TalkValues,
@@ -152,10 +153,50 @@ def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
       cuenv export github-action -o .github/workflows/environment.yml
       cuenv export github-action locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
     """
-    from cuenv.export.export import export_workflow  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.repository import export_workflow  # noqa: PLC0415 - not needed for --help
 
+    made = export_workflow(lock, host_from(values), knowledge_from(values), values["output"], _named(values))
+    return _to_repository(made, lock, values)
+
+
+@command.command("gitlab-ci", short_help="write jobs of GitLab that verify the lock and check the GPU first")
+@click.argument("lock", type=PATH, default=_LOCK, metavar="[LOCK]")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    default=("gpu",),
+    metavar="TAG",
+    help="A tag of the runners that have a GPU (gpu); repeatable.",
+)
+@output_option
+@_own_options
+@host_options
+@knowledge_option
+@talk_options
+def _gitlab_ci(lock: Path, **values: Unpack[GitlabValues]) -> int:
+    """Write jobs of GitLab CI/CD: one verifies the lock, one installs and runs it where a GPU is.
+
+    The first line of each job is 'cuenv check': without a GPU for the GPUs that the host options name, or else for
+    those of the lock; on a runner with a GPU against its driver and its GPUs, before anything is installed. What the
+    check finds is shown in the merge request (Code Quality).
+
+    \b
+    Examples:
+      cuenv export gitlab-ci -o .gitlab-ci.yml
+      cuenv export gitlab-ci locks/train/conda-lock.yml --tag gpu --tag a100 --gpu A100 --driver 535.129.03
+    """
+    from cuenv.export.repository import export_gitlab  # noqa: PLC0415 - not needed for --help
+
+    host, output = host_from(values), values["output"]
+    tables = knowledge_from(values)
+    made = export_gitlab(lock, host, tables, values["tags"], target=output, cuenv=_named(values))
+    return _to_repository(made, lock, values)
+
+
+def _to_repository(made: Exported, lock: Path, values: ActionValues) -> int:
+    """Write what lies in a repository, with the wheel beside the lock."""
     output = values["output"]
-    made = export_workflow(lock, host_from(values), knowledge_from(values), output, _named(values))
     place = (lock if lock.is_dir() else lock.parent) if output or values["vendor"] else None
     return _deliver(made, values, {output: made.product} if output else {}, place)
 

@@ -270,6 +270,12 @@ class ActionValues(LookValues, VendorValues):
     output: Path | None
 
 
+class GitlabValues(ActionValues):
+    """``cuenv export gitlab-ci``, but for the lock."""
+
+    tags: tuple[str, ...]
+
+
 class SbatchValues(TalkValues):
     """``cuenv export sbatch``, but for the command."""
 

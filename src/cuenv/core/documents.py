@@ -671,9 +671,9 @@ class ExportFields(TypedDict):
     """What only one kind of export says."""
 
     cuenv: NotRequired[CuenvFields]
-    base: NotRequired[str]  # of dockerfile
-    why: NotRequired[list[str]]  # of dockerfile: why this base
-    images: NotRequired[list[ImageFields]]  # of dockerfile
+    base: NotRequired[str]  # of dockerfile, devcontainer and apptainer
+    why: NotRequired[list[str]]  # of the same: why this base
+    images: NotRequired[list[ImageFields]]  # of the same, and of gitlab-ci
     actions: NotRequired[list[ActionFields]]  # of github-action
     needed: NotRequired[bool]  # of shell: builds need a toolkit
     toolkit: NotRequired[ToolkitFields | None]  # of shell: the one that is chosen
@@ -681,11 +681,14 @@ class ExportFields(TypedDict):
     groups: NotRequired[list[UvGroupFields]]  # of uv: the wheel of each set of GPUs
 
 
+ExportKind = Literal["dockerfile", "github-action", "gitlab-ci", "sbatch", "shell", "uv"]
+
+
 class ExportDocument(ExportFields):
     """What `cuenv export` made."""
 
     schema: Literal["cuenv/export/1"]
-    kind: Literal["dockerfile", "github-action", "sbatch", "shell", "uv"]
+    kind: ExportKind
     refused: str | None  # why there is nothing
     files: dict[str, str]  # the texts by name
     written: list[str]

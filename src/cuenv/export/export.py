@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import absolute, is_file, is_there, relative_path, shown
+from cuenv.core.io.files import absolute, is_file, is_there, shown
 from cuenv.core.io.products import write_product
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -25,13 +24,12 @@ from cuenv.export.dockerfile import WORK, Recipe, ignore, render_dockerfile
 from cuenv.export.io.own_wheel import Own, own
 from cuenv.export.tables import Delivery, Image, load_delivery
 from cuenv.export.toolkit import Need, choose
-from cuenv.export.workflow import Workflow, render_workflow
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts, this_machine
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.files import LOCK_NAME, environment_files, lock_there, read_environment, read_lock, recorded_host
+from cuenv.lockfile.files import environment_files, lock_there, read_environment, read_lock, recorded_host
 from cuenv.lockfile.formats import requirements_txt
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.solution_policy import edited
@@ -39,7 +37,7 @@ from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Lock, content_digest
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import ExportDocument, ExportFields
+    from cuenv.core.documents import ExportDocument, ExportFields, ExportKind
 
 _DIGEST = regex(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
 
@@ -53,7 +51,7 @@ class Exported:
     """What came of an export.
 
     Attributes:
-        kind: ``dockerfile``, ``github-action``, ``sbatch``, ``shell`` or ``uv``.
+        kind: the command that wrote it.
         files: the texts by name, the first of them the product.
         talk: what to say about it.
         more: for JSON, besides.
@@ -61,7 +59,7 @@ class Exported:
         refused: why there is nothing, and what would help.
     """
 
-    kind: Literal["dockerfile", "github-action", "sbatch", "shell", "uv"]
+    kind: ExportKind
     files: Mapping[str, str] = field(default_factory=dict)
     talk: tuple[str, ...] = ()
     more: ExportFields = field(default_factory=_nothing)
@@ -147,10 +145,10 @@ def export_dockerfile(asked: ExportRequest, knowledge: Knowledge) -> Exported:
     return Exported(
         kind="dockerfile",
         files={**texts, **(files if chosen.base != "pytorch" else {})},
-        wheel=(mine.name, mine.data) if mine.name else None,
+        wheel=mine.beside,
         talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"]), own_line(mine)),
         more={
-            "cuenv": {"url": mine.url or None, "wheel": mine.name or None, "sha256": mine.sha256 or None},
+            "cuenv": mine.plain(),
             "base": chosen.base,
             "why": list(chosen.why),
             "images": [{"image": image.name, "digest": digests.get(image.name)} for image in chosen.images],
@@ -391,75 +389,6 @@ def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowl
     )
 
 
-_PLACE = ".github/workflows/environment.yml"
-
-
-def export_workflow(
-    path: Path, options: HostOptions, knowledge: Knowledge, target: Path | None = None, cuenv: str | None = None
-) -> Exported:
-    """A workflow that verifies a lock, installs it, and checks what was installed.
-
-    Args:
-        path: the lock.
-        options: the host that it is judged for; the one that it was made for when none is given.
-        knowledge: the tables.
-        target: where the workflow will lie.
-        cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
-
-    Raises:
-        UsageError: nobody knows for which host, or the lock is no ``conda-lock.yml`` of a repository.
-        InputError: the lock or its environment file cannot be read.
-    """
-    path, lock, _ = lock_at(path)
-    if path.name != LOCK_NAME or not lock.solutions:
-        raise UsageError(f"{shown(path)} is no {LOCK_NAME}, which is what a workflow installs from", hint="cuenv lock")
-    file = next(environment_files(lock, path.parent), None)
-    if file is None:
-        raise InputError(
-            f"{shown(path)} has no environment file beside it to be held to", hint="cuenv resolve -o environment.yml"
-        )
-    facts = host_of(lock, options, knowledge)
-    if facts is None or not facts.gpus:
-        raise UsageError(
-            f"{shown(path)} does not say for which GPUs it was made, and a runner of GitHub has no GPU",
-            hint="cuenv export github-action --gpu 'RTX 4090' --driver 535.129.03",
-        )
-    root = _root(path.resolve().parent)
-    delivery = load_delivery()
-    checkout, micromamba = (delivery.action(name) for name in ("actions/checkout", "mamba-org/setup-micromamba"))
-    mine = own(cuenv)
-    place = target.resolve() if target else root / _PLACE
-    wheel = quote(relative_path(path.resolve().parent / mine.name, root))
-    flow = Workflow(
-        version=__version__,
-        origin=f"{LOCK_NAME}, content {content_digest(lock.solutions)[:16]}",
-        lock=relative_path(path.resolve(), root),
-        environment=relative_path(file.resolve(), root),
-        own=str(place.relative_to(root)) if place.is_relative_to(root) else _PLACE,
-        cuenv=mine.requirement("") if mine.url else f"{wheel}#sha256={mine.sha256}",
-        wheel=not mine.url,
-        platforms=tuple(item.platform for item in lock.solutions),
-        nvcc=any(solution.package(name) for solution in lock.solutions for name in NVCC),
-        host=host_words(facts) if options.given else (),
-        checkout=checkout,
-        micromamba=micromamba,
-    )
-    return Exported(
-        kind="github-action",
-        files={"environment.yml": render_workflow(flow)},
-        wheel=(mine.name, mine.data) if mine.name else None,
-        talk=(
-            *(f"warning {item.message}" for item in edited(lock)),
-            f"note    its place is {_PLACE}; paths in it are those from the repository's root",
-            f"cuenv   {mine.url or f'{shown(path.parent / mine.name)}, which the repository has to hold'}",
-        ),
-        more={
-            "cuenv": {"url": mine.url or None, "wheel": mine.name or None, "sha256": mine.sha256 or None},
-            "actions": [{"action": row.action, "tag": row.tag, "commit": row.sha} for row in (checkout, micromamba)],
-        },
-    )
-
-
 def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...], command: tuple[str, ...]) -> Exported:
     """A batch script for Slurm that checks the lock on each of its nodes, and runs a command in the environment.
 
@@ -488,8 +417,3 @@ def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...],
     note = f"note    the environment is made once, before: {install}"
     talk = () if is_there(prefix) else (note,)
     return Exported(kind="sbatch", files={"job.sbatch": render_batch_job(job)}, talk=talk)
-
-
-def _root(folder: Path) -> Path:
-    """The root of the repository that a folder lies in, else the folder."""
-    return next((item for item in (folder, *folder.parents) if is_there(item / ".git")), folder)

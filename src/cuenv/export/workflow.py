@@ -1,21 +1,25 @@
-"""Writing a workflow of GitHub Actions that holds a lock to what it promises.
+"""Writing a workflow of GitHub Actions, or jobs of GitLab CI/CD, that hold a lock to what it promises.
 
-Reference: https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax
+References: https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax and
+https://docs.gitlab.com/ci/yaml/
 """
 
 from __future__ import annotations
 
 import shlex
 
-from cuenv.core.errors import InputError
+from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
 from cuenv.core.yaml_write import quote
 from cuenv.export.dockerfile import comments, context_path
 from cuenv.export.tables import Action
 
 RUNNERS = {"linux-64": "ubuntu-24.04", "linux-aarch64": "ubuntu-24.04-arm"}
 """The machines of GitHub by platform; named by release, as those called latest change."""
+_TAG = regex(r"[^\s,#$\"'\\][^,#$\"'\\]{0,254}")
+_PROMISE = "The lock still belongs to its environment file, and supports the GPUs that it was made for."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,6 @@ class Workflow:
         cuenv: the requirement for pip that brings cuenv by a URL, or the path of its wheel in the repository with its
             hash, as a URL writes it.
         wheel: whether it is the wheel.
-        checkout, micromamba: the actions, by commit.
     """
 
     version: str
@@ -46,45 +49,94 @@ class Workflow:
     host: tuple[str, ...]
     cuenv: str
     wheel: bool
-    checkout: Action
-    micromamba: Action
+
+    def values(self, kind: str, root: str, *promises: str) -> dict[str, str]:
+        """What both templates are filled with.
+
+        Args:
+            kind: of export.
+            root: the variable of the folder that the repository is in.
+            promises: sentences for the head.
+
+        Raises:
+            InputError: an option that no workflow can hold.
+        """
+        for word in self.host:
+            if not word.isprintable() or "${{" in word:
+                raise InputError(f"{word!r} cannot stand in a workflow")
+        told = [f"Written by cuenv {self.version}, export {kind}, from {self.origin}.", _PROMISE, *promises]
+        return {
+            "head": "\n".join(comments(told)).removeprefix("# "),
+            "said": "the wheel in the repository" if self.wheel else "a URL",
+            "cuenv": quote(self.cuenv),
+            "lock": quote(self.lock),
+            "environment": quote(self.environment),
+            "wanted": f"cuenv@file://${root}/$CUENV" if self.wheel else "$CUENV",
+            "options": f" {shlex.join(self.host)}" if self.host else "",
+        }
+
+    def paths(self) -> list[dict[str, str]]:
+        """The files that it watches.
+
+        Raises:
+            InputError: a path that is a pattern.
+        """
+        return [{"path": quote(context_path(path))} for path in (self.environment, self.lock, self.own)]
 
 
-def render_workflow(flow: Workflow) -> str:
-    """The whole file: the same bytes for the same values.
+def render_workflow(flow: Workflow, checkout: Action, micromamba: Action) -> str:
+    """The whole workflow: the same bytes for the same values.
+
+    Args:
+        flow: what it is written from.
+        checkout: the action, by commit.
+        micromamba: as well.
 
     Raises:
         InputError: a path or option that no workflow can hold.
     """
-    for word in flow.host:
-        if not word.isprintable() or "${{" in word:
-            raise InputError(f"{word!r} cannot stand in a workflow")
-    told = [
-        f"Written by cuenv {flow.version}, export github-action, from {flow.origin}.",
-        "The lock still belongs to its environment file, and supports the GPUs that it was made for.",
-        "What it installs is what it says, and where it has a compiler, CUDA code is built with it. No GPU is needed.",
-    ]
-    options = f" {shlex.join(flow.host)}" if flow.host else ""
+    promise = (
+        "What it installs is what it says, and where it has a compiler, CUDA code is built with it. No GPU is needed."
+    )
+    shared = flow.values("github-action", "GITHUB_WORKSPACE", promise)
     values = {
-        "head": "\n".join(comments(told)).removeprefix("# "),
-        "said": "the wheel in the repository" if flow.wheel else "a URL",
-        "cuenv": quote(flow.cuenv),
-        "lock": quote(flow.lock),
-        "environment": quote(flow.environment),
+        **shared,
         "runner": quote(RUNNERS["linux-64"]),
-        "checkout": _pinned(flow.checkout),
-        "wanted": "cuenv@file://$GITHUB_WORKSPACE/$CUENV" if flow.wheel else "$CUENV",
-        "options": options,
-        "micromamba": _pinned(flow.micromamba),
-        "tool": quote(flow.micromamba.tool),
-        "gpus": options or ' --lock "$LOCK"',
+        "checkout": _pinned(checkout),
+        "micromamba": _pinned(micromamba),
+        "tool": quote(micromamba.tool),
+        "gpus": shared["options"] or ' --lock "$LOCK"',
     }
     blocks: Blocks = {
-        "paths": [{"path": quote(context_path(path))} for path in (flow.environment, flow.lock, flow.own)],
+        "paths": flow.paths(),
         "platforms": [{"platform": quote(item), "runner": quote(RUNNERS[item])} for item in flow.platforms],
         "nvcc": flow.nvcc,
     }
     return fill("workflow.yml", values, blocks)
+
+
+def render_gitlab(flow: Workflow, image: str, tags: tuple[str, ...]) -> str:
+    """The jobs of GitLab CI/CD: the same bytes for the same values.
+
+    Args:
+        flow: what they are written from.
+        image: with micromamba.
+        tags: of the runners that have a GPU.
+
+    Raises:
+        InputError: a path or option that no job can hold.
+        UsageError: a tag that is none.
+    """
+    odd = next((tag for tag in tags if not (_TAG.fullmatch(tag) and tag.isprintable())), None)
+    if odd is not None:
+        raise UsageError(f"--tag {odd!r} is not a tag of a runner", hint="cuenv export gitlab-ci --tag gpu")
+    values = flow.values(
+        "gitlab-ci",
+        "CI_PROJECT_DIR",
+        "The first job needs no GPU; the second runs where a GPU is, and its first act is to check that host.",
+    )
+    blocks: Blocks = {"paths": flow.paths(), "tags": [{"tag": quote(tag)} for tag in tags]}
+    return fill("gitlab-ci.yml", {**values, "image": quote(image)}, blocks)
 
 
 def _pinned(action: Action) -> str:

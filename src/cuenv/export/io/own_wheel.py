@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv.config.io.profiles import folder
 from cuenv.core import __version__
@@ -22,6 +23,9 @@ from cuenv.core.io.files import is_file, read_bytes, shown, why
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact, strip_credentials
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.core.documents import CuenvFields
 
 NAME = f"cuenv-{__version__}-py3-none-any.whl"
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -56,6 +60,15 @@ class Own:
     name: str = ""
     data: bytes = b""
     sha256: str = ""
+
+    @property
+    def beside(self) -> tuple[str, bytes] | None:
+        """The wheel by its name, which has to lie beside what is written; ``None`` where a URL brings it."""
+        return (self.name, self.data) if self.name else None
+
+    def plain(self) -> CuenvFields:
+        """As plain data."""
+        return {"url": self.url or None, "wheel": self.name or None, "sha256": self.sha256 or None}
 
     def requirement(self, folder: str) -> str:
         """The requirement for pip, with the wheel in a folder; pip compares the hash."""
