@@ -63,7 +63,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Types of source, tests, benchmarks and this file, strictly."""
     session.install(".[dev]")
-    session.run("mypy", "src", "tests", "noxfile.py", "benchmarks", *session.posargs)
+    session.run("mypy", "src", "plugins/conda-cuenv/src", "tests", "noxfile.py", "benchmarks", *session.posargs)
 
 
 @nox.session

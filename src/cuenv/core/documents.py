@@ -16,6 +16,15 @@ Confidence = Literal["high", "low"]
 Level = Literal["error", "warning", "info"]
 
 
+class EditFields(TypedDict):
+    """A change of the entries of an environment."""
+
+    how: Literal["add", "write", "remove"]  # write: in place of the entry of that name
+    entries: list[str]
+    pip: bool  # they are requirements of pip
+    over: NotRequired[str]  # the name of what `write` replaces, where it is another one
+
+
 class FindingFields(TypedDict):
     """One thing that is wrong, or worth knowing."""
 
@@ -25,6 +34,7 @@ class FindingFields(TypedDict):
     message: str
     evidence: list[str]  # the facts and table rows that it rests on
     fix: str | None  # one command or edit that mends it
+    edits: NotRequired[list[EditFields]]  # where entries of the environment mend it: which
 
 
 class CheckFields(TypedDict):

@@ -9,11 +9,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core import __version__
-from cuenv.core.findings import CheckResult, Finding, LayerCoverage, Report
+from cuenv.core.findings import CheckResult, FileEdit, Finding, LayerCoverage, Report
 from cuenv.core.urls import printable
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import FindingFields, LayerFields, ReportDocument
+    from cuenv.core.documents import EditFields, FindingFields, LayerFields, ReportDocument
 
 
 def counted(count: int, noun: str) -> str:
@@ -90,7 +90,7 @@ def place_lines(results: Sequence[CheckResult]) -> list[str]:
 
 def finding_json(finding: Finding) -> FindingFields:
     """A finding as plain data."""
-    return {
+    fields: FindingFields = {
         "code": finding.code,
         "severity": finding.severity,
         "subject": finding.subject,
@@ -98,6 +98,16 @@ def finding_json(finding: Finding) -> FindingFields:
         "evidence": list(finding.evidence),
         "fix": finding.fix,
     }
+    if finding.edits:
+        fields["edits"] = [_edit_json(edit) for edit in finding.edits]
+    return fields
+
+
+def _edit_json(edit: FileEdit) -> EditFields:
+    fields: EditFields = {"how": edit.how, "entries": list(edit.entries), "pip": edit.pip}
+    if edit.over:
+        fields["over"] = edit.over
+    return fields
 
 
 def report_json(report: Report) -> ReportDocument:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from packaging.version import Version
 
 from cuenv.binary.gpu_code import host_gpus
-from cuenv.core.findings import Check, Finding, judged, skipped
+from cuenv.core.findings import Check, FileEdit, Finding, judged, mended_by, skipped
 from cuenv.core.record import replace
 from cuenv.core.versions import parse_arch_list, version
 from cuenv.host.describe import host_line
@@ -83,7 +83,25 @@ def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterato
     for finding in host_findings(solution, host, subject.knowledge):
         by_files = (finding.code, finding.subject) == ("CU116", "numpy")  # CU216 tells it
         if finding.code not in silent and not by_files:
-            yield finding
+            yield _to_install(finding, subject)
+
+
+def _to_install(finding: Finding, subject: Subject) -> Finding:
+    """A bound on a package as the command that installs within it, where a file of an environment would have an entry.
+
+    conda-forge splits cuDNN: an environment can hold ``libcudnn`` alone, and no bound on ``cudnn`` changes that.
+    """
+    words = finding.fix == mended_by(finding.edits)
+    if not finding.edits or not words or any(edit.how != "add" or edit.pip for edit in finding.edits):
+        return finding
+    prefix = subject.prefix
+    split = not prefix.package("cudnn") and prefix.package("libcudnn")
+    entries = tuple(
+        f"lib{text}" if split and re.match(r"cudnn\b", text) else text
+        for edit in finding.edits
+        for text in edit.entries
+    )
+    return replace(finding, edits=(FileEdit(how="add", entries=entries),), fix=conda_exactly(prefix, *entries))
 
 
 def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
