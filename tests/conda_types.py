@@ -139,6 +139,10 @@ class CondaVerificationError(CondaError):
     pass
 
 
+class CondaValueError(CondaError, ValueError):
+    pass
+
+
 class YamlFileSpec:
     """What conda makes of an environment.yml: here its text."""
 
@@ -220,7 +224,10 @@ def modules(history: dict[str, Any] | None = None) -> tuple[dict[str, ModuleType
         "conda.env": {},
         "conda.env.specs": {},
         "conda.env.specs.yaml_file": {"YamlFileSpec": YamlFileSpec},
-        "conda.exceptions": {"CondaVerificationError": CondaVerificationError},
+        "conda.exceptions": {
+            "CondaVerificationError": CondaVerificationError,
+            "CondaValueError": CondaValueError,
+        },
         "conda.history": {"History": lambda _prefix: asked},
     }
     made = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -546,6 +547,7 @@ Could not solve for environment specs
         (LibMambaUnsatisfiableError(LIBMAMBA), ["cuenv_why_not", "cuenv_resolve", "cuenv_inspect"]),
         (UnsatisfiableError("pytorch-cuda=11.7 -> cuda 11.7"), ["cuenv_why_not", "cuenv_resolve"]),
         (PackagesNotFoundError("  - cudatoolkit=12.1"), ["cuenv_why_not", "cuenv_resolve"]),
+        (PackagesNotFoundError("  - __cuda[version='>=13']"), ["cuenv_why_not", "cuenv_resolve", "cuenv_inspect"]),
         (UnsatisfiableError("feature:|@/linux-64::__cuda_arch==7.0"), ["cuenv_resolve", "cuenv_inspect"]),
         (UnsatisfiableError("numpy 2.0 conflicts with numba"), []),
         (UnsatisfiableError("my__cuda and barracuda-version"), []),
@@ -559,8 +561,9 @@ def test_conflicts_about_cuda_have_next_steps(
     assert [hint.hint_code for hint in offered(plugins, "conda_error_hints", error=error)] == codes
 
 
-def test_the_release_that_was_asked_for_is_in_the_hint() -> None:
-    assert "conda cuenv why-not cuda=13.0" in dict(hints.hints(LibMambaUnsatisfiableError(LIBMAMBA)))["cuenv_why_not"]
+@pytest.mark.parametrize("text", [LIBMAMBA, "  - __cuda[version='>=13']", "pytorch-cuda=13.0", "cuda-version 13.0.*"])
+def test_the_release_that_was_asked_for_is_in_the_hint(text: str) -> None:
+    assert dict(hints.hints(UnsatisfiableError(text)))["cuenv_why_not"].endswith("conda cuenv why-not cuda=13.0")
 
 
 def test_an_error_that_cannot_be_printed_has_no_hint(plugins: pluggy.PluginManager) -> None:
@@ -600,6 +603,20 @@ def test_a_machine_below_the_minimum_host_of_the_lock_is_refused(
     assert verified(plugins, record("requests", "2.32.0", "0")) is None  # the lock says nothing of it
     cuenv(report(finding("CU103")))
     assert verified(plugins, LOCKED) is None  # a fault of the lock, not of the machine
+
+
+def test_the_real_cuenv_judges_a_real_lock(
+    plugins: pluggy.PluginManager, conda: conda_types.Context, cuenv: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuenv(f'exec {in_shell()} "$@"')
+    lock = Path(__file__).parents[2] / "locks/universal-dev/conda-lock.yml"
+    conda.plugins.cuenv_lock = str(lock)
+    (file,) = set(re.findall(r"/(pytorch-[0-9][^/\s]*\.conda)", lock.read_text()))
+    for name, value in {"CUENV_GPU": "RTX 4090", "CUENV_DRIVER": "575.57.08", "CUENV_GLIBC": "2.35"}.items():
+        monkeypatch.setenv(name, value)
+    assert verified(plugins, SimpleNamespace(fn=file)) is None
+    monkeypatch.setenv("CUENV_DRIVER", "450.80.02")
+    assert "(CU40" in str(verified(plugins, SimpleNamespace(fn=file)))
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -654,7 +671,7 @@ def test_a_profile_that_cuenv_cannot_resolve_is_refused_with_the_command_that_sa
 ) -> None:
     cuenv(script)
     (item,) = offered(plugins, "conda_environment_specifiers")
-    with pytest.raises(ValueError, match="conda cuenv resolve --profile"):
+    with pytest.raises(conda_types.CondaValueError, match="conda cuenv resolve --profile"):
         _ = item.environment_spec(str(tmp_path / "lab.cuenv.yml")).env
 
 

@@ -44,6 +44,7 @@ def resolved(file: str) -> str:
 def specifier_class() -> Any:
     """The class that conda makes an object of for each file that it is given."""
     from conda.env.specs.yaml_file import YamlFileSpec  # noqa: PLC0415 - loaded by conda
+    from conda.exceptions import CondaValueError  # noqa: PLC0415 - loaded by conda
     from conda.plugins.types import EnvironmentSpecBase  # noqa: PLC0415 - loaded by conda
 
     class ProfileSpec(EnvironmentSpecBase):  # type: ignore[misc]  # conda has no types here
@@ -62,7 +63,10 @@ def specifier_class() -> Any:
             """What conda itself reads in the environment.yml that cuenv makes."""
             with tempfile.TemporaryDirectory(prefix="conda-cuenv-") as folder:
                 file = Path(folder) / "environment.yml"
-                file.write_text(resolved(self.filename), encoding="utf-8")
+                try:
+                    file.write_text(resolved(self.filename), encoding="utf-8")
+                except ValueError as error:
+                    raise CondaValueError(str(error)) from error
                 return YamlFileSpec(filename=str(file)).env
 
     return ProfileSpec

@@ -13,7 +13,10 @@ _KINDS = frozenset(
 _ABOUT = re.compile(
     r"(?<![\w-])(?:__cuda(?:_arch)?|cuda-version|cudatoolkit|pytorch-cuda|pytorch-gpu|cudnn|libcudnn|cuda-[a-z-]+)(?![\w-])"
 )
-_ASKED = re.compile(r"(?<![\w-])(?:cuda-version|cudatoolkit|pytorch-cuda|cuda-toolkit)[ =<>~!]*(\d+\.\d+)")
+_ASKED = re.compile(
+    r"(?<![\w-])(?:__cuda|cuda-version|cudatoolkit|pytorch-cuda|cuda-toolkit)"
+    r"(?:\[version=['\"]?)?[ =<>~!]*(\d+(?:\.\d+)?)"
+)
 _VIRTUAL = re.compile(r"(?<![\w-])__cuda(?:_arch)?(?![\w-])")
 _INSPECT = (
     "See which driver and GPUs __cuda stands for here: conda cuenv inspect. On a machine without GPU, set "
@@ -32,9 +35,10 @@ def hints(error: Any) -> Iterator[tuple[str, str]]:
         return
     asked = _ASKED.search(text)
     if asked:
+        cuda = asked[1] if "." in asked[1] else f"{asked[1]}.0"
         yield (
             "cuenv_why_not",
-            f"See why CUDA {asked[1]} does or does not run on this machine: conda cuenv why-not cuda={asked[1]}",
+            f"See why CUDA {cuda} does or does not run on this machine: conda cuenv why-not cuda={cuda}",
         )
     yield "cuenv_resolve", "Let cuenv choose PyTorch and CUDA that run on this machine: conda cuenv resolve"
     if _VIRTUAL.search(text):

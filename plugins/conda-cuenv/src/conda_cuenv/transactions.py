@@ -35,7 +35,7 @@ def refusal(lock: str, link: Iterable[Any]) -> str:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        say(f"cuenv: the lock {line(path)} of plugins.cuenv_lock cannot be read ({error.strerror})", sys.stderr)
+        say(f"\ncuenv: the lock {line(path)} of plugins.cuenv_lock cannot be read ({error.strerror})", sys.stderr)
         return ""
     names = (str(getattr(record, "fn", "") or "") for record in link)
     if not any(name and name in text for name in names):
@@ -43,7 +43,7 @@ def refusal(lock: str, link: Iterable[Any]) -> str:
     try:
         document = answer("check", str(path), "--json", seconds=SECONDS)
     except Unanswered as error:
-        say(f"cuenv: {line(path)} was not checked for this machine: {error}", sys.stderr)
+        say(f"\ncuenv: {line(path)} was not checked for this machine: {error}", sys.stderr)
         return ""
     found = document.get("findings")
     wrong = [
@@ -75,7 +75,7 @@ def action_class() -> Any:
             try:
                 why = refusal(lock_setting(), self.link_precs or ())
             except Exception as error:  # noqa: BLE001 - a mistake here must not stop a transaction
-                say(f"cuenv: the lock was not checked for this machine: {line(error)}", sys.stderr)
+                say(f"\ncuenv: the lock was not checked for this machine: {line(error)}", sys.stderr)
                 why = ""
             self._verified = not why
             return CondaVerificationError(f"cuenv: {why}") if why else None
