@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -125,6 +126,17 @@ def schemas(session: nox.Session) -> None:
     """Write the JSON Schemas and docs/json.md from the types in `cuenv.core.documents`."""
     session.install("-e", ".[test]")
     session.run("python", "tests/json_schemas.py", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Reports in a real Chromium, which is installed already; axe-core comes by npm, where there is one."""
+    session.install("-e", ".[test]", "playwright")
+    folder = Path(session.create_tmp())
+    if shutil.which("npm"):
+        session.run("npm", "install", "--silent", "--prefix", str(folder), "axe-core", external=True)
+    axe = folder / "node_modules/axe-core/axe.min.js"
+    session.run("pytest", "-n0", "-m", "browser", *session.posargs, env={"CUENV_TEST_AXE": str(axe)})
 
 
 @nox.session

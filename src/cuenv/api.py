@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cuenv.core.errors import Progress, UsageError
+from cuenv.core.notebook import draw_with
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 
@@ -36,6 +37,16 @@ if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
     from cuenv.solve.io.sources import Sources
 
 T = TypeVar("T")
+
+
+def _drawn(item: Any) -> str | None:
+    """What a notebook shows of a value."""
+    from cuenv.report.notebook import drawn  # noqa: PLC0415 - only in a notebook
+
+    return drawn(item)
+
+
+draw_with(_drawn)
 
 _NAMES: Mapping[str, str] = {"--gpu": "gpus", "--mirror": "mirrors", "--with": "packages", "--allow": "allow"}
 _OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python)(?![\w-])")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from cuenv.core.errors import ExitCode
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability
 
@@ -108,7 +109,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Drawable):
     """The findings of one check, most severe first, and what was looked at."""
 
     title: str

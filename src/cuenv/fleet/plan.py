@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, undominated, witnesses
 from cuenv.fleet.nodes import FleetNode, NodeKind, Unknown, completed, kinds, unknown
@@ -134,7 +135,7 @@ class Proof:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetPlan:
+class FleetPlan(Drawable):
     """The environments of a fleet.
 
     Attributes:

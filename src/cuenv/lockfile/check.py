@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, LayerCoverage, Report, allowed, report
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.render import counted
 from cuenv.core.urls import redact
@@ -41,7 +42,7 @@ from cuenv.solve.model import Lock, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
-class LockCheck:
+class LockCheck(Drawable):
     """A report, the host that it was made for, how each layer of the lock serves its GPUs, the part of it, and it."""
 
     report: Report

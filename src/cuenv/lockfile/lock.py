@@ -14,6 +14,7 @@ from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, allowed, report
 from cuenv.core.io.exclusive import side_by_side
 from cuenv.core.io.files import exists, is_file, read_text
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, field, replace
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.select import HostOptions
@@ -95,7 +96,7 @@ class LockRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Locked:
+class Locked(Drawable):
     """What came of locking.
 
     Attributes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cuenv.core.errors import InputError, Progress, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding, Report, report, skipped
 from cuenv.core.io.files import exists
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.host.describe import host_line
@@ -35,7 +36,7 @@ _OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixChecked:
+class PrefixChecked(Drawable):
     """The checks of an environment in their order, their findings as one report, and what they were made for."""
 
     prefix: Prefix

@@ -38,7 +38,7 @@ def _told(item: Assessment) -> GridCell:
         return GridCell("unknown", "unknown", item.open_layers[0].because)
     warned = next((verdict for verdict in item.verdicts if verdict.outcome == "warn"), None)
     if warned:
-        return GridCell("jit", "warning", warned.because)
+        return GridCell("part", "warning", warned.because)
     return GridCell("ok", "fits", "no rule rejects it")
 
 
@@ -82,12 +82,12 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
         }
         shown = list(_folded(releases, lines, mine[1] if mine and mine[0] == stack else None))
         drawn = grid(
-            [(f"CUDA {cuda}", "") for cuda in cudas],
+            [(str(cuda), "") for cuda in cudas],
             [GridRow(label, "", cells) for label, cells in shown],
-            least=74,
+            least=62,
             tight=True,
         )
-        parts.append(said(0, top + 16, f"channel {stack}" if stack != "wheels" else "wheels", "h"))
+        parts.append(said(0, top + 16, f"{stack}: PyTorch by the CUDA release of the build", "h"))
         parts.append(
             f'<g transform="translate(0 {top + 20})">{drawn.body}{_pick(drawn, shown, cudas, mine, stack)}</g>'
         )
@@ -111,7 +111,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
         body="".join(parts),
         columns=("build", "stack", "CUDA", "result", "first rule that rejects, or what is open"),
         rows=tuple(rows),
-        legend="✕ with the part that rejects the build first; ● fits; ◐ fits with a warning; ? fits as far as is "
+        legend="✕ with the part that rejects the build first; ● fits; ▲ fits with a warning; ? fits as far as is "
         "known; - no such build. A frame marks the build of this report. Neighbours with equal answers share "
         "a row.",
     )

@@ -51,9 +51,13 @@ def grid(heads: Sequence[tuple[str, str]], rows: Sequence[GridRow], *, least: in
         tight: rows of one line.
     """
     label = min(300, int(max((width_of(text) for row in rows for text in (row.label, row.below)), default=80)) + 18)
-    words = max((width_of(cell.word, 12) for row in rows for cell in row.cells), default=0)
+    words = max((width_of(cell.word, 11 if tight else 12) for row in rows for cell in row.cells), default=0)
     wide = int(
-        max(least, min(words + 34, 170), min(max((1.1 * width_of(head[0]) for head in heads), default=0) + 14, 180))
+        max(
+            least,
+            min(words + (27 if tight else 36), 170),
+            min(max((1.1 * width_of(head[0]) for head in heads), default=0) + 14, 180),
+        )
     )
     step = 26 if tight else 38
     top = 46 if any(second for _, second in heads) else 28

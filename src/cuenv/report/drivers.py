@@ -53,7 +53,7 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
     if not bars:
         return None
     known = sorted(knowledge.branches, key=lambda row: row.number)
-    marks = [number for _, _, number in here] + [bar.first for bar in bars[: 2 if candidate else 0]]
+    marks = [number for _, _, number in here] + [bar.first for bar in bars if bar.kind != "bar"]
     marks += [bar.last for bar in bars if bar.last]
     oldest = min(marks, default=known[0].number)
     shown = [row for row in known if row.number >= oldest]
@@ -119,9 +119,9 @@ def _of_environment(candidate: Candidate | None, lowest: str | None, knowledge: 
 def _of_gpus(facts: HostFacts, knowledge: Knowledge) -> Iterator[_Bar]:
     for capability, name in devices(facts):
         row = knowledge.compute_capability(capability)
-        if row and (row.first_branch or row.last_branch):
+        if row:
             begins = knowledge.first_drives(row) or "a branch before those of the tables"
-            word = f"until branch {row.last_branch}" if row.last_branch else "still supported"
+            word = f"until branch {row.last_branch}" if row.last_branch else "no last branch is known"
             label = name or "GPU"
             yield _Bar(
                 label,

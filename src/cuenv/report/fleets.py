@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuenv.report.picture import Picture, box, listed, said, shortened, width_of
+from cuenv.report.picture import Picture, box, said, shortened, width_of
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import FleetKindFields, FleetPlanDocument, FleetPriceFields
@@ -41,15 +42,30 @@ def kind_text(kind: FleetKindFields) -> str:
     return ", ".join(filter(None, (_gpus(kind), driver, _libc(kind), kind["platform"])))
 
 
+def _libcs(kinds: Sequence[FleetKindFields]) -> str:
+    families: dict[str, list[str]] = {}
+    for libc in (kind["libc"] for kind in kinds):
+        if libc:
+            families.setdefault(libc["family"], []).append(libc["version"])
+    return ", ".join(_span(family, some) for family, some in families.items())
+
+
+def _span(what: str, versions: Sequence[str]) -> str:
+    """The lowest and the highest of some versions."""
+    found = sorted(set(versions), key=lambda text: [int(part) for part in re.findall(r"[0-9]{1,9}", text)])
+    if not found:
+        return ""
+    return f"{what} {found[0]}" if len(found) == 1 else f"{what} {found[0]} to {found[-1]}"
+
+
 def _by_gpus(kinds: Sequence[FleetKindFields]) -> Iterator[tuple[str, int, str]]:
     """Kinds of hosts with the same GPUs together: their nodes, how many they are, and what they are."""
     groups: dict[tuple[str, str], list[FleetKindFields]] = {}
     for kind in kinds:
         groups.setdefault((_gpus(kind), kind["platform"]), []).append(kind)
     for (gpus, platform), some in groups.items():
-        drivers = listed((kind["driver"] for kind in some if kind["driver"]), 3)
-        libcs = listed(filter(None, map(_libc, some)), 2)
-        parts = (gpus, f"driver {drivers}" if drivers else "", libcs, platform if platform != "linux-64" else "")
+        drivers = [kind["driver"] for kind in some if kind["driver"]]
+        parts = (gpus, _span("driver", drivers), _libcs(some), platform if platform != "linux-64" else "")
         names = ", ".join(kind["nodes"] for kind in some)
         yield names, sum(kind["hosts"] for kind in some), ", ".join(filter(None, parts))
 
@@ -64,7 +80,7 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
         mine = [kind for kind in plan["kinds"] if kind["environment"] == item["name"]]
         groups.append((item["name"], f"{what}: {hosts(item['hosts'])}", "bar", list(_by_gpus(mine))))
         rows += [(item["name"], kind["nodes"], str(kind["hosts"]), kind_text(kind)) for kind in mine]
-    left = [(one["nodes"], one["hosts"], f"{one['says']}: {one['because']}") for one in plan["hopeless"]]
+    left = [(one["nodes"], one["hosts"], one["says"]) for one in plan["hopeless"]]
     if left:
         groups.append(("✕ no environment", "no build serves these hosts", "b-no", left))
     odd = [(one["nodes"], one["hosts"], f"not known: {', '.join(one['lacks'])}") for one in plan["unknown"]]

@@ -15,7 +15,7 @@ from cuenv.report.picture import Mark, Picture
 _MARKS: Mapping[str, tuple[Mark, str]] = {
     "native": ("ok", "native"),
     "jit": ("jit", "by JIT"),
-    "partly": ("unknown", "in a part"),
+    "partly": ("part", "in a part"),
     "nothing": ("no", "nothing"),
 }
 _MOST = 60
@@ -58,7 +58,7 @@ def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Pi
             (path, str(len(item.code.objects)), *(_words(found.get(device)) for device, _ in heads))
             for path, item, found in rows
         ),
-        legend="● native: machine code in every object. ◐ by JIT: PTX that the driver compiles. ? in a part: some "
+        legend="● native: machine code in every object. ◐ by JIT: PTX that the driver compiles. ▲ in a part: some "
         f"objects have nothing for this GPU. ✕ nothing that runs on this GPU.{more}",
     )
 

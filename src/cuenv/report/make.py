@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuenv.core.findings import Finding, LayerCoverage
-from cuenv.core.record import replace
+from cuenv.core.findings import Finding, LayerCoverage, Report
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.render import counted
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
@@ -63,6 +63,8 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title
     verdicts = chosen.verdicts if chosen else tuple(group.lead for group in decision.rejections)
     sections += _reasons(verdicts, knowledge)
     found = head_of(findings, "unknown" if chosen and chosen.open_layers else "fine")
+    if chosen and found[0] == "fine":
+        found = "fine", f"✓ {chosen.candidate} fits"
     return ReportPage(
         title=title or f"PyTorch and CUDA for {facts.label}",
         verdict=found if chosen else ("bad", "✕ No build fits this host"),
@@ -78,53 +80,60 @@ def lock_page(checked: LockCheck, knowledge: Knowledge) -> ReportPage:
     facts, lock = effective(checked.facts, knowledge), checked.lock
     solution = lock.solution(facts.platform) if lock else None
     solution = solution or (lock.solutions[0] if lock and lock.solutions else None)
-    page = _environment_page(
-        checked.report.title,
-        checked.report.findings,
-        checked.report.verdict(strict=False),
-        solution=solution,
-        layers=checked.layers,
-        facts=facts,
-        knowledge=knowledge,
-    )
+    page = _environment_page(checked.report, solution=solution, layers=checked.layers, facts=facts, knowledge=knowledge)
     looked = (("checked", ", ".join(checked.report.looked_at[:1])),)
-    return _with_facts(page, looked)
+    return replace(page, facts=(*looked, *page.facts))
 
 
-def prefix_page(
-    checked: PrefixChecked,
-    solution: Solution,
-    libraries: ReportSection,
-    parts: Sequence[SizedPackage],
-    knowledge: Knowledge,
-) -> ReportPage:
+class ReadPrefix(NamedTuple):
+    """What a report reads of an installed environment beside its check.
+
+    Attributes:
+        solution: its packages.
+        libraries: what `cuenv scan` found in it.
+        parts: its packages by size.
+    """
+
+    solution: Solution
+    libraries: ReportSection
+    parts: tuple[SizedPackage, ...]
+
+
+def prefix_page(checked: PrefixChecked, read: ReadPrefix | None, knowledge: Knowledge) -> ReportPage:
     """A report on an installed environment.
 
     Args:
         checked: what `cuenv check` found.
-        solution: its packages.
-        libraries: what `cuenv scan` found in it.
-        parts: its packages by size.
+        read: what is read beside it; without it the findings and the checks are all.
         knowledge: the tables.
     """
-    facts = effective(checked.facts, knowledge)
-    layers = coverage(solution, facts, knowledge)
-    verdict = checked.report.verdict(strict=False)
-    page = _environment_page(
-        checked.report.title,
-        checked.report.findings,
-        verdict,
-        solution=solution,
-        layers=layers,
-        facts=facts,
-        knowledge=knowledge,
-        parts=parts,
-    )
     table = Table(
         ("check", "result", "what was looked at"), tuple((one.name, one.status, one.says) for one in checked.checks)
     )
-    sections = (*page.sections[:1], libraries, *page.sections[1:], ReportSection(title="What was checked", table=table))
-    return replace(page, sections=sections)
+    checks = ReportSection(title="What was checked", table=table)
+    if read is None:
+        page = findings_page(checked.report)
+        return replace(page, facts=_facts(effective(checked.facts, knowledge), knowledge), sections=(checks,))
+    facts = effective(checked.facts, knowledge)
+    page = _environment_page(
+        checked.report,
+        solution=read.solution,
+        layers=coverage(read.solution, facts, knowledge),
+        facts=facts,
+        knowledge=knowledge,
+        parts=read.parts,
+    )
+    return replace(page, sections=(*page.sections[:1], read.libraries, *page.sections[1:], checks))
+
+
+def findings_page(report: Report) -> ReportPage:
+    """The findings of a check alone."""
+    return ReportPage(
+        title=report.title,
+        verdict=head_of(report.findings, report.verdict(strict=False)),
+        facts=(("checked", ", ".join(report.looked_at)),) if report.looked_at else (),
+        findings=report.findings,
+    )
 
 
 def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
@@ -167,9 +176,7 @@ def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
 
 
 def _environment_page(
-    title: str,
-    findings: Sequence[Finding],
-    verdict: str,
+    report: Report,
     *,
     solution: Solution | None,
     layers: Sequence[LayerCoverage],
@@ -201,19 +208,15 @@ def _environment_page(
         sections.append(_size_section(solution, parts, knowledge))
     sections += _reasons(verdicts, knowledge)
     return ReportPage(
-        title=title,
-        verdict=head_of(findings, verdict),
+        title=report.title,
+        verdict=head_of(report.findings, report.verdict(strict=False)),
         lead=tuple(lead),
         facts=_facts(facts, knowledge),
-        findings=tuple(findings),
+        findings=report.findings,
         sections=tuple(
             section for section in sections if section.picture or section.without or section.table or section.sources
         ),
     )
-
-
-def _with_facts(page: ReportPage, more: tuple[tuple[str, str], ...]) -> ReportPage:
-    return replace(page, facts=(*more, *page.facts))
 
 
 def _size_section(solution: Solution, parts: Sequence[SizedPackage] | None, knowledge: Knowledge) -> ReportSection:

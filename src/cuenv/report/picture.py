@@ -10,12 +10,13 @@ from cuenv.core.io.templates import fill
 from cuenv.core.record import dataclass
 from cuenv.core.urls import printable
 
-Mark = Literal["ok", "jit", "no", "unknown", "none"]
+Mark = Literal["ok", "jit", "part", "no", "unknown", "none"]
 """How something is served. Each has a colour, a shape and a border of its own, and never stands without its word."""
 
 WORDS: dict[Mark, str] = {
     "ok": "native",
     "jit": "by JIT",
+    "part": "in a part",
     "no": "not supported",
     "unknown": "unknown",
     "none": "no build",
@@ -130,6 +131,8 @@ def mark(kind: Mark, x: float, y: float) -> str:
     if kind == "jit":
         half = f'<path class="m-jit" d="M{at} {number(y - 4.5)}a4.5 4.5 0 0 0 0 9z"/>'
         return f'<circle class="ring m-jit" cx="{at}" cy="{mid}" r="4.5"/>{half}'
+    if kind == "part":
+        return f'<path class="m-jit" d="M{at} {top}L{number(x + 5)} {bottom}L{number(x - 5)} {bottom}z"/>'
     if kind == "no":
         return f'<path class="stroke m-no" d="M{left} {top}L{right} {bottom}M{right} {top}L{left} {bottom}"/>'
     if kind == "unknown":
@@ -140,12 +143,14 @@ def mark(kind: Mark, x: float, y: float) -> str:
 def marked(x: float, y: float, size: tuple[float, float], kind: Mark, word: str, tip: str) -> str:  # noqa: PLR0917 - as above
     """A box with a mark and its word in the middle."""
     width, height = size
-    text = shortened(word, width - 24, 12)
-    start = x + (width - width_of(text, 12) - 14) / 2
+    tight = height < 30
+    letters = 11 if tight else 12
+    text = shortened(word, width - 20, letters)
+    start = x + (width - width_of(text, letters) - 13) / 2
     return (
         box(x, y, width, height, f"b-{kind}", tip)
         + mark(kind, start + 4, y + height / 2)
-        + said(start + 14, y + height / 2 + 4.3, text, "c")
+        + said(start + 13, y + height / 2 + 4.3, text, "d" if tight else "c")
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, HostFacts
@@ -52,7 +53,7 @@ class NearMiss(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class Decision(Drawable):
     """What was chosen, from what, and why.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, report
+from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -33,7 +34,7 @@ _SOLVES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolution:
+class Resolution(Drawable):
     """What came of resolving.
 
     Attributes:

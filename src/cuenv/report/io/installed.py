@@ -18,7 +18,7 @@ from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.io.cuda_files import cuda_files
 from cuenv.report.libraries import libraries
-from cuenv.report.make import prefix_page
+from cuenv.report.make import ReadPrefix, prefix_page
 from cuenv.report.page import ReportPage, ReportSection
 from cuenv.report.sizes import SizedPackage, group_of
 
@@ -38,7 +38,7 @@ def installed_page(
     files = cuda_files(prefix, {row.package for row in knowledge.extensions})
     solution = as_solution(prefix, files, checked.facts.platform)
     parts = tuple(_parts(prefix, knowledge))
-    return prefix_page(checked, solution, _libraries(checked, options, knowledge, say), parts, knowledge)
+    return prefix_page(checked, ReadPrefix(solution, _libraries(checked, options, knowledge, say), parts), knowledge)
 
 
 def _libraries(
