@@ -64,10 +64,11 @@ def request(
 
 @dataclass
 class Server:
-    """A running server: where it is, what it was asked, how it answers."""
+    """A running server: where it is, of what type its pages are, what it was asked, how it answers."""
 
     url: str
     folder: Path
+    kind: str = "text/html"
     answer: Callable[[str], tuple[int, bytes] | None] = lambda _: None
     asked: list[tuple[str, str]] = field(default_factory=list)
 
@@ -117,7 +118,7 @@ def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
             state.asked.append((self.path, base64.b64decode(login).decode()))
             status, body = state.content(self.path)
             self.send_response(status)
-            self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
+            self.send_header("Content-Type", state.kind if self.path.endswith("/") else "application/octet-stream")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command == "GET":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
@@ -102,7 +103,12 @@ def stock(folder: Path) -> Path:
 
 @contextmanager
 def index(
-    folder: Path, *, login: str = "", hashes: str = "sha256", certificate: Path | None = None
+    folder: Path,
+    *,
+    login: str = "",
+    hashes: str = "sha256",
+    certificate: Path | None = None,
+    uploaded: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Serve a folder of files as a simple index (PEP 503) at ``URL/simple/``.
 
@@ -111,6 +117,8 @@ def index(
         login: ``user:password`` that every request must carry.
         hashes: the algorithm in the links; empty for none.
         certificate: serve over TLS with it and its key.
+        uploaded: when each file was uploaded, by its name without what follows the version; pages are JSON (PEP 691)
+            then, and a file that is not among them has no time.
     """
     with serve(folder, certificate) as server:
 
@@ -121,7 +129,16 @@ def index(
             if not found:
                 return None
             files = [file for file in sorted(folder.iterdir()) if _name(file) == found[1]]
+            if uploaded is not None and files:
+                page = {"meta": {"api-version": "1.1"}, "name": found[1], "files": [*map(entry, files)]}
+                return 200, json.dumps(page).encode()
             return (200, "".join(map(link, files)).encode()) if files else (404, b"no such package")
+
+        def entry(file: Path) -> dict[str, object]:
+            when = (uploaded or {}).get("-".join(file.name.split("-")[:2]))
+            sums = {hashes: hashlib.new(hashes, file.read_bytes()).hexdigest()}
+            day = {"upload-time": when} if when else {}
+            return {"filename": file.name, "url": f"../../{file.name}", "hashes": sums, **day}
 
         def link(file: Path) -> str:
             digest = hashlib.new(hashes, file.read_bytes()).hexdigest() if hashes else ""
@@ -129,6 +146,7 @@ def index(
             return f'<a href="../../{file.name}{mark}">{file.name}</a>\n'
 
         server.answer = answer
+        server.kind = "text/html" if uploaded is None else "application/vnd.pypi.simple.v1+json"
         yield server
 
 

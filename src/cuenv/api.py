@@ -49,7 +49,7 @@ def _drawn(item: Any) -> str | None:
 draw_with(_drawn)
 
 _NAMES: Mapping[str, str] = {"--gpu": "gpus", "--mirror": "mirrors", "--with": "packages", "--allow": "allow"}
-_OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python)(?![\w-])")
+_OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python|as-of)(?![\w-])")
 
 
 def text(value: object, what: str, example: str) -> str:
@@ -140,7 +140,7 @@ def spoken() -> Iterator[None]:
 
 
 def _in_python(text: str) -> str:
-    return _OPTION.sub(lambda found: _NAMES.get(found[0], found[0][2:]), text)
+    return _OPTION.sub(lambda found: _NAMES.get(found[0], found[0][2:].replace("-", "_")), text)
 
 
 def host_options(
@@ -279,6 +279,7 @@ def wishes(
     dev: bool = True,
     cpu: bool = False,
     prefer: str = "newest",
+    as_of: str | None = None,
 ) -> Request:
     """Wishes, as the options of ``cuenv resolve`` make them.
 
@@ -293,9 +294,10 @@ def wishes(
         dev: with compiler and headers.
         cpu: a CPU build.
         prefer: ``newest`` or ``native``.
+        as_of: a day ``YYYY-MM-DD`` (UTC): only builds that existed then.
 
     Raises:
-        UsageError: a request that is not a version spec.
+        UsageError: a request that is not a version spec, or no day since the tables begin.
         TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
     """
     from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
@@ -326,7 +328,19 @@ def wishes(
         dev=dev,
         cpu=cpu,
         prefer=prefer,
+        as_of=_day(as_of, "wishes"),
     )
+
+
+def _day(value: object, of: str) -> str:
+    """A day as of which builds are asked for; empty where none is given."""
+    given = text_or_none(value, f"{of}: as_of", "2025-06-01")
+    if given is None:
+        return ""
+    from cuenv.host.select import check_day  # noqa: PLC0415 - as above
+
+    with spoken():
+        return check_day(given, load_knowledge())
 
 
 def resolve(
@@ -412,6 +426,7 @@ def lock(
     platform: str | None = None,
     sources: Sources | None = None,
     allow: str | Sequence[str] = (),
+    as_of: str | None = None,
     progress: Progress | None = None,
 ) -> Locked:
     """Solve an environment file and write its lock files beside it.
@@ -425,9 +440,11 @@ def lock(
         platform: see ``host``.
         sources: from `channels`.
         allow: codes of findings that do not refuse.
+        as_of: a day ``YYYY-MM-DD`` (UTC): only builds that existed then; the day that the file names by default.
         progress: called with what happens next.
 
     Raises:
+        UsageError: a day in the future, or before the tables begin.
         InputError: the file or a channel cannot be read.
         OutsideError: the solver failed, or a file cannot be written.
     """
@@ -436,7 +453,9 @@ def lock(
 
     options = host_options(host, gpus, driver, glibc, platform, of="lock")
     codes = several(allow, "lock: allow", "CU104")
-    request = LockRequest(path=Path(path), host=options, sources=sources or channels(), allow=codes)
+    day = _day(as_of, "lock")
+    reached = replace(sources or channels(), as_of=day) if day else sources or channels()
+    request = LockRequest(path=Path(path), host=options, sources=reached, allow=codes)
     with spoken():
         return freeze(request, load_knowledge(), progress=progress)
 

@@ -159,6 +159,7 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
     "a toolkit": (machine("8.9"), (CUDA129, LABELLED), {"cuda": "12.9", "dev": False}),
     "a toolkit of another label": (machine("8.9"), (LABELLED,), {"cuda": "==11.8.1", "dev": False}),
     "a Python": (machine("8.9"), (CUDA129,), {"python": "3.9", "dev": False}),
+    "a day": (machine("8.9"), (CUDA118, CUDA126, CUDA129, UNPROVEN), {"as_of": "2025-06-10", "dev": False}),
     "libraries": (
         machine("7.5", driver="580.65.06"),
         (CUDA118, CUDA129, CUDA130, CPU, CPU_BESIDE),

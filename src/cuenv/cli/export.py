@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cuenv.export.export import Exported
 
 _LOCK = Path("conda-lock.yml")
-_WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "dev", "cpu", "prefer")
+_WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of", "dev", "cpu", "prefer")
 """Options that choose an environment; what settings wish for counts only where there is no lock."""
 
 

@@ -344,12 +344,16 @@ def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, k
 def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
     """What was locked, and what makes the environment of it."""
     from cuenv.lockfile.companions import hook_command  # noqa: PLC0415 - not needed for --help
+    from cuenv.solve.model import AS_OF  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if before:
         lines += _moved(before, made, knowledge)
     counts = ", ".join(map(_count, made.solutions))
+    undated = any(item.undated for item in made.solutions)
     lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
+    as_of = made.metadata.get(AS_OF)
+    lines += [f"as of   {as_of}: the record of every package is of that day or before"] if as_of and not undated else []
     lines += [f"kept    what was in {path} as {aside}" for path, aside in answer.kept]
     if answer.report.verdict(strict=False) == "unknown":
         lines.append("unknown whether all of it runs on the GPUs: see what the tables do not list, above")
@@ -407,7 +411,8 @@ def _check(path: Path, values: LockValues, knowledge: Any, wheels: str) -> int:
     from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - not needed for --help
 
     platforms, output = several_platforms(values), values["output"] if wheels else None
-    report = out_of_date(path, host_from(values), knowledge, platforms, wheels=wheels, output=output)
+    host, day = host_from(values), values["as_of"]
+    report = out_of_date(path, host, knowledge, platforms, wheels=wheels, output=output, as_of=day)
     silent = values["quiet"] and not report.errors
     emit_findings(
         [CheckResult(report=report, file=str(path))],
@@ -471,8 +476,10 @@ def _instead(
 
 
 def _plain(answer: Locked) -> ReportDocument:
+    from cuenv.solve.model import AS_OF  # noqa: PLC0415 - not needed for --help
+
     unsatisfiable = answer.unsatisfiable
-    return {
+    plain: ReportDocument = {
         **report_json(answer.report),
         "locked": answer.lock is not None,
         "written": [str(file) for file in answer.written],
@@ -484,3 +491,6 @@ def _plain(answer: Locked) -> ReportDocument:
         if unsatisfiable is None
         else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},
     }
+    if answer.lock and AS_OF in answer.lock.metadata:
+        plain["as_of"] = answer.lock.metadata[AS_OF]
+    return plain

@@ -213,6 +213,21 @@ one_channel_options = several(
 )
 """What the tables are compared with."""
 
+
+def _day(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    """The day of ``--as-of``; empty where it is not given.
+
+    Raises:
+        UsageError: it is no day, lies in the future, or before the tables begin.
+    """
+    if value is None:
+        return ""
+    from cuenv.host.select import check_day  # noqa: PLC0415 - few commands are given a day
+    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
+
+    return check_day(value, load(None))
+
+
 request_options = several(
     click.option(
         "--profile",
@@ -248,6 +263,12 @@ request_options = several(
         "--dev/--no-dev",
         default=None,
         help="Include compiler and headers to build extensions (default), or leave them out.",
+    ),
+    click.option(
+        "--as-of",
+        metavar="DAY",
+        callback=_day,
+        help="Take only builds that existed on this day (YYYY-MM-DD, UTC, that day included).",
     ),
     click.option("--cpu", is_flag=True, help="Choose a CPU build, which cuenv never does unasked."),
     click.option(
@@ -323,6 +344,7 @@ def request_from(values: RequestValues) -> Request:
     changes: dict[str, Any] = {
         name: parse_version_spec(text, what=f"--{name}") for name, text in versions.items() if text
     }
+    changes |= {"as_of": values["as_of"]} if values["as_of"] else {}
     plain = {"stack": values["stack"], "prefer": values["prefer"], "dev": values["dev"]}
     changes |= {name: value for name, value in plain.items() if value is not None}
     pip = tuple(item.removeprefix("pip:").strip() for item in values["packages"] if item.startswith("pip:"))
@@ -359,7 +381,7 @@ def channel_words(values: ResolvingValues) -> tuple[str, ...]:
 
 
 def channel_sources(values: ChannelValues) -> Sources:
-    """Where channels are read from: mirrors of the options, then ``.condarc``."""
+    """Where channels are read from: mirrors of the options, then ``.condarc``; as of a day, where one is asked for."""
     from cuenv.core.record import replace  # noqa: PLC0415 - as above
     from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
         condarc_files,
@@ -371,4 +393,6 @@ def channel_sources(values: ChannelValues) -> Sources:
     condarc = read_condarc(condarc_files(os.environ), os.environ)
     sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"], environment=os.environ)
     cache, timeout = set_value("cache-dir"), set_value("timeout")
+    as_of = cast("RequestValues", values).get("as_of", "")
+    sources = replace(sources, as_of=as_of)
     return replace(sources, cache=cache or sources.cache, timeout=int(timeout) if timeout else sources.timeout)

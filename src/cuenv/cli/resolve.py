@@ -122,8 +122,9 @@ def grounds_line(answer: Resolution) -> str:
     count = counted(len(answer.solution.packages), "package") if answer.solution else ""
     if answer.records:
         return f"proven  on the channel records of {answer.records} that lie here: {count}; --prove asks the channels"
+    as_of = answer.decision.case.request.as_of
     if answer.decision.proven:
-        return f"proven  on the channels: {count}"
+        return f"proven  on the channels{f' as of {as_of}' if as_of else ''}: {count}"
     chosen = answer.decision.chosen
     seen = chosen.candidate.build.seen if chosen else None
     if chosen and chosen.candidate.build.stack == WHEELS:

@@ -60,6 +60,7 @@ class RequestValues(TypedDict):
     cuda: str | None
     python: str | None
     packages: tuple[str, ...]
+    as_of: str
     dev: bool | None
     cpu: bool
     prefer: str | None

@@ -104,6 +104,7 @@ class ReportDocument(TypedDict):
     packages: NotRequired[dict[str, int] | int]  # how many; of lock and bundle for each platform
     pip: NotRequired[dict[str, int] | int]  # packages for pip: how many; of lock and bundle for each platform
     afterwards: NotRequired[dict[str, str] | str | None]  # installs what is set aside; of lock for each platform
+    as_of: NotRequired[str]  # of lock: the day as of which channels and indexes were read
     host_of_file: NotRequired[str | None]  # of lock: the host that the environment file names
     unsatisfiable: NotRequired[Unsolved | None]  # of lock: why the channels do not satisfy the file
     repaired: NotRequired[bool]  # of lock --repair: there is a file that works
@@ -376,6 +377,7 @@ class DecisionDocument(TypedDict):
     rejected: list[RejectedGroup]  # candidates that rules rejected
     hints: list[HintFields]
     warnings: list[BriefFinding]
+    as_of: NotRequired[str]  # the day as of which builds were asked for
     records: NotRequired[str | None]  # the day of the channel records that were at hand
     platforms: NotRequired[list[str]]  # of a request for several platforms
 
@@ -1207,6 +1209,7 @@ class FleetRequestFields(TypedDict):
     cpu: bool
     prefer: str
     offload: str
+    as_of: NotRequired[str]  # the day as of which builds were asked for
 
 
 class FleetPlanDocument(TypedDict):

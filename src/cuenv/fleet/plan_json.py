@@ -97,6 +97,7 @@ def _request(asked: Request) -> FleetRequestFields:
         "cpu": asked.cpu,
         "prefer": asked.prefer,
         "offload": asked.offload,
+        **({"as_of": asked.as_of} if asked.as_of else {}),  # type: ignore[typeddict-item] # one key, or none
     }
 
 
@@ -273,7 +274,7 @@ def _read_request(reader: Reader, source: str) -> Request:
     names = ("name", "stack", "pytorch", "cuda", "python", "pip", "dev", "prefer", "offload")
     data = {name: value for name in names if (value := reader.raw(name)) is not None}
     found = parse({"story": "", "with": reader.raw("packages") or [], **data}, source, reader.path)
-    return replace(found, cpu=bool(reader.get("cpu", bool)))
+    return replace(found, cpu=bool(reader.get("cpu", bool)), as_of=reader.get("as_of", str) or "")
 
 
 def _read_kind(reader: Reader) -> tuple[HostFacts, int, str | None]:

@@ -30,6 +30,7 @@ class Request:
         dev: compiler and headers for extensions that are built on first use.
         packages: further conda specs; ``pip``: requirements for the pip part.
         cpu: a CPU build, only ever when asked for.
+        as_of: the day ``YYYY-MM-DD`` (UTC) on which every build must have existed; empty for today.
         offload: ``cpu`` when training moves parameters or optimizer states to host memory, else ``none``.
         host_memory_gb: memory that the machine should have, in units of 10^9 bytes. 0 for nothing stated.
         disk_gb: disk that should be free where the command is started, in the same units.
@@ -49,6 +50,7 @@ class Request:
     packages: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     cpu: bool = False
+    as_of: str = ""
     prefer: str = "newest"
     offload: str = "none"
     host_memory_gb: int = 0

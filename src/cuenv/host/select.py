@@ -446,3 +446,32 @@ def _forget(facts: HostFacts, fact: str, *notes: Evidence) -> HostFacts:
 
 def _within(name: str, fact: str) -> bool:
     return name == fact or name.startswith((f"{fact}.", f"{fact}["))
+
+
+def check_day(text: str, knowledge: Knowledge) -> str:
+    """A day ``YYYY-MM-DD`` (UTC) as of which builds are asked for.
+
+    Args:
+        text: as it was given.
+        knowledge: the tables, which date builds from some day on.
+
+    Raises:
+        UsageError: it is no day, lies ahead, or before the tables begin.
+    """
+    from cuenv.core.io.clock import is_day, today  # noqa: PLC0415 - most requests name no day
+
+    given, now, first = text.strip(), today(), knowledge.first_day
+    if not is_day(given):
+        raise UsageError(
+            f"--as-of: expected a day YYYY-MM-DD, got {describe(text)}", hint=f"cuenv resolve --as-of {now}"
+        )
+    if given > now:
+        raise UsageError(
+            f"--as-of {given} lies in the future; today is {now} (UTC)", hint=f"cuenv resolve --as-of {now}"
+        )
+    if given < first:
+        raise UsageError(
+            f"--as-of {given} is before the cuenv tables begin: the first build of PyTorch in them is of {first}",
+            hint=f"cuenv resolve --as-of {first}",
+        )
+    return given

@@ -203,6 +203,25 @@ class Knowledge:
             found[key] = (*found.get(key, ()), row)
         return found
 
+    @cached_property
+    def first_day(self) -> str:
+        """The day of the first build of PyTorch in the tables."""
+        days = [*(row.released for row in self.wheels), *(row.seen for row in self.torch if row.seen)]
+        return min(days, default="")
+
+    def released(self, release: Version) -> TorchWheel | None:
+        """The row that says when a release of PyTorch was uploaded first; ``None`` where no row does."""
+        return self._released.get(release.release)
+
+    @cached_property
+    def _released(self) -> Mapping[tuple[int, ...], TorchWheel]:
+        found: dict[tuple[int, ...], TorchWheel] = {}
+        for row in self.wheels:
+            known = found.setdefault(row.version.release, row)
+            if row.released < known.released:
+                found[row.version.release] = row
+        return found
+
     def layers_of(self, library: str, cuda: Version | None) -> tuple[LibrarySupport, ...]:
         """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
         of_library = self._layers.get(library, {})

@@ -47,7 +47,7 @@ class Engine:
         """
         if self.foreign:
             raise UsageError(
-                f"{option} needs the embedded solver, which can keep single packages;  "
+                f"{option} needs the embedded solver, which can keep single packages and leave out builds by day;  "
                 f"{self.name} always solves everything",
                 hint=f"cuenv lock --engine {ENGINES[0]} {option} {value}",
             )

@@ -278,9 +278,10 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
 
 _HEAD = 16384
 """Characters of a file in which its head is looked for."""
-_LOCK_IT = regex(r"^#   (cuenv lock ([A-Za-z0-9._/-]+)((?: --[a-z]+ [A-Za-z0-9._/][A-Za-z0-9._/-]*)*))$")
+_LOCK_IT = regex(r"^#   (cuenv lock ([A-Za-z0-9._/-]+)((?: --[a-z-]+ [A-Za-z0-9._/][A-Za-z0-9._/-]*)*))$")
 """What cuenv writes, and nothing that a shell would read as more than words, nor a file that is standard input."""
 _FIELDS = {"--gpu": "gpus", "--host": "hosts", "--driver": "driver", "--glibc": "glibc", "--platform": "platform"}
+_DAY = "--as-of"
 
 
 def lock_words(text: str) -> tuple[str, ...]:
@@ -291,14 +292,29 @@ def lock_words(text: str) -> tuple[str, ...]:
         if not line.startswith("#"):
             break
         said = _LOCK_IT.fullmatch(line.rstrip())
-        if said and set(said[3].split()[::2]) <= set(_FIELDS):
+        if said and set(said[3].split()[::2]) <= {*_FIELDS, _DAY}:
             return tuple(said[1].split())
     return ()
 
 
+def day_in(path: Path) -> str:
+    """The day that the head of an environment file of ours names: only builds that existed then are asked for."""
+    try:
+        words = lock_words(read_text(path)) if exists(path) else ()
+    except CuenvError:
+        return ""
+    return dict(zip(words[3::2], words[4::2], strict=True)).get(_DAY, "")
+
+
+def _host_words(text: str) -> tuple[str, ...]:
+    words = lock_words(text)[3:]
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return tuple(word for pair in pairs if pair[0] != _DAY for word in pair)
+
+
 def options_in(text: str, environ: Mapping[str, str]) -> HostOptions | None:
     """The host options of that command; ``None`` where there are none."""
-    words = lock_words(text)[3:]
+    words = _host_words(text)
     if not words:
         return None
     found: dict[str, list[str]] = {}
@@ -354,4 +370,4 @@ def host_for(
     except CuenvError:  # it names a recorded host that is not here
         return host_facts(options, knowledge), ""
     label = f"the host that {path.name} names"
-    return (facts if named.hosts else replace(facts, label=label)), shlex.join(lock_words(text)[3:])
+    return (facts if named.hosts else replace(facts, label=label)), shlex.join(_host_words(text))

@@ -16,6 +16,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.files import (
     LOCK_NAME,
+    day_in,
     host_metadata,
     locks,
     read_environment,
@@ -28,7 +29,7 @@ from cuenv.lockfile.wheel_lock import wheel_locks, wheel_path
 from cuenv.resolver.solution_policy import edited
 from cuenv.solve import WHEEL_LOCKS
 from cuenv.solve.environment_spec import EnvironmentSpec
-from cuenv.solve.model import Lock
+from cuenv.solve.model import AS_OF, Lock
 
 
 def out_of_date(
@@ -39,6 +40,7 @@ def out_of_date(
     *,
     wheels: str = "",
     output: Path | None = None,
+    as_of: str = "",
 ) -> Report:
     """Whether a lock still belongs to its environment file and to the given options: no solve, no GPU, no network.
 
@@ -50,6 +52,7 @@ def out_of_date(
         wheels: the lock without conda that is meant, one of `cuenv.solve.WHEEL_LOCKS`; without it every lock of the
             file that lies beside it.
         output: the file of that lock, where it has another name than usual.
+        as_of: the day as of which builds are asked for; empty for the one that the file names, if any.
     """
     spec, _ = read_environment(path)
     target = path.parent / LOCK_NAME
@@ -74,7 +77,7 @@ def out_of_date(
     for item in there:
         # a lock without conda is for one platform: its siblings are the others that were asked for
         own = platforms if item == target else ()
-        found += _of_lock(_Fresh(item, path, spec, knowledge), options, own, output)
+        found += _of_lock(_Fresh(item, path, spec, knowledge, as_of), options, own, output)
     have = {solution.platform for item in others for solution in read_lock(item, LockPart()).solutions}
     for name in platforms if wheels else ():
         if name not in have:
@@ -85,16 +88,17 @@ def out_of_date(
 
 
 class _Fresh(NamedTuple):
-    """One lock and the file that it is compared with."""
+    """One lock and the file that it is compared with, and the day that is asked for."""
 
     target: Path
     path: Path
     spec: EnvironmentSpec
     knowledge: Knowledge
+    as_of: str
 
 
 def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], output: Path | None) -> Iterator[Finding]:
-    target, path, spec, knowledge = of
+    target, path, spec, knowledge, _ = of
     own = target == path.parent / LOCK_NAME
     lock = read_lock(target, None if own else LockPart())
     facts = (
@@ -108,6 +112,8 @@ def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], outpu
     if not own:
         again += f" --format {WHEEL_LOCKS[target.suffix != '.toml']}"
         again += f" -o {shlex.quote(str(output))}" if output else ""
+    day, locked_day = of.as_of or day_in(path), lock.metadata.get(AS_OF, "")
+    again += f" --as-of {day or locked_day}" if day or locked_day else ""
     yield from (replace(item, fix=again) if not own else item for item in edited(lock))
     yield from companion_findings(lock, target)
     recorded = lock.metadata.get("cuenv_environment")
@@ -116,6 +122,9 @@ def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], outpu
     elif not locks(lock, spec):
         made = "the lock" if own else target.name
         yield _changed(f"{path.name}", f"its content has changed since {made} was made", again)
+    if day and day != locked_day:
+        then = f"as of {locked_day}" if locked_day else "with builds of any day"
+        yield _changed("--as-of", f"locked {then}, asked for as of {day}", again)
     if options.given and facts:
         asked = _asked(options, facts, platforms, spec.platforms)
         if not own:

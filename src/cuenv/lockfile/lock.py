@@ -17,13 +17,14 @@ from cuenv.core.io.files import exists, is_file, read_text
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, field, replace
 from cuenv.host.facts import HostFacts, virtual_packages
-from cuenv.host.select import HostOptions
+from cuenv.host.select import HostOptions, check_day
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, compared, of_defaults, solved
 from cuenv.lockfile.files import (
     LOCK_NAME,
+    day_in,
     existing_lock,
     host_for,
     host_metadata,
@@ -46,10 +47,10 @@ from cuenv.lockfile.wheel_lock import (
     write_wheels,
 )
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
-from cuenv.resolver.solution_policy import cpu_variants, lock_findings
+from cuenv.resolver.solution_policy import cpu_variants, lock_findings, undated_findings
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
+from cuenv.solve.model import AS_OF, CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 
 if TYPE_CHECKING:  # most locks are no updates
     from cuenv.lockfile.update import Update
@@ -180,6 +181,7 @@ def locked(
         InputError: an existing lock or a channel cannot be read.
         OutsideError: the solver crashed.
     """
+    request = _as_of_day(request, knowledge)
     asked = (request.host.platform,) if request.host.platform else ()
     kept, facts, named = _standing(request, spec, knowledge)
     named_of_file, moved = _of_linux(spec, request)
@@ -221,6 +223,7 @@ def locked(
         builds=request.builds,
         certificates=request.sources.certificates,
         offline=request.sources.offline,
+        as_of=request.sources.as_of,
         progress=progress,
     )
     # which release the file leaves open is known now
@@ -238,6 +241,7 @@ def locked(
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
         after += build_findings(solution, host, knowledge)
+        after += undated_findings(solution, request.sources.as_of)
     late = report(request.path.name, allowed(after, request.allow))
     if late.errors or late.verdict(strict=request.strict) == "not fine":
         return replace(refused, report=late, conda=tuple(solutions))
@@ -248,6 +252,16 @@ def locked(
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
     return replace(refused, report=late, lock=made)
+
+
+def _as_of_day(request: LockRequest, knowledge: Knowledge) -> LockRequest:
+    """The request as of the day of the options, else of the head of the file, else of the lock that is updated."""
+    old = existing_lock(request.path.parent / LOCK_NAME) if request.update and not request.wheels else None
+    named = day_in(request.path) or (old.metadata.get(AS_OF, "") if old else "")
+    day = request.sources.as_of or (check_day(named, knowledge) if named else "")
+    if day:
+        request.engine.refuse("--as-of", day)
+    return replace(request, sources=replace(request.sources, as_of=day))
 
 
 def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
@@ -432,6 +446,8 @@ def _metadata(
     least = dict(minimum_host(solutions, facts, knowledge))
     if spec.variables:
         least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
+    if request.sources.as_of:
+        least[AS_OF] = request.sources.as_of
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
         "cuenv_content": content_digest(solutions, least),

@@ -10,6 +10,7 @@ from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
+from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats.requirements_txt import LEFT_OUT, UNLOCKED
 from cuenv.lockfile.formats.unlocked_txt import aside_command
@@ -72,6 +73,7 @@ def lock_pip(
     builds: bool = False,
     certificates: str | None = None,
     offline: bool,
+    as_of: str = "",
     progress: Progress | None,
 ) -> tuple[list[Solution], list[Finding]]:
     """Add the pip part to every solution; findings say what refuses it, and what is set aside.
@@ -88,6 +90,7 @@ def lock_pip(
         builds: whether torch may be downloaded to read what a source distribution requires.
         certificates: authorities that ``.condarc`` names.
         offline: take only what uv's cache holds.
+        as_of: the day by which a file must have been uploaded; empty for all files.
         progress: told in a few words what is being done.
 
     Raises:
@@ -107,7 +110,7 @@ def lock_pip(
         kept = old.solution(solution.platform) if old else None
         moving = set(map(normalise, update))
         prefer = tuple(item for item in kept.pip if item.name not in moving) if kept else ()
-        run = PipRun(spec, knowledge, lines, prefer, folder, environ, certificates, builds, offline, progress)
+        run = PipRun(spec, knowledge, lines, prefer, folder, environ, certificates, builds, offline, progress, as_of)
         part, findings = _one(run, solution)
         made.append(part)
         found += findings
@@ -133,6 +136,7 @@ class PipRun(NamedTuple):
     builds: bool
     offline: bool
     progress: Progress | None
+    as_of: str
 
 
 def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
@@ -154,6 +158,8 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
         constraints=read_lines(run.spec.constraints).requirements,
         options=replace(options, links=links),
         builds=run.builds,
+        as_of=run.as_of,
+        undated=tuple(_of_pytorch(run)) if run.as_of else (),
     )
     answer: tuple[PipLocked, ...] | PipConflict | Unbuilt = ()
     over: list[PipConflict] = []
@@ -177,12 +183,15 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
             run.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
         request = replace(request, unbuilt=(*request.unbuilt, answer))
     if isinstance(answer, PipConflict):
+        answer = replace(answer, text=f"as of {run.as_of}, {answer.text}") if run.as_of else answer
         return solution, [conflict_finding(answer, named=" ".join(run.spec.pip))]
     packages = answer if isinstance(answer, tuple) else ()
     broken = next((item for item in over if _breaks_conda(item, packages, solution)), None)
     if broken:
         return solution, [conflict_finding(broken, free=True)]
-    whole = _parted(replace(solution, pip=packages), request, run.lines, run.knowledge)
+    silent = [item for item in packages if run.as_of and not item.uploaded and not _in_tables(item, run)]
+    undated = (*solution.undated, *(f"{item.name} {item.version}" for item in silent))
+    whole = _parted(replace(solution, pip=packages, undated=undated), request, run.lines, run.knowledge)
     found = [
         *aside_findings(whole, run.folder),
         *pip_findings(whole, "" if python else "pip"),
@@ -190,6 +199,27 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
         *_over_conda(over, whole.pip),
     ]
     return whole, found
+
+
+_EXACTLY = regex(r"([A-Za-z0-9._-]+)\s*==\s*([0-9][0-9.]*)\+(?:cu\d+|cpu)\s*(?:;.*)?")
+
+
+def _of_pytorch(run: PipRun) -> Iterator[str]:
+    """Packages of which the file names one build of PyTorch's own index, which tells no days.
+
+    What the tables know to be of a later day is not among them, so that uv finds no such build.
+    """
+    for text in run.lines.requirements:
+        found = _EXACTLY.fullmatch(text.strip())
+        row = run.knowledge.released(version(found[2])) if found and normalise(found[1]) == "torch" else None
+        if found and not (row and row.released > run.as_of):
+            yield normalise(found[1])
+
+
+def _in_tables(item: PipLocked, run: PipRun) -> bool:
+    """Whether the tables tell that a file was there; what a URL names was put there on a day that nobody tells."""
+    row = run.knowledge.released(version(item.version.partition("+")[0])) if item.name == "torch" else None
+    return row is not None and row.released <= run.as_of and not item.direct
 
 
 _OURS = ("torch", "torchvision", "torchaudio", "torchtriton", "triton", "numpy")

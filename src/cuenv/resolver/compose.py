@@ -359,6 +359,8 @@ def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple
         lines.append(
             f"PyTorch comes as a wheel, because no conda build fits this host and this request: {decision.conda}."
         )
+    if case.request.as_of:
+        lines.append(f"As of {case.request.as_of}: only builds that existed on that day, and so it is locked.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -47,6 +47,8 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> Deci
             for item in findings
         ],
     }
+    if decision.case.request.as_of:
+        plain["as_of"] = decision.case.request.as_of
     if decision.case.facts.members:  # a single machine's is that of the decision
         plain["minimum_drivers"] = [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]
     return plain

@@ -160,6 +160,7 @@ def _given(request: Request, knowledge: Knowledge | None, *, proving: bool) -> d
         "request": request,
         "dev": request.dev,
         "cpu": request.cpu,
+        "as_of": request.as_of,
         "packages": request.packages,
         "pip": request.pip,
         "offload": request.offload,

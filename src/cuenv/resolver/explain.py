@@ -32,7 +32,11 @@ def chosen_line(decision: Decision) -> str:
         return "no candidate fits"
     item = decision.chosen.candidate
     cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
-    return f"pytorch {item.build.version} ({item.build.build}), {cuda}, python {item.python}, stack {item.build.stack}"
+    day = f", as of {decision.case.request.as_of}" if decision.case.request.as_of else ""
+    return (
+        f"pytorch {item.build.version} ({item.build.build}), {cuda}, python {item.python}, "
+        f"stack {item.build.stack}{day}"
+    )
 
 
 def served_lines(decision: Decision) -> list[str]:
@@ -108,12 +112,14 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
 def rank_text(decision: Decision) -> str:
     """Why what was chosen ranks before the next candidate with another build."""
     chosen, fitting = decision.chosen, decision.fitting
+    day = f" as of {decision.case.request.as_of}" if decision.case.request.as_of else ""
     others = [item for item in fitting if chosen and item.candidate.build is not chosen.candidate.build]
     lost = decision.lost_on(others[0]) if others else None
     if lost is None:
-        return "this is the only build that fits the host"
+        return f"this is the only build that fits the host{day}"
     criterion, ours, theirs = lost
-    return f"{len(fitting)} candidates fit the host; this one ranks first by: {criterion.name} ({ours}; next: {theirs})"
+    first = f"this one ranks first by: {criterion.name} ({ours}; next: {theirs})"
+    return f"{len(fitting)} candidates fit the host{day}; {first}"
 
 
 def rejected_lines(decision: Decision) -> list[str]:
@@ -174,8 +180,10 @@ def skipped_lines(decision: Decision) -> list[str]:
 def lock_command(decision: Decision, path: str) -> str:
     """The command that locks what was chosen for the same host, on any machine."""
     options = list(host_options(decision.case.facts))
+    as_of = decision.case.request.as_of
     if decision.minimum_driver and not {"--driver", "--host"} & set(options):
         options += ["--driver", decision.minimum_driver]
+    options += ["--as-of", as_of] if as_of else []
     return shlex.join(["cuenv", "lock", path, *options])
 
 
@@ -251,6 +259,7 @@ def request_options(request: Request) -> tuple[str, ...]:
     options = ["--profile", name] if name else []
     options += [part for option, new, old in valued if new is not None and new != old for part in (option, str(new))]
     options += ["--prefer", request.prefer] if request.prefer != base.prefer else []
+    options += ["--as-of", request.as_of] if request.as_of != base.as_of else []
     added = (*request.packages[len(base.packages) :], *(f"pip:{text}" for text in request.pip[len(base.pip) :]))
     options += [part for text in added for part in ("--with", text)]
     if request.cpu:

@@ -72,15 +72,20 @@ def prove(
 
 def _was_solved(why: str) -> bool:
     """Whether the solver was asked before a candidate was skipped."""
-    return not why.startswith("the channels have no") or why.endswith("for this Python")
+    return not _LACKS.match(why) or why.endswith("for this Python")
 
 
 _SHOWN = 10
+_LACKS = regex(r"the channels (?:as of \S+ )?have no")
 
 
-def _none_of(names: Sequence[str]) -> str:
+def _none_of(names: Sequence[str], as_of: str) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"the channels have no {', '.join(names[:_SHOWN])}{more}"
+    return f"the channels{_by(as_of)} have no {', '.join(names[:_SHOWN])}{more}"
+
+
+def _by(as_of: str) -> str:
+    return f" as of {as_of}" if as_of else ""
 
 
 def closed(
@@ -105,7 +110,7 @@ def closed(
     try:
         missing = absent(spec.pins, spec.channels, platform, sources)
         if missing:
-            return _none_of([pin.yaml_text() for pin in missing])
+            return _none_of([pin.yaml_text() for pin in missing], sources.as_of)
         facts = virtual_packages(decision.case.facts)
         request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
@@ -153,7 +158,7 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     narrowed = [replace(pin, build=build) for build in builds]
     if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
         return None
-    return f"the channels have no {pin.yaml_text()} for this Python"
+    return f"the channels{_by(sources.as_of)} have no {pin.yaml_text()} for this Python"
 
 
 def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
@@ -162,12 +167,12 @@ def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
     A leaf on a package that the environment itself pins is a consequence of that pin, and no cause.
     """
     if answer.missing:
-        return _none_of(answer.missing)
+        return _none_of(answer.missing, answer.as_of)
     pinned = {pin.name for pin in spec.pins}
     leaves = dict.fromkeys(found[1].strip() for found in map(_NO_CANDIDATES.match, answer.text.splitlines()) if found)
     causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]
     if causes:
-        return f"the channels have no {', '.join(causes[:3])}"
+        return f"the channels{_by(answer.as_of)} have no {', '.join(causes[:3])}"
     hidden = _HIDDEN.search(answer.text)
     if hidden:
         channel = short_channel(hidden["channel"])

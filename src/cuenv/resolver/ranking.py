@@ -136,6 +136,7 @@ PREFERENCE: tuple[Criterion, ...] = (
     _known("glibc", "glibc is known to be new enough"),
     NATIVE_CODE,
     _known("roles", "packages for all requested roles"),
+    _known("as-of", "the build is known to have existed on the requested day"),
     SEEN,
     Criterion("newest PyTorch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}"),
     Criterion(

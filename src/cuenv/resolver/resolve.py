@@ -21,6 +21,7 @@ from cuenv.resolver.health import machine_findings
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import Context
+from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
 
 if TYPE_CHECKING:  # only --prove pays for them
@@ -85,11 +86,14 @@ def resolve(
         UsageError: a wished package is no spec, or nothing can have that name.
     """
     facts = decidable(facts)
+    if prove is not None and request.as_of:
+        prove = replace(prove, as_of=request.as_of)
     if len(platforms) > 1:
         case = Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None)
         decision, spec, solution, more = decide_together(
             case, platforms, lambda item: composed(item, name), prove, progress
         )
+        more += tuple(undated_findings(solution, request.as_of)) if solution else ()
         return replace(_resolution(decision, spec, facts, more), solution=solution)
     if platforms:
         facts = replace(facts, platform=platforms[0])
@@ -104,7 +108,8 @@ def resolve(
 
         decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
     spec = composed(decision, name) if decision.chosen else None
-    return replace(_resolution(decision, spec, facts), solution=solution)
+    more = tuple(undated_findings(solution, request.as_of)) if solution else ()
+    return replace(_resolution(decision, spec, facts, more), solution=solution)
 
 
 def _resolution(
@@ -133,7 +138,8 @@ def _proven_here(
         return None
     if solution is None or any("offline" in why for _, why in decision.skipped):
         return None
-    whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts)
+    more = tuple(undated_findings(solution, request.as_of))
+    whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts, more)
     return replace(whole, solution=solution, records=at_hand.day)
 
 

@@ -10,13 +10,34 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.policy import two_channels
-from cuenv.solve.model import Lock, LockedPackage, build_cuda, content_digest, names_cpu, names_cuda
+from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content_digest, names_cpu, names_cuda
 
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
 _SHOWN = 3
 _COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
 """Parts of the toolkit that compile: headers and nvcc of two releases do not fit together."""
+
+
+def undated_findings(solution: Solution, as_of: str) -> Iterator[Finding]:
+    """What was taken without knowing that it existed on a day: its record, or its index, tells no day.
+
+    Args:
+        solution: of one platform.
+        as_of: the day.
+    """
+    names = solution.undated
+    if not names:
+        return
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    one = len(names) == 1
+    yield Finding(
+        code="CU119",
+        severity="warning",
+        subject=names[0].partition(" ")[0] if one else solution.platform,
+        message=f"{', '.join(names[:_SHOWN])}{more} {'is' if one else 'are'} chosen, and whether "
+        f"{'it' if one else 'they'} existed as of {as_of} is unknown: the channel or index tells no day",
+    )
 
 
 def lock_findings(

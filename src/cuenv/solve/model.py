@@ -97,6 +97,7 @@ class PipLocked:
         size: bytes of the file; ``None`` when the index does not say.
         direct: whether the requirement itself named the URL.
         depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
+        uploaded: the day (UTC) of the upload of that file, right after the index was asked; empty where it tells none.
         category: as of a conda package.
     """
 
@@ -105,6 +106,7 @@ class PipLocked:
     url: str
     sha256: str | None
     size: int | None = None
+    uploaded: str = ""
     direct: bool = False
     depends: tuple[str, ...] = ()
     category: str = "main"
@@ -164,6 +166,7 @@ class Solution:
         aside: what pip adds after that, and no hash pins.
         options: where pip finds that, as a list of requirements says it: ``--extra-index-url URL``.
         python: the Python that the packages for pip were chosen for, where no conda package brings one.
+        undated: packages, by name and version, whose records tell no day, where only builds of a day were asked for.
         remarks: what is to be said of reading it: the part that was read, packages that have no file for it.
     """
 
@@ -175,6 +178,7 @@ class Solution:
     aside: tuple[SetAside, ...] = ()
     options: tuple[str, ...] = ()
     python: str = ""
+    undated: tuple[str, ...] = ()
     remarks: tuple[Finding, ...] = ()
 
     def package(self, name: str) -> LockedPackage | None:
@@ -195,11 +199,13 @@ class Unsatisfiable:
     Attributes:
         missing: requirements of the environment that no record of the channels satisfies.
         text: the solver's own words, whole.
+        as_of: the day as of which the channels were read; empty for today.
     """
 
     platform: str
     missing: tuple[str, ...]
     text: str
+    as_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +275,8 @@ def digest(*parts: str) -> str:
 
 VARIABLES = "cuenv_variables"
 """The key of `Lock.metadata` that keeps the variables of the environment file, which the format has no place for."""
+AS_OF = "cuenv_as_of"
+"""The key of `Lock.metadata` that keeps the day as of which channels and indexes were read."""
 _NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _LEAST = ("cuenv_minimum_", "cuenv_served_")
 """How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
@@ -294,7 +302,7 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
     categories = [(item.platform, one.url, one.category) for item in solutions for one in item.packages]
     categories += [(platform, one.url, one.category) for platform, one in by_pip]
     rows += [["category", *one] for one in categories if one[2] != "main"]
-    counted = (*_LEAST, VARIABLES)
+    counted = (*_LEAST, VARIABLES, AS_OF)
     rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(counted)]
     return digest(json.dumps(sorted(rows)))
 

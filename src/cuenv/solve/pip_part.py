@@ -75,6 +75,8 @@ class PipRequest:
         options: indexes of the pip part.
         unbuilt: packages whose requirements nobody can read here; they are taken as they are.
         builds: whether a build that only tells a package's requirements may download torch and CUDA libraries for it.
+        as_of: the day (UTC) by which a file must have been uploaded to its index; empty for all files.
+        undated: packages that are taken although their index does not say when.
     """
 
     requirements: tuple[str, ...]
@@ -87,6 +89,8 @@ class PipRequest:
     options: PipOptions = field(default_factory=PipOptions)
     unbuilt: tuple[Unbuilt, ...] = ()
     builds: bool = False
+    as_of: str = ""
+    undated: tuple[str, ...] = ()
 
     @property
     def machine(self) -> str:

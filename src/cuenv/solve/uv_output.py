@@ -54,8 +54,12 @@ def parse(data: Mapping[str, Any], request: PipRequest, source: str) -> tuple[Pi
 
     fitting = create_compatible_tags_selector(_tags(request))
 
+    last = request.as_of or "9999"
+
     def wheel(package: Package) -> PackageWheel | None:
-        known = [(item, *parse_wheel_filename(item.filename)[2:]) for item in package.wheels or ()]
+        known = [
+            (item, *parse_wheel_filename(item.filename)[2:]) for item in package.wheels or () if _day(item) <= last
+        ]
         known.sort(key=lambda entry: entry[1], reverse=True)  # of the same tags the highest build comes first
         return next(fitting((item, tags) for item, _, tags in known), None)
 
@@ -80,8 +84,14 @@ def _locked(package: Package, file: PackageArchive | PackageWheel | PackageSdist
         url=index_url(file.url or ""),
         sha256=file.hashes.get("sha256"),
         size=file.size,
+        uploaded=_day(file),
         direct=package.archive is not None,
     )
+
+
+def _day(file: PackageArchive | PackageWheel | PackageSdist) -> str:
+    """The day of an upload in UTC; empty where the index tells none."""
+    return "{}-{:02}-{:02}".format(*file.upload_time.utctimetuple()[:3]) if file.upload_time else ""
 
 
 def _tags(request: PipRequest) -> list[Tag]:

@@ -95,6 +95,44 @@ def _refused(asked: str, but: str) -> Verdict:
     )
 
 
+_NO_DAY = Verdict(rule="as-of", outcome="pass", because="the request names no day, so the builds of today count")
+
+
+def _no_day(as_of: str) -> Verdict | None:
+    return None if as_of else _NO_DAY
+
+
+@rule(
+    "as-of",
+    code="CU110",
+    order=45,
+    title="the build existed on the requested day",
+    unless=_no_day,
+    locked=False,
+)
+def existed(build: TorchBuild, as_of: str, kb: Knowledge, *, proving: bool) -> Verdict:
+    """The build existed on the day of --as-of: PyTorch was released by then, or its channel had the build."""
+    wish = Reason("wish", f"--as-of {as_of} was given")
+    row, what = kb.released(build.version), f"PyTorch {build.version.public}"
+    released = row_reason(row, f"{what} was released on {row.released}") if row else None
+    if build.stack != WHEELS and build.seen and build.seen <= as_of:
+        because = f"this build was in its channel on {build.seen}, so it existed as of {as_of}"
+        return Verdict("as-of", "pass", because, (wish, row_reason(build, f"{build.shown} was seen on {build.seen}")))
+    if row and released and row.released > as_of:
+        because = f"this release of PyTorch came after {as_of}"
+        return Verdict("as-of", "reject", because, (wish, released))
+    if row and released and build.stack == WHEELS:
+        because = f"{released.says}, so its wheels existed as of {as_of}"
+        return Verdict("as-of", "pass", because, (wish, released))
+    grounds = (wish, released) if released else (wish,)
+    if proving:
+        because = f"the records of its channel decide which builds existed as of {as_of}"
+        return Verdict("as-of", "pass", because, grounds)
+    since = f"{released.says}, but the" if released else "the"
+    because = f"{since} cuenv tables do not list since when its channel has this build: --prove asks the channel"
+    return Verdict("as-of", "unknown", because, grounds)
+
+
 @rule(
     "roles",
     code="CU110",

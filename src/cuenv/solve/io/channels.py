@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock, Thread
@@ -300,7 +301,15 @@ class Channels:
             )
             return [record for records in found for record in records]
 
-        return self.ask(parts, question) if specs else []
+        found = self.ask(parts, question) if specs else []
+        cutoff = self.cutoff
+        return found if cutoff is None else [item for item in found if (dated(item) or cutoff) <= cutoff]
+
+    @property
+    def cutoff(self) -> datetime | None:
+        """The end of the day, in UTC, by which a build must have been there; a record without a day is found too."""
+        day = self.sources.as_of
+        return datetime.fromisoformat(f"{day}T23:59:59.999999+00:00") if day else None
 
     def names(self, parts: Sequence[Part], platform: str) -> list[str]:
         """The names of all packages. The gateway knows none of a folder's."""
@@ -393,6 +402,12 @@ class Channels:
         return channel_errors.from_gateway(
             text, channel=part.channel, subdir=part.subdir, target=part.place, offline=self.sources.offline
         )
+
+
+def dated(record: RepoDataRecord) -> datetime | None:
+    """When the channel took a package, where the record says it, else when the package was built."""
+    found = record.indexed_timestamp or record.timestamp
+    return found if found is None or found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 _KNOWN = Lock()

@@ -14,6 +14,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
 from zipfile import ZipFile
@@ -122,6 +123,10 @@ def _command(request: PipRequest) -> list[str]:
     command += ["--python", sys.executable, "--python-version", request.python, "--python-platform", request.target]
     for item in request.provided:
         command += ["--no-emit-package", item.name]
+    if request.as_of:
+        end = date.fromisoformat(request.as_of) + timedelta(days=1)  # uv leaves out what is of this moment or later
+        command += ["--exclude-newer", f"{end}T00:00:00Z"]
+        command += [word for name in request.undated for word in ("--exclude-newer-package", f"{name}=false")]
     return command
 
 

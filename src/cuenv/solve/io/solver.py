@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from rattler import (
     ChannelPriority,
@@ -25,7 +25,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin
-from cuenv.solve.io.channels import Channels, Part, Source, channels_of, translated
+from cuenv.solve.io.channels import Channels, Part, Source, channels_of, dated, translated
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, parse_package_url
@@ -154,7 +154,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
         if progress:
             progress(f"solving for {request.platform}")
 
-        async def question(gateway: Gateway, handles: list[Source]) -> list[RepoDataRecord]:
+        async def question(gateway: Gateway, handles: list[Source], *, undated: bool = False) -> list[RepoDataRecord]:
             return await _solve(
                 handles,
                 specs,
@@ -165,17 +165,21 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
                 constraints=frozen,
                 channel_priority=ChannelPriority.Strict,
                 channel_relations="disabled",
+                exclude_newer=channels.cutoff,
+                timestamp_policy="allow-missing" if undated else "require-timestamp",
             )
 
         try:
             records = channels.ask(parts, question)
         except SolverError as error:
-            if not channels.doubted():
+            more = partial(question, undated=bool(sources.as_of))  # what tells no day counts where nothing else does
+            if not (channels.doubted() or sources.as_of):
                 return _unsatisfiable(request, channels, parts, error)
             try:
-                records = channels.ask(parts, question)
+                records = channels.ask(parts, more)
             except SolverError as again:
                 return _unsatisfiable(request, channels, parts, again)
+    undated = [item for item in records if sources.as_of and dated(item) is None]
     found = (locked_package(record, request.platform, channels.sources) for record in records)
     packages = sorted(found, key=lambda package: package.name)
     return Solution(
@@ -183,6 +187,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
         packages=tuple(packages),
         virtual_packages=request.virtual_packages,
         solver=SOLVER,
+        undated=tuple(sorted(f"{item.name.normalized} {item.version}" for item in undated)),
     )
 
 
@@ -290,7 +295,12 @@ def _unsatisfiable(
         for pin in request.spec.pins
         if not pin.name.startswith("__") and not _exists(channels, parts, request.platform, pin)
     ]
-    return Unsatisfiable(platform=request.platform, missing=tuple(missing), text=printable(redact(text)).strip())
+    return Unsatisfiable(
+        platform=request.platform,
+        missing=tuple(missing),
+        text=printable(redact(text)).strip(),
+        as_of=channels.sources.as_of,
+    )
 
 
 def _records_of(channels: Channels, parts: tuple[Part, ...], request: SolveRequest) -> list[RepoDataRecord]:

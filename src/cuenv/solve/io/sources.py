@@ -87,6 +87,7 @@ class Sources:
         proxies: pairs of scheme (``http``, ``https``) and proxy URL.
         verify: check TLS certificates; ``False`` only when somebody asked for it.
         certificates: file with the authorities to trust; ``None`` for the system's.
+        as_of: the day ``YYYY-MM-DD`` (UTC) by which a build must have been there to count; empty for all builds.
         offline: use only what the cache holds, whatever its age.
         cache: folder of the repodata cache; empty for the user's cache folder.
         timeout: seconds of silence after which a server is given up.
@@ -98,6 +99,7 @@ class Sources:
     proxies: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     verify: bool = True
     certificates: str | None = None
+    as_of: str = ""
     offline: bool = False
     cache: str = ""
     timeout: int = 60
