@@ -86,6 +86,10 @@ def test_a_lock_has_its_findings_pictures_and_sources(tmp_path: Path) -> None:
     assert (tmp_path / "again.html").read_bytes() == first
     told = json.loads(run("report", "conda-lock.yml", *HOST, "--json", folder=tmp_path).stdout)
     assert [picture["name"] for picture in told["pictures"]] == ["components", "driver", "builds"]
+    mirror = ("--mirror", f"conda-forge={tmp_path / 'env/channels/conda-forge'}")
+    sized = json.loads(run("report", "conda-lock.yml", *HOST, *mirror, "--json", folder=tmp_path).stdout)
+    rows = {row[0]: row[3] for row in sized["pictures"][-1]["rows"]}
+    assert rows == {item.name: f"{(item.size or 0) / 1e3:.0f} kB" for item in solution.packages}
     layers = {row[0]: row[2:] for row in told["pictures"][0]["rows"]}
     words = {"native": "native", "jit": "by JIT", "no": "not supported", "unknown": "unknown"}
     for layer in checked["layers"]:

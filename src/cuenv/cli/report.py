@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, no_progress_option
+from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.completion_names import completes
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
+    at_hand,
+    channel_options,
     host_from,
     host_options,
     knowledge_from,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:  # types alone
 
     from cuenv.cli.values import ReportValues
     from cuenv.knowledge.base import Knowledge
+    from cuenv.lockfile.check import LockCheck
     from cuenv.report.page import ReportPage
 
 _WISHES = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "prefer")
@@ -58,7 +61,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "pre
 @part_names
 @host_options
 @request_options
-@no_progress_option
+@channel_options
 @talk_options
 def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
     """Write one page with pictures: what limits an environment, the driver, all builds, the size.
@@ -184,7 +187,27 @@ def _lock(lock: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:
         groups=values["groups"],
         python=values["python"] or "",
     )
-    return lock_page(check(lock, host_from(values), knowledge, part=part), knowledge)
+    checked = check(lock, host_from(values), knowledge, part=part)
+    return lock_page(_with_sizes(checked, values), knowledge)
+
+
+def _with_sizes(checked: LockCheck, values: ReportValues) -> LockCheck:
+    """The lock with the sizes of its packages, as far as channel records that lie on this machine tell them."""
+    from cuenv.core.record import replace  # noqa: PLC0415 - as above
+
+    lock, platform = checked.lock, checked.facts.platform
+    mine = lock.solution(platform) if lock else None
+    if lock is None or mine is None or all(item.size for item in mine.packages):
+        return checked
+    here = at_hand(values, platform)
+    if here is None:
+        return checked
+    from cuenv.solve.io.records import sizes_of  # noqa: PLC0415 - it loads rattler
+
+    sizes = sizes_of(mine.packages, platform, here.sources)
+    packages = tuple(replace(item, size=item.size or sizes.get(item.sha256 or "")) for item in mine.packages)
+    solutions = tuple(replace(one, packages=packages) if one is mine else one for one in lock.solutions)
+    return replace(checked, lock=replace(lock, solutions=solutions))
 
 
 def _host(values: ReportValues, knowledge: Knowledge) -> ReportPage:

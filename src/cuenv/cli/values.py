@@ -166,7 +166,7 @@ class DiffValues(LookValues, FormValue, PartValues):
     """``cuenv diff``, but for the locks."""
 
 
-class ReportValues(LookValues, RequestValues):
+class ReportValues(LookValues, RequestValues, ChannelValues):
     """``cuenv report``, but for the lock."""
 
     prefix: Path | None
@@ -178,7 +178,6 @@ class ReportValues(LookValues, RequestValues):
     form: str
     picture: str | None
     output: Path | None
-    no_progress: bool
 
 
 class ScanValues(LookValues):

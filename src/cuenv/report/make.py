@@ -33,8 +33,8 @@ if TYPE_CHECKING:  # types alone
     from cuenv.prefix.check import PrefixChecked
 
 _NO_SIZES = (
-    "The size of the packages is not known: a conda-lock.yml does not contain it. The report on a pixi.lock, a "
-    "pylock.toml or an installed environment (--prefix) has this picture."
+    "The size of the packages is not known: a conda-lock.yml does not contain it, and no channel records lie on this "
+    "machine. The report on a pixi.lock, a pylock.toml or an installed environment (--prefix) has this picture."
 )
 _OUTCOMES = {"pass": "✓ passes", "warn": "! warns", "reject": "✕ rejects", "unknown": "? unknown"}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rattler import MatchSpec, RepoDataRecord
 
+from cuenv.core.errors import CuenvError
 from cuenv.core.urls import printable, strip_credentials
 from cuenv.solve.io.channels import channels_of, translated
 from cuenv.solve.io.sources import Sources
@@ -72,3 +73,33 @@ def cuda_builds(
         if key in wanted and names_cuda(build):
             builds[key[0]] = max(builds.get(key[0], ""), build)
     return builds
+
+
+def sizes_of(packages: Iterable[LockedPackage], platform: str, sources: Sources) -> dict[str, int]:
+    """The bytes of packages that a lock does not say, by their hash; where a channel cannot be read they stay unknown.
+
+    Args:
+        packages: what is locked.
+        platform: the conda platform.
+        sources: where channels are read.
+    """
+    wanted: dict[str, dict[str, LockedPackage]] = {}
+    for item in packages:
+        if item.sha256 and not item.size:
+            wanted.setdefault(item.channel, {})[item.sha256] = item
+    found: dict[str, int] = {}
+    for channel, some in wanted.items():
+        names = sorted({(item.name, item.version) for item in some.values()})
+        try:
+            opened = channels_of(sources.reaching((channel,)))
+            with translated("the channel cannot be asked"):
+                parts = opened.open((channel,), platform)
+                specs = [MatchSpec(f"{name}[version='=={release}']") for name, release in names]
+                records = opened.find(parts, platform, specs)
+        except CuenvError:
+            continue
+        for record in records:
+            digest = record.sha256.hex() if record.sha256 else ""
+            if digest in some and record.size:
+                found[digest] = record.size
+    return found
