@@ -72,8 +72,10 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "RUN pip install torch==2.4.0\nRUN pip install --no-deps xformers==0.0.28\n", []),
         (DEVEL + "RUN pip install torch==2.4.0 xformers==0.0.27.post2\n", []),
         ("FROM pytorch/pytorch:2.4.0-cuda12.4-cudnn9-devel\nRUN pip install xformers==0.0.28\n", ["CU505"]),
-        (NGC + "RUN pip install torch==2.8.0 torchvision\n", ["CU325"]),
-        (NGC + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\n", []),
+        (NGC + "RUN pip install torch==2.8.0 torchvision\n", ["CU111", "CU325"]),
+        (NGC + "RUN pip install torch\n", ["CU111"]),
+        (NGC + "RUN pip install -U torch\n", ["CU111", "CU325"]),
+        (NGC + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\n", ["CU111"]),
         (DEVEL + "ENV LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64:$LD_LIBRARY_PATH\n", []),
         (DEVEL + "RUN conda install -y pytorch=2.3 -c pytorch || \\\n  pip install torch==2.3.0\n", ["CU104", "CU116"]),
         (DEVEL + "RUN conda install pytorch\n", ["CU323"]),
@@ -88,9 +90,9 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         ("FROM ubuntu:22.04\nRUN apt-get install -y nvidia-cuda-toolkit\n", []),
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install 'torch==2.6' numpy\n", ["CU325"]),
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install torchmetrics\n", []),
-        (NGC + "RUN pip install torchaudio\n", ["CU325"]),
-        (NGC + "RUN pip install --no-deps torchaudio\n", []),
-        (NGC + "RUN pip install numpy\n", []),
+        (NGC + "RUN pip install torchaudio\n", ["CU111", "CU325"]),
+        (NGC + "RUN pip install --no-deps torchaudio\n", ["CU111"]),
+        (NGC + "RUN pip install numpy\n", ["CU111"]),
         ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\nRUN pip install torch==2.5.1 torchaudio\n", []),
         ("ARG V=99.1.0\nFROM nvidia/cuda:${V}-devel-ubuntu30.04\n", []),
         ("ARG V=11.8\nFROM nvidia/cuda:$V-devel-ubuntu20.04\n", ["CU321"]),
@@ -102,6 +104,13 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "RUN conda install -y -c conda-forge cudatoolkit-dev=${V:-12.1}\n", ["CU110"]),
         (DEVEL + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs:$LD_LIBRARY_PATH\n", ["CU312"]),
         (DEVEL + "RUN pip install torch\n", []),
+        (DEVEL + "RUN pip install torch==99.1\n", ["CU111"]),
+        (DEVEL + "RUN pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cu128\n", ["CU111"]),
+        ("FROM pytorch/pytorch:99.1.0-cuda12.4-cudnn9-devel\n", ["CU111"]),
+        (DEVEL + "RUN pip install torch\nRUN pip install triton==2.0.0\n", ["CU505"]),
+        (DEVEL + "RUN pip install torch triton==2.0.0\n", []),
+        (DEVEL + "RUN pip install -r a.txt\nRUN pip install torch\nRUN pip install triton==2.0.0\n", []),
+        ("FROM example/b:1\nRUN pip install torch\nRUN pip install triton==2.0.0\n", []),
         (DEVEL + "RUN pip install torch --extra-index-url https://download.pytorch.org/whl/cu118\n", ["CU520"]),
         (DEVEL + "RUN pip install torch --index-url=https://download.pytorch.org/whl/cu118\n", []),
         (DEVEL + "RUN uv pip install torch --torch-backend=auto\n", []),
@@ -319,3 +328,19 @@ def test_a_repair_of_a_command_speaks_of_no_pip_part(tmp_path: Path) -> None:
     text = DEVEL + "RUN pip install torch --extra-index-url https://download.pytorch.org/whl/cu118\n"
     (lint,) = linted(tmp_path, text).lints
     assert lint.finding.fix == "write torch==2.7.1+cu118"
+
+
+def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(NGC)
+    done = run("lint", "Dockerfile", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.endswith("1 file: unknown: see what the tables do not list, above\n")
+
+
+def test_a_triton_for_another_torch_is_named_with_what_requires_what(tmp_path: Path) -> None:
+    text = "RUN pip install torch --index-url https://download.pytorch.org/whl/cu121\nRUN pip install triton==2.0.0\n"
+    (tmp_path / "Dockerfile").write_text(DEVEL + text)
+    assert (
+        "warning CU505 triton==2.0.0 is what torch >=2.0,<2.1 requires, and torch (2.5.1 today) is installed before; "
+        "pip replaces its triton"
+    ) in run("lint", "Dockerfile", folder=tmp_path).stdout

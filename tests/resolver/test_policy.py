@@ -154,6 +154,10 @@ def test_a_lock_with_a_package_that_torch_fails_with_has_an_error(
             {"CU102": "take cudatoolkit=10.2.89 out of the dependencies"},
         ),
         (("pytorch=1.12.1", "cudatoolkit=11.3"), {}),
+        (
+            ("pytorch=2.1.0", "pytorch-cuda=11.8", "conda-forge::cudatoolkit=11.8"),
+            {"CU102": "take conda-forge::cudatoolkit=11.8 out of the dependencies"},
+        ),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cudnn=8.9.2.26=cuda11_0"), {"CU102": "write cudnn=8.9.2.26"}),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cudnn=8.9.2.26=cuda12_0"), {}),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cudnn=8.9.2.26"), {}),

@@ -16,6 +16,8 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lint import Edit, Lint, Machine, in_its_place, told
 from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
+from cuenv.resolver.asked_torch import unlisted_finding
+from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin
@@ -221,7 +223,13 @@ _INDEX_OPTION = regex(r"(-i|--index-url|--extra-index-url|-f|--find-links|--inde
 
 
 def wheel_lints(
-    runs: Iterable[ShellCommands], image: str, nvcc: Version | None, knowledge: Knowledge, *, before: str
+    runs: Iterable[ShellCommands],
+    image: str,
+    nvcc: Version | None,
+    knowledge: Knowledge,
+    *,
+    own: str,
+    empty: bool,
 ) -> Iterator[Lint]:
     """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
 
@@ -230,26 +238,39 @@ def wheel_lints(
         image: the image of the stage, where it has nvcc and something is compiled.
         nvcc: the release of that nvcc.
         knowledge: the tables.
-        before: the torch of the image, as a requirement; empty where it is not known.
+        own: the torch of the image, as a requirement; empty where it is not known.
+        empty: whether the image is known to have no torch.
     """
     from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked  # noqa: PLC0415 - only for pip
 
+    before = {own: own} if own else {}
     for run in runs:
+        empty &= not _CONDA_PROGRAMS.search(run.text)
         set_ = [f"{option} {run.variables[name]}" for name, option in _INDEXES.items() if run.variables.get(name)]
         for found in PIP.finditer(run.text):
             words = _words(found, run)
             packages = [word.text for word in _packages(words, _PIP_VALUED)]
             lines = [*set_, *_indexes(words), *packages]
             asked = torch_asked(lines)
-            if not _NO_DEPS.search(found["rest"]):
-                yield from _pairs(words, packages if asked else [before, *packages], bool(asked), knowledge)
-            before = asked.text if asked else before
+            if asked and not _NO_DEPS.search(found["rest"]):
+                yield from _pairs(words, packages, knowledge)
+            elif not _NO_DEPS.search(found["rest"]):
+                yield from _pairs_later(words, packages, before, knowledge)
+            unlisted = unlisted_finding(EnvironmentSpec(name="", channels=(), pins=(), pip=tuple(lines)), knowledge)
+            if unlisted:
+                yield Lint(finding=unlisted, at=_start_of(asked.text if asked else "", words))
+            wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge) if asked else ()
+            if asked:
+                taken = _taken(wheels) if empty and not (asked.exact or asked.elsewhere) else ()
+                before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {
+                    asked.text: asked.text
+                }
+            empty &= asked is None and not _FILES.search(found["rest"])
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
             at = _start_of(asked.text, words)
             for finding in index_findings(lines, None, knowledge):
                 yield Lint(finding=replace(finding, fix=of_commands(finding)), at=at)
-            wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge)
             newest = max(wheels, key=lambda item: item.build.version, default=None)
             if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
                 message = (
@@ -265,18 +286,53 @@ def _start_of(text: str, words: Sequence[_Word]) -> int:
     return next((word.start for word in words if word.text == text), words[0].start)
 
 
-def _pairs(words: Sequence[_Word], lines: Sequence[str], together: bool, knowledge: Knowledge) -> Iterator[Lint]:
-    """Libraries for another torch: pip refuses them in one command, and replaces the torch of an earlier one."""
+def _taken(wheels: Iterable[Candidate]) -> list[Version]:
+    """The newest release for each Python, of which pip takes one: a command does not say which Python it is."""
+    found: dict[str, Version] = {}
+    for item in wheels:
+        for text in item.build.pythons:
+            found[text] = max(found.get(text, item.build.version), item.build.version)
+    return sorted({*found.values()}, reverse=True)
+
+
+def _pairs(words: Sequence[_Word], lines: Sequence[str], knowledge: Knowledge) -> Iterator[Lint]:
+    """Libraries for another torch, which pip refuses in one command."""
+    for finding in _unpaired(lines, knowledge):
+        yield Lint(finding=finding, at=_start_within(finding, words))
+
+
+def _pairs_later(
+    words: Sequence[_Word], lines: Sequence[str], before: Mapping[str, str], knowledge: Knowledge
+) -> Iterator[Lint]:
+    """Libraries that fit no torch that an earlier command may have installed: pip replaces that, or breaks it.
+
+    Args:
+        words: of the command.
+        lines: its requirements.
+        before: the releases of torch that may be there, the newest first, each with the words for people.
+        knowledge: the tables.
+    """
+    found = [{item.subject: item for item in _unpaired([text, *lines], knowledge)} for text in before]
+    for subject, finding in found[0].items() if found else ():
+        if all(subject in other for other in found):
+            text, said = next(iter(before.items()))
+            replaced = "its triton" if subject == "triton" else "it"
+            later = f"{said} is installed before; pip replaces {replaced}"
+            message = finding.message.replace(f"{text} is asked for", later)
+            edits = finding.edits if len(before) == 1 else ()
+            fix = finding.fix if len(before) == 1 else "ask for it together with torch, in one command"
+            mended = replace(finding, severity="warning", message=message, edits=edits, fix=fix)
+            yield Lint(finding=mended, at=_start_within(finding, words))
+
+
+def _unpaired(lines: Iterable[str], knowledge: Knowledge) -> Iterator[Finding]:
     from cuenv.resolver.asked_torch import pair_findings  # noqa: PLC0415 - as above
 
-    spec = EnvironmentSpec(name="", channels=(), pins=(), pip=tuple(filter(None, lines)))
-    for finding in pair_findings(spec, knowledge):
-        at = next((word.start for word in words if finding.message.startswith(f"{word.text} ")), words[0].start)
-        if together:
-            yield Lint(finding=finding, at=at)
-        else:
-            message = finding.message.replace(" is asked for", " is installed before; pip replaces it")
-            yield Lint(finding=replace(finding, severity="warning", message=message), at=at)
+    yield from pair_findings(EnvironmentSpec(name="", channels=(), pins=(), pip=tuple(lines)), knowledge)
+
+
+def _start_within(finding: Finding, words: Sequence[_Word]) -> int:
+    return next((word.start for word in words if finding.message.startswith(f"{word.text} ")), words[0].start)
 
 
 def _indexes(words: Sequence[_Word]) -> Iterator[str]:
@@ -289,6 +345,9 @@ def _indexes(words: Sequence[_Word]) -> Iterator[str]:
             yield f"{name} {value}"
 
 
+_FILES = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|git\+)")
+"""Words that bring requirements which nobody reads here."""
+_UPGRADE = regex(r"\s(?:-U|--upgrade|--force-reinstall|--ignore-installed|-I|--pre)(?=\s|=|$)")
 _EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
@@ -305,6 +364,8 @@ def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
             demand = None if word.text.startswith("-") else pip_demand(word.text)
             if demand is None or (own and demand.condition == f"=={own[1]}"):
                 continue
+            if demand.name == "torch" and not demand.condition and not _UPGRADE.search(found["rest"]):
+                continue  # pip leaves what is there
             if demand.name == "torch":
                 message = f"pip install {word.text} installs torch over the one of {image}"
                 fix = "take it out, or begin with an image without torch"
@@ -476,7 +537,8 @@ def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]
     spec = asked.spec()
     judged = list(spec_findings(spec, knowledge))
     frozen = frozen_finding(spec, knowledge)
-    judged += [frozen] if frozen else []
+    unlisted = unlisted_finding(replace(spec, pip=()), knowledge)
+    judged += [item for item in (frozen, unlisted) if item]
     gone = {finding.subject for finding in judged if finding.code == "CU110"}
     for pin, word in asked.pins:
         late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in gone else None

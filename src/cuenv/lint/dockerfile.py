@@ -31,6 +31,7 @@ from cuenv.lint.commands import (
     wheel_lints,
     without_comments,
 )
+from cuenv.resolver.asked_torch import unlisted
 
 _FIRST_THERE = 11
 """Docker Hub has no tag of an earlier CUDA since 2023: https://github.com/NVIDIA/nvidia-docker/issues/1768."""
@@ -289,8 +290,12 @@ def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
     compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
     cloned = any(_CLONED.search(run.text) for run in stage.runs)
     nvcc = base.cuda if base and base.compiler and (compiling or word or cloned) else None
+    image = f"{base.name}:{base.tag or 'latest'}" if base else ""
     own = f"torch=={base.torch}" if base and base.torch else ""
-    yield from wheel_lints(stage.runs, f"{base.name}:{base.tag}" if base else "", nvcc, knowledge, before=own)
+    if base and base.has_torch and all(str(row.version) != base.torch for row in knowledge.wheels):
+        yield Lint(finding=unlisted(f"the torch of {image}", "image"), at=base.at)
+    empty = base is not None and (base.is_cuda or "/" not in base.name)  # an image of a stranger may have a torch
+    yield from wheel_lints(stage.runs, image, nvcc, knowledge, own=own, empty=empty)
     if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"

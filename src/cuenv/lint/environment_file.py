@@ -17,6 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, written
 from cuenv.lockfile.host_check import named_cuda
 from cuenv.lockfile.pip_torch import judge_file
+from cuenv.resolver.asked_torch import unlisted_finding
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.rules.device import device_code
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -168,7 +169,8 @@ def environment_lints(
     yield from _variables(tree)
     if spec is None:
         return
-    judged = spec_findings(spec, knowledge)
+    unlisted = None if machine.gpus else unlisted_finding(spec, knowledge)  # where a host is known, the rules say it
+    judged = (*spec_findings(spec, knowledge), *((unlisted,) if unlisted else ()))
     yield from _on_host(tree, entries, spec, machine, knowledge)
     yield from _policy(text, tree, entries, judged)
     yield from _aside(tree, spec, folder, knowledge)

@@ -10,13 +10,15 @@ from packaging.version import Version
 from cuenv.core.findings import FileEdit, Finding, Severity
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
+from cuenv.core.urls import redact
 from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import PLATFORMS, Extension, TorchWheel
+from cuenv.knowledge.rows import PLATFORMS, Extension, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
 from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, index_option, requirement_name
+from cuenv.solve.model import names_cpu
 
 _OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = regex(r"cu\d{2,3}")
@@ -175,6 +177,38 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         yield from _unpaired(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
 
 
+def unlisted_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
+    """That the tables list no build of the torch that is asked for; ``None`` where they do, or none is asked for."""
+    pin, asked = spec.pin("pytorch"), torch_asked(spec.pip)
+    of_cpu = (
+        (asked is not None and asked.of_cpu) or bool(pin and names_cpu(pin.build)) or spec.pin("cpuonly") is not None
+    )
+    demand = pin_demand(pin) if pin else asked.demand if asked else None
+    if of_cpu or (pin and demand is None):
+        return None
+    text = next((line.strip() for line in spec.pip if requirement_name(line) == "torch"), "")
+    if demand is None and not ("://" in text and text):
+        return None
+    known: Iterable[TorchBuild] = knowledge.torch if pin else knowledge.wheels
+    nightly = not pin and any("/whl/nightly/" in line for line in spec.pip)
+    if demand and not nightly and any(demand.admits(row.version) for row in known):
+        return None
+    named = demand.text if demand else redact(text)
+    what = f"{named} of PyTorch's nightly builds" if nightly else named
+    return unlisted(what, "pytorch" if pin else "torch")
+
+
+def unlisted(what: str, subject: str) -> Finding:
+    """The finding that nobody can say for which GPUs a torch has code."""
+    return Finding(
+        code="CU111",
+        severity="info",
+        subject=subject,
+        message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
+        unknown=True,
+    )
+
+
 def _unpaired(
     libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge
 ) -> Iterator[Finding]:
@@ -196,11 +230,13 @@ def _unpaired(
         equals = "==" if "wheel" in library.ways else "="
         better = f"{library.name}{equals}{mine[-1]}" if mine else ""
         needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
+        # of triton each torch requires one release, and triton requires none of torch
+        verb = f"is what torch {needs} requires" if library.name == "triton" else f"requires torch {needs}"
         yield Finding(
             code="CU505",
             severity="error",
             subject=library.name,
-            message=f"{library.text} requires torch {needs}, and {torch.text} is asked for",
+            message=f"{library.text} {verb}, and {torch.text} is asked for",
             evidence=tuple(fit[-1].sources),
             fix=f"take {better}, which is made for this torch" if mine else None,
             edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),

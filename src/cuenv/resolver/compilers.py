@@ -99,6 +99,11 @@ def _second_runtime(spec: EnvironmentSpec, nvcc: tuple[Named, ...], torch: Named
     pin = spec.pin("cudatoolkit")
     release = _release(pin, spec) if pin else None
     lead = torch if torch and pin and torch.text != pin.yaml_text() else next(iter(nvcc), None)
+    bound = spec.pin("pytorch-cuda")
+    if pin and bound and lead and release == lead.release:
+        message = f"{pin.yaml_text()} contains the CUDA libraries again that {bound.yaml_text()} brings already"
+        yield _mixed(pin.name, message, FileEdit(how="remove", entries=(pin.yaml_text(),)), "warning")
+        return
     if pin is None or release is None or lead is None or release == lead.release:
         return
     if lead is torch and not spec.pin("pytorch-cuda") and release.major == lead.release.major:
