@@ -20,7 +20,10 @@ COMMANDS = [
 
 
 def test_the_page_shows_every_export() -> None:
-    assert {shlex.split(line)[2] for line in COMMANDS} == {"dockerfile", "github-action", "gitlab-ci", "shell", "uv"}
+    assert {shlex.split(line)[2] for line in COMMANDS} == {
+        *("apptainer", "devcontainer", "dockerfile", "github-action", "gitlab-ci"),
+        *("shell", "uv"),
+    }
 
 
 @collect("line", COMMANDS)

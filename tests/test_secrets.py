@@ -103,6 +103,8 @@ def test_no_secret_comes_out_of_any_command(folder: Path, server: Faulty) -> Non
         (None, ("diagnose", "training.log", *HOST, "-v")),
         (None, ("diagnose", "training.log", *HOST, "--json")),
         (None, ("export", "dockerfile", "-o", ".")),
+        (None, ("export", "apptainer", "-o", ".")),
+        (None, ("export", "devcontainer", "-o", ".")),
         (None, ("export", "github-action", "-o", "workflow.yml")),
         (None, ("export", "gitlab-ci", "-o", "gitlab.yml")),
         (0, ("config",)),

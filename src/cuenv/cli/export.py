@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # not needed for --help
         UvValues,
         VendorValues,
     )
-    from cuenv.export.export import Exported
+    from cuenv.export.export import ContainerKind, Exported
 
 _LOCK = Path("conda-lock.yml")
 _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of", "dev", "cpu", "prefer")
@@ -49,7 +49,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of",
 @click.group("export", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Write files that deliver an environment: to containers, CI, Slurm, shells and uv.
+    """Write files that deliver an environment: to containers, editors, CI, Slurm, shells and uv.
 
     \b
     Examples:
@@ -75,26 +75,31 @@ _own_options = several(
 )
 
 
+_container_options = several(
+    click.argument("lock", type=PATH, required=False, metavar="[LOCK]"),
+    click.option(
+        "--digest",
+        "digests",
+        multiple=True,
+        metavar="IMAGE:TAG=sha256:...",
+        help="Pin an image to this digest; repeatable.",
+    ),
+    click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout."),
+    _own_options,
+    host_options,
+    request_options,
+    talk_options,
+)
+
+
+def _base_option(choices: tuple[str, ...]) -> Callable[[Any], Any]:
+    about = "The base image of the build (default: chosen by what the build needs)."
+    return click.option("--base", type=click.Choice(choices), default="auto", help=about)
+
+
 @command.command("dockerfile", short_help="write a Dockerfile with a build stage and a slim runtime stage")
-@click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
-@click.option(
-    "--base",
-    type=click.Choice(BASES),
-    default="auto",
-    help="The base image of the build (default: chosen by what the build needs).",
-)
-@click.option(
-    "--digest",
-    "digests",
-    multiple=True,
-    metavar="IMAGE:TAG=sha256:...",
-    help="Pin an image to this digest; repeatable.",
-)
-@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
-@_own_options
-@host_options
-@request_options
-@talk_options
+@_base_option(BASES)
+@_container_options
 def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
     """Write a Dockerfile: one stage installs and checks, a slim stage runs as an ordinary user.
 
@@ -109,16 +114,60 @@ def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
       cuenv export dockerfile locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
       cuenv export dockerfile --gpu A100 --driver 535.129.03 --stack pytorch --cuda 12.1
     """
-    from cuenv.export.export import ExportRequest, export_dockerfile  # noqa: PLC0415 - not needed for --help
+    return _container("dockerfile", lock, values)
+
+
+_TWO_STAGES = tuple(base for base in BASES if base != "pytorch")
+
+
+@command.command("devcontainer", short_help="write a container for an editor that checks its host at each start")
+@_base_option(_TWO_STAGES)
+@_container_options
+def _devcontainer(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
+    """Write .devcontainer: a container for VS Code and other editors that checks its host at each start.
+
+    LOCK is as for 'cuenv export dockerfile'. devcontainer.json asks for a GPU where the environment needs one, and
+    its first command is 'cuenv check', against the driver and the GPUs that the container sees; without a GPU it is
+    made for those of the lock. -o DIR writes the Dockerfile too. Without -o, devcontainer.json goes to stdout.
+
+    \b
+    Examples:
+      cuenv export devcontainer -o .
+      cuenv export devcontainer locks/train/conda-lock.yml -o locks/train
+    """
+    return _container("devcontainer", lock, values)
+
+
+@command.command("apptainer", short_help="write a definition file of Apptainer that checks its host before it runs")
+@_base_option(_TWO_STAGES)
+@_container_options
+def _apptainer(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
+    """Write a definition file of Apptainer: one stage installs and checks, one runs and checks its host.
+
+    LOCK is as for 'cuenv export dockerfile'. The first act of 'apptainer run --nv' is 'cuenv check' of the lock against
+    the driver and the GPUs of the host, with exit code 3 where it does not run; 'apptainer test --nv' checks the
+    whole environment. Labels name the minimum driver. Without -o the file goes to stdout.
+
+    \b
+    Examples:
+      cuenv export apptainer -o .
+      cuenv export apptainer locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
+    """
+    return _container("apptainer", lock, values)
+
+
+def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues) -> int:
+    from cuenv.export.export import ExportRequest, export_container  # noqa: PLC0415 - not needed for --help
 
     request, folder = request_from(values), values["output"]
     requested = any(typed(name) for name in _WISHES)
     if lock and requested:
-        hint = f"cuenv export dockerfile {shlex.quote(str(lock))}"
         raise UsageError(
-            "options of the request have no effect on a lock; leave out the lock or the options", hint=hint
+            "options of the request have no effect on a lock; leave out the lock or the options",
+            hint=f"cuenv export {kind} {shlex.quote(str(lock))}",
         )
     asked = ExportRequest(
+        kind=kind,
         lock=lock or (None if requested or not _LOCK.exists() else _LOCK),
         host=host_from(values),
         request=request,
@@ -127,9 +176,9 @@ def _dockerfile(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
         cuenv=_named(values),
         digests=values["digests"],
     )
-    made = export_dockerfile(asked, knowledge_from(values))
+    made = export_container(asked, knowledge_from(values))
     if folder and folder.exists() and not folder.is_dir():
-        raise UsageError(f"-o {folder}: it is not a folder", hint="cuenv export dockerfile -o .")
+        raise UsageError(f"-o {folder}: it is not a folder", hint=f"cuenv export {kind} -o .")
     place = folder or (Path() if values["vendor"] else None)
     files = {folder / name: text for name, text in made.files.items()} if folder else {}
     return _deliver(made, values, files, place)

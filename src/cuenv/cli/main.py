@@ -38,7 +38,7 @@ COMMANDS = {
     "what-if": "show what another driver or other GPUs would change",
     "why": "show why the decision is as it is, or what a code means",
     "why-not": "show why something else was not chosen: why-not cuda=13.0",
-    "export": "write a Dockerfile, a workflow, a batch script or shell lines",
+    "export": "write a container, CI jobs, a batch script or shell lines",
     "explain": "compare what recipes say about CUDA with what is true",
     "kb": "show the tables of drivers, toolkits, GPUs and builds",
     "profile": "list, show, begin and validate profiles",

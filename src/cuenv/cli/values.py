@@ -257,7 +257,7 @@ class VendorValues(TypedDict):
 
 
 class DockerfileValues(LookValues, RequestValues, VendorValues):
-    """``cuenv export dockerfile``, but for the lock."""
+    """``cuenv export dockerfile``, ``devcontainer`` and ``apptainer``, but for the lock."""
 
     base: str
     digests: tuple[str, ...]

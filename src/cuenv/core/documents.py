@@ -693,7 +693,7 @@ class ExportFields(TypedDict):
     groups: NotRequired[list[UvGroupFields]]  # of uv: the wheel of each set of GPUs
 
 
-ExportKind = Literal["dockerfile", "github-action", "gitlab-ci", "sbatch", "shell", "uv"]
+ExportKind = Literal["apptainer", "devcontainer", "dockerfile", "github-action", "gitlab-ci", "sbatch", "shell", "uv"]
 
 
 class ExportDocument(ExportFields):

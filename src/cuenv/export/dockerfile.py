@@ -41,15 +41,23 @@ def env(values: Mapping[str, str]) -> list[dict[str, str]]:
     Raises:
         InputError: a name that is none, or a value that no ENV can hold.
     """
-    pairs = []
+    pairs = [(name, _ESCAPED.sub(_escape, value)) for name, value in variables(values)]
+    more = "".join(f' \\\n    {name}="{value}"' for name, value in pairs[1:])
+    return [{"name": name, "value": value, "more": more} for name, value in pairs[:1]]
+
+
+def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables of a container.
+
+    Raises:
+        InputError: a name that is none, or a value that no file can hold on a line.
+    """
     for name, value in values.items():
         if not _NAME.fullmatch(name):
             raise InputError(f"{name!r} is not a valid name for a variable of a container")
         if not value.isprintable():
-            raise InputError(f"the value of {name} holds characters that no ENV of a Dockerfile can hold: {value!r}")
-        pairs.append((name, _ESCAPED.sub(_escape, value)))
-    more = "".join(f' \\\n    {name}="{value}"' for name, value in pairs[1:])
-    return [{"name": name, "value": value, "more": more} for name, value in pairs[:1]]
+            raise InputError(f"the value of {name} has characters that no line of a recipe can hold: {value!r}")
+        yield name, value
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -83,6 +91,7 @@ class Recipe:
 
     Attributes:
         version: of cuenv.
+        command: of export, which wrote it.
         origin: what it was made from, in words.
         kind: of ``file``: ``conda-lock``, ``explicit`` or ``environment``; empty for none.
         file: what micromamba reads, its path in the build context.
@@ -94,6 +103,7 @@ class Recipe:
     """
 
     version: str
+    command: str = "dockerfile"
     origin: str
     content: Content
     stages: Stages
@@ -111,6 +121,11 @@ class Recipe:
         """Where the file lies inside the image."""
         return f"{WORK}/{_NAMES[self.kind]}"
 
+    @property
+    def locked(self) -> str:
+        """The option of a check that names the lock, where the file is one."""
+        return words(["--lock", self.lock_there] if self.content.locked else [])
+
 
 def render_dockerfile(recipe: Recipe) -> str:
     """The whole file: the same bytes for the same values.
@@ -118,13 +133,12 @@ def render_dockerfile(recipe: Recipe) -> str:
     Raises:
         InputError: a path or variable that no Dockerfile can hold.
     """
-    own = "the wheel beside this file" if recipe.wheel else "a URL"
     values = {
-        "head": "\n".join(_head(recipe)).removeprefix("# "),
-        "said": own,
+        "head": head(recipe),
+        "said": said(recipe),
         "cuenv": recipe.cuenv,
         "run": _image(recipe, recipe.stages.run),
-        "host": _words(recipe.content.host),
+        "host": words(recipe.content.host),
         "wheel": context_path(recipe.wheel) if recipe.wheel else "",
     }
     return _whole(recipe, values) if recipe.stages.base == "pytorch" else _two_stages(recipe, values)
@@ -134,18 +148,39 @@ def ignore(recipe: Recipe) -> str:
     """The ``.dockerignore`` beside it: nothing but what the build copies is sent to it."""
     kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements, recipe.wheel) if path]
     head = [
-        f"{WRITTEN_BY} {recipe.version}, export dockerfile: nothing is sent to the build but what stands below.",
+        f"{WRITTEN_BY} {recipe.version}, export {recipe.command}: nothing is sent to the build but what stands below.",
         "# What is yours goes into a Dockerfile of its own, FROM this image; the next export writes this file anew.",
     ]
     return "\n".join([*head, "*", *kept]) + "\n"
 
 
+def said(recipe: Recipe) -> str:
+    """Where cuenv comes from, in words."""
+    return "the wheel beside this file" if recipe.wheel else "a URL"
+
+
+_COMMANDS = {
+    "apptainer": (
+        "Build: apptainer build cuenv-env.sif apptainer.def",
+        "Run:   apptainer run --nv cuenv-env.sif python",
+    ),
+    "devcontainer": ("Build: devcontainer build, or the command 'Reopen in Container' of an editor",),
+    "dockerfile": ("Build: docker build --tag cuenv-env .", "Run:   docker run --rm --gpus all cuenv-env python"),
+}
+
+
+def head(recipe: Recipe) -> str:
+    """What stands first, but for the mark of its first comment."""
+    return "\n".join(comments(_head(recipe))).removeprefix("# ")
+
+
 def _head(recipe: Recipe) -> Iterator[str]:
     content, stages = recipe.content, recipe.stages
     arguments = " ".join(f"--platform linux/{_ARCH[item][0]}" for item in content.platforms[1:2])
-    several = f"; for the other platform add {arguments}" if arguments else ""
-    lines = [
-        f"Written by cuenv {recipe.version}, export dockerfile, from {recipe.origin}.",
+    several = f"; for the other platform add {arguments}" if arguments and recipe.command == "dockerfile" else ""
+    build, *run = _COMMANDS[recipe.command]
+    yield from (
+        f"Written by cuenv {recipe.version}, export {recipe.command}, from {recipe.origin}.",
         f"Base {stages.base}: {stages.why[0]}.",
         *(f"  {why}." for why in stages.why[1:]),
         *(
@@ -158,11 +193,10 @@ def _head(recipe: Recipe) -> Iterator[str]:
         *(f"{note}." for note in recipe.notes),
         *(f"Image {image.name}: {recipe.sources[image.name]}." for image in stages.images),
         "A tag can be moved by its owner; to hold an image for good: --digest IMAGE:TAG=sha256:...",
-        f"Build: docker build --tag cuenv-env .{several}",
-        "Run:   docker run --rm --gpus all cuenv-env python",
+        f"{build}{several}",
+        *run,
         "cuenv writes this file from tables and does not build it.",
-    ]
-    yield from comments(lines)
+    )
 
 
 def _image(recipe: Recipe, image: Image) -> str:
@@ -170,38 +204,60 @@ def _image(recipe: Recipe, image: Image) -> str:
     return f"{image.name}@{digest}" if digest else image.name
 
 
-def _words(words: Iterable[str]) -> str:
-    return "".join(f" {shlex.quote(word)}" for word in words)
+def words(items: Iterable[str]) -> str:
+    """Words behind others on a line of a shell."""
+    return "".join(f" {shlex.quote(item)}" for item in items)
+
+
+_TOOLKIT = {"CUDA_HOME": "/usr/local/cuda"}
+
+
+def building(recipe: Recipe) -> dict[str, str]:
+    """The variables of the stage that installs."""
+    toolkit = _TOOLKIT if recipe.stages.installer else {}
+    return {"MAMBA_ROOT_PREFIX": "/opt/conda", **toolkit, **recipe.content.variables}
+
+
+def running(recipe: Recipe) -> dict[str, str]:
+    """The variables of the stage that runs."""
+    content, stages = recipe.content, recipe.stages
+    toolkit = _TOOLKIT if stages.run is stages.build and stages.installer else {}
+    here = {"CONDA_PREFIX": PREFIX, "CONDA_DEFAULT_ENV": PREFIX}
+    return {**here, **toolkit, **_driver(content), **content.variables}
+
+
+def steps(recipe: Recipe) -> dict[str, str]:
+    """The steps of the stage that installs: for what, how, and how it is checked."""
+    content = recipe.content
+    return {
+        "there": "|".join(name for item in content.platforms for name in _ARCH[item]),
+        "served": " and ".join(_ARCH[item][0] for item in content.platforms),
+        "create": _create(recipe),
+        "venv": _checker(content),
+        "checked": f"{recipe.locked}{words(content.host)}",
+    }
 
 
 def _two_stages(recipe: Recipe, values: Mapping[str, str]) -> str:
     """One stage that installs and checks, and one that runs."""
     content, stages = recipe.content, recipe.stages
-    toolkit = {"CUDA_HOME": "/usr/local/cuda"}
-    building = {"MAMBA_ROOT_PREFIX": "/opt/conda", **(toolkit if stages.installer else {})}
-    here = {"CONDA_PREFIX": PREFIX, "CONDA_DEFAULT_ENV": PREFIX}
-    running = {**here, **(toolkit if stages.run is stages.build and stages.installer else {}), **_driver(content)}
-    lock = ["--lock", recipe.lock_there] if content.locked else []
     more = {
+        **steps(recipe),
         "build": _image(recipe, stages.build),
         "installer": _image(recipe, stages.installer) if stages.installer else "",
         "file": context_path(recipe.file),
         "lock": recipe.lock_there,
         "requirements": context_path(recipe.requirements) if recipe.requirements else "",
-        "there": "|".join(name for item in content.platforms for name in _ARCH[item]),
-        "served": " and ".join(_ARCH[item][0] for item in content.platforms),
-        "create": _create(recipe),
-        "venv": _checker(content),
-        "checked": _words([*lock, *content.host]),
     }
     blocks: Blocks = {
         "installer": bool(stages.installer),
         "root": not stages.installer,
-        "building": env({**building, **content.variables}),
+        "building": env(building(recipe)),
         "requirements": bool(recipe.requirements),
         "wheel": bool(recipe.wheel),
         "nvcc": content.nvcc,
-        "running": env({**running, **content.variables}),
+        "running": env(running(recipe)),
+        "developing": recipe.command == "devcontainer",
     }
     return fill("Dockerfile", {**values, **more}, blocks)
 

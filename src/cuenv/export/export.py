@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version
 
@@ -39,6 +39,7 @@ from cuenv.solve.model import Lock, content_digest
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import ExportDocument, ExportFields, ExportKind
 
+ContainerKind = Literal["apptainer", "devcontainer", "dockerfile"]
 _DIGEST = regex(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")
 
 
@@ -89,6 +90,7 @@ class ExportRequest:
     """What a container is asked for.
 
     Attributes:
+        kind: of export.
         lock: its file; ``None`` for a decision.
         folder: what the image is built from; ``None`` for the folder of the lock.
         base: one of `cuenv.export.tables.BASES`.
@@ -96,6 +98,7 @@ class ExportRequest:
         digests: ``IMAGE:TAG=sha256:...`` as it was typed.
     """
 
+    kind: ContainerKind = "dockerfile"
     host: HostOptions
     request: Request = field(default_factory=Request)
     name: str = "cuenv"
@@ -106,8 +109,10 @@ class ExportRequest:
     digests: tuple[str, ...] = ()
 
 
-def export_dockerfile(asked: ExportRequest, knowledge: Knowledge) -> Exported:
-    """A Dockerfile and its ``.dockerignore``, from a lock or from a decision.
+def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
+    """A Dockerfile and its ``.dockerignore``, both with a ``devcontainer.json``, or a definition file of Apptainer.
+
+    They are made from a lock or from a decision.
 
     Raises:
         UsageError: a digest or image that is none, or a lock outside of the folder.
@@ -116,22 +121,25 @@ def export_dockerfile(asked: ExportRequest, knowledge: Knowledge) -> Exported:
     delivery, digests = load_delivery(), parse_digests(asked.digests)
     made = _of_lock(asked.lock, asked, knowledge) if asked.lock else _of_decision(asked, knowledge)
     if isinstance(made, Refused):
-        return Exported(kind="dockerfile", refused=made)
+        return Exported(kind=asked.kind, refused=made)
     content, about, files, notes = made
     chosen = stages(content, delivery, asked.base)
+    if asked.kind != "dockerfile" and isinstance(chosen, Stages) and chosen.base == "pytorch":
+        chosen = stages(content, delivery, "cuda")  # the check of the host lies beside an environment of its own
     if isinstance(chosen, Refused):
-        return Exported(kind="dockerfile", refused=chosen)
+        return Exported(kind=asked.kind, refused=chosen)
     unused = sorted(set(digests) - {image.name for image in chosen.images})
     if unused:
         used = ", ".join(image.name for image in chosen.images)
         raise UsageError(
             f"--digest {unused[0]}: that image is not used; used are {used}",
-            hint=f"cuenv export dockerfile --digest {chosen.images[0].name}=sha256:...",
+            hint=f"cuenv export {asked.kind} --digest {chosen.images[0].name}=sha256:...",
         )
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
     mine = own(asked.cuenv)
     recipe = Recipe(
         version=__version__,
+        command=asked.kind,
         cuenv=mine.requirement(WORK),
         wheel=mine.name,
         content=replace(content, host=(*content.host, *glibc)),
@@ -141,9 +149,9 @@ def export_dockerfile(asked: ExportRequest, knowledge: Knowledge) -> Exported:
         notes=notes,
         **(about if chosen.base != "pytorch" else {"origin": about["origin"]}),
     )
-    texts = {"Dockerfile": render_dockerfile(recipe), ".dockerignore": ignore(recipe)}
+    texts = _texts(recipe, asked)
     return Exported(
-        kind="dockerfile",
+        kind=asked.kind,
         files={**texts, **(files if chosen.base != "pytorch" else {})},
         wheel=mine.beside,
         talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"]), own_line(mine)),
@@ -154,6 +162,19 @@ def export_dockerfile(asked: ExportRequest, knowledge: Knowledge) -> Exported:
             "images": [{"image": image.name, "digest": digests.get(image.name)} for image in chosen.images],
         },
     )
+
+
+def _texts(recipe: Recipe, asked: ExportRequest) -> dict[str, str]:
+    """The files of a kind, the product first."""
+    if asked.kind == "apptainer":
+        from cuenv.export.apptainer import render_apptainer  # noqa: PLC0415 - only for this kind
+
+        return {"apptainer.def": render_apptainer(recipe)}
+    if asked.kind == "devcontainer":
+        from cuenv.export.devcontainer import render_devcontainer  # noqa: PLC0415 - only for this kind
+
+        return render_devcontainer(recipe, asked.name)
+    return {"Dockerfile": render_dockerfile(recipe), ".dockerignore": ignore(recipe)}
 
 
 def _choice(chosen: Stages, origin: str) -> Iterable[str]:
@@ -189,9 +210,9 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
     kind = "conda-lock" if lock.metadata or lock.channels or len(lock.solutions) > 1 else "explicit"
     folder = asked.folder or path.parent
     beside = requirements_txt.FORMAT.path(path.parent, content.platforms[0])
-    requirements = _inside(beside, folder) if kind == "explicit" and is_file(beside) else ""
+    requirements = _inside(beside, folder, asked.kind) if kind == "explicit" and is_file(beside) else ""
     origin = f"{path.name}, content {content_digest(lock.solutions)[:16]}"
-    about = {"kind": kind, "file": _inside(path, folder), "requirements": requirements, "origin": origin}
+    about = {"kind": kind, "file": _inside(path, folder, asked.kind), "requirements": requirements, "origin": origin}
     notes = [item.message for item in edited(lock)]
     aside = [item.text for solution in lock.solutions[:1] for item in solution.aside]
     if aside:
@@ -267,7 +288,7 @@ def parse_digests(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _inside(path: Path, folder: Path) -> str:
+def _inside(path: Path, folder: Path, kind: str) -> str:
     """The path inside the folder that an image is built from.
 
     Raises:
@@ -277,7 +298,7 @@ def _inside(path: Path, folder: Path) -> str:
     if not place.is_relative_to(root):
         raise UsageError(
             f"{shown(path)} lies outside of {shown(folder)}, and a build copies nothing from outside",
-            hint=f"cuenv export dockerfile {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
+            hint=f"cuenv export {kind} {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
         )
     return str(place.relative_to(root))
 

@@ -12,7 +12,7 @@ from cuenv.core.io.writing import write_atomically
 from cuenv.core.regex import regex
 
 _KEPT = "An edited file is kept as FILE.bak when cuenv writes it again; it was written with sha256"
-_SEAL = regex(rb"^# %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)
+_SEAL = regex(rb"^(?:#|//) %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)
 _HEAD = 16384
 """Bytes at the start of a file in which the digest stands."""
 
@@ -21,15 +21,16 @@ def sealed(text: str, advice: str = "") -> str:
     """A text of ours with the digest of it at the end of the comment that it begins with.
 
     Args:
-        text: of a file whose comments begin with ``#``.
+        text: of a file whose comments begin with ``#`` or ``//``, as its first line does.
         advice: one line, how to change the file so that the change stays.
     """
     lines = text.splitlines(keepends=True)
-    end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    more = [f"# {advice}\n"] if advice else []
+    mark = "//" if text.startswith("//") else "#"
+    end = next((number for number, line in enumerate(lines) if not line.startswith(mark)), len(lines))
+    more = [f"{mark} {advice}\n"] if advice else []
     head, rest = "".join([*lines[:end], *more]), "".join(lines[end:])
     digest = _digest((head + rest).encode())
-    return f"{head}# {_KEPT} {digest}\n{rest}"
+    return f"{head}{mark} {_KEPT} {digest}\n{rest}"
 
 
 def as_written(raw: bytes, own: str) -> bool:
@@ -37,10 +38,10 @@ def as_written(raw: bytes, own: str) -> bool:
 
     Args:
         raw: its bytes.
-        own: how a file of ours begins.
+        own: how a file of ours begins; that of one with other comments begins with their mark instead.
     """
     found = _SEAL.search(raw, 0, _HEAD)
-    if not raw.startswith(own.encode()) or not found:
+    if not raw.startswith((own.encode(), own.replace("#", "//", 1).encode())) or not found:
         return False
     return _digest(raw[: found.start()] + raw[found.end() :]) == found[1].decode()
 
@@ -56,7 +57,7 @@ def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | N
 
     Args:
         path: the file; its folder is made when it is not there.
-        text: what to write, a text whose comments begin with ``#``.
+        text: what to write; see `cuenv.core.io.products.sealed`.
         own: how a file of ours begins.
         advice: see `cuenv.core.io.products.sealed`.
 
