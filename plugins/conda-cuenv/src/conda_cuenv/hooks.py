@@ -15,7 +15,7 @@ import pluggy
 
 hookimpl = pluggy.HookimplMarker("conda")
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("conda.conda_cuenv")  # so that the verbosity of conda holds for it
 _NAME = "cuenv"
 
 
