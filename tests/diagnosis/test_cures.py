@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import collect
 from cuenv.diagnosis.causes import Cause
 from cuenv.diagnosis.cures import package_in
 from failure_logs import read
@@ -212,3 +213,47 @@ def test_where_no_driver_is_seen_the_command_is_filled_or_asks_first() -> None:
 )
 def test_the_package_of_a_line(line: str, package: str) -> None:
     assert package_in(line) == package
+
+
+# -- what no row knows, by its form
+
+
+MISSING = {
+    "ModuleNotFoundError: No module named 'cv2'": "python -m pip install opencv-python-headless",
+    "ModuleNotFoundError: No module named 'torch_sparse'": '-f "https://data.pyg.org/whl/torch-',
+    "ModuleNotFoundError: No module named 'apex'": "grep -rni",
+    "ModuleNotFoundError: No module named 'imp'": "python=3.11",
+    "ImportError: libsndfile.so.1: cannot open shared object file: No such file or directory": "libsndfile1",
+    "ImportError: libstrange.so.4: cannot open shared object file: No such file or directory": "libstrange.so*",
+    "x.cpp:3:10: fatal error: glm/vec3.hpp: No such file or directory": "sudo apt-get install libglm-dev",
+    "/usr/bin/ld: cannot find -lnuma": "sudo apt-get install libnuma-dev",
+    "ImportError: /e/lib/python3.10/site-packages/fast_ops/_k.so: undefined symbol: go": "--no-build-isolation",
+}
+
+
+@collect("line", MISSING)
+def test_what_is_missing_is_had_from_the_package_that_holds_it(line: str) -> None:
+    found = read(line.encode())
+    assert found.verdict == "known"
+    assert MISSING[line] in found.causes[0].command
+
+
+STATUSES = {
+    "RuntimeError: CUDA driver error: CUDA_ERROR_LAUNCH_FAILED": "launch-failure",
+    "CUDA failure 217: could not map the buffer": "peer-access",
+    "cuda error 700 at kernel.cu:12": "illegal-memory-access",
+    "Error: cusparse returned CUSPARSE_STATUS_ALLOC_FAILED": "cuda-oom-raw",
+    "what():  CUFFT_ALLOC_FAILED, error in plan": "cuda-oom-raw",
+    "RuntimeError: cudaErrorSomethingThatIsNew in f": "cuda-status",
+}
+
+
+@collect("line", STATUSES)
+def test_a_status_of_cuda_means_the_same_in_every_form(line: str) -> None:
+    assert [cause.symptom.id for cause in read(line.encode()).causes] == [STATUSES[line]]
+
+
+def test_a_general_reading_gives_way_to_a_row_that_knows_more() -> None:
+    chain = b"ImportError: cannot import name 'csrc' from 'gsplat' (/e/gsplat/__init__.py)\nnvcc: command not found\n"
+    assert [cause.symptom.id for cause in read(chain).causes] == ["nvcc-not-found"]
+    assert read(b"n1:21 [3] NCCL INFO cudaErrorInvalidValue was handled\nstep 12\n").verdict != "known"

@@ -11,7 +11,7 @@ from shlex import quote
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.diagnosis import cures, on_host, on_host_build, on_host_run
+from cuenv.diagnosis import cures, on_host, on_host_build, on_host_run, providers
 from cuenv.diagnosis.cures import named
 from cuenv.diagnosis.lead import RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log_host import LogHost, log_alone
@@ -22,7 +22,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
 from cuenv.prefix.inventory import Prefix
 
-JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **cures.JOINS}
+JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **providers.JOINS, **cures.JOINS}
 """Every join, by the name that rows give."""
 
 SAID = ("torch", "cuda", "nvcc", "python", "gcc")
@@ -36,6 +36,10 @@ _UNTOLD = {
     "asked": "some memory",
     "compute": "the architecture",
     "package": "PACKAGE",
+    "module": "a module",
+    "file": "a library",
+    "name": "a name",
+    "status": "a status",
     "arch": "the GPU",
     "pod": "POD",
 }

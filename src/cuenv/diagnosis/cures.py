@@ -256,7 +256,11 @@ def distribution(case: LogContext) -> Joined:
     """A release that pip does not find: what the tables know of the wheels of torch."""
     asked = version_in(case.told.get("asked", ""))
     if asked is None:
-        return Joined()
+        newest = max((row for row in case.knowledge.wheels if row.cuda), key=lambda row: row.version)
+        pythons = newest.pythons
+        because = (f"torch {newest.version} has wheels for Python {pythons[0]} to {pythons[-1]}, on 64-bit systems",)
+        environment = f"conda create -y -n torch -c conda-forge python={pythons[-2]} pip && conda run -n torch"
+        return Joined(because=because, command=f"{environment} python -m pip install torch")
     rows = [row for row in case.knowledge.wheels if row.version == Version(asked.public)]
     if not rows:
         return Joined(because=(f"the cuenv tables list no wheel of torch {asked.public}",))

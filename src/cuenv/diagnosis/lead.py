@@ -95,6 +95,8 @@ def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
     if other.kind == "remark" or not one.symptom.follower_of(other.symptom, other.kind):
         return False
     named = other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows
+    if one.symptom.general and _GRADES[other.grade] > _GRADES[one.grade]:
+        return named
     return named or other.grade != "warning" or one.kind == "effect"
 
 

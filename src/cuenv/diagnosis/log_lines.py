@@ -112,7 +112,7 @@ _ENVELOPE = regex(
     rb"subprocess-exited-with-error|did not run successfully|ninja: build stopped|Error compiling objects|"
     rb"\bmake(?:\[[0-9]+\])?: |"
     rb"metadata-generation-failed|Failed to build|[Ff]ailed building|Traceback \(most recent|SystemExit|"
-    rb"legacy-install-failure|"
+    rb"legacy-install-failure|failed-wheel-build|"
     rb"Error building extension|FAILED: |compilation terminated|ld returned 1|Command .{0,400} (?:returned|failed)|"
     rb"exit ?code|"
     rb"[Ee]xit(?:ed)?(?: with)? (?:code|status)|return code|See above for output|originates from a subprocess|"
@@ -137,6 +137,13 @@ _USERS_OWN = regex(
     rb"ValidationError|KeyboardInterrupt|EOFError|UnpicklingError|DatasetNotFoundError|DataFilesNotFoundError)\b"
 )
 _CUDA_FILE = regex(rb"\.so\b|nvcc|nvidia|cuda|ninja|gcc|g\+\+|torch_extensions")
+_STATUS = regex(
+    rb"\b(?:cudaError[A-Z]\w{2,50}|CUDA_ERROR_[A-Z]\w{2,50}|(?:CU(?:BLAS|SOLVER|SPARSE|RAND|DNN|TENSOR)_STATUS|CUFFT|"
+    rb"NVRTC_ERROR|NVJITLINK_ERROR)_[A-Z]\w{2,50})\b"
+)
+_NUMBER = regex(
+    rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{2})\b"
+)
 _WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")
 _OF_WEB = {b"%20": b" ", b"&nbsp;": b" ", b"&quot;": b'"', b"&#39;": b"'", b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&"}
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
@@ -204,6 +211,11 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
     if _EXCEPTION.search(line[max(0, at - 300) : at + 120]):
         return "exception"
     return "error" if any(words.search(line) for words in (_ERROR, _FAILURE, _WEAK)) else "line"
+
+
+def statuses_in(line: bytes) -> tuple[bytes, ...]:
+    """What CUDA or one of its libraries returned, as a line says it: names, and numbers after *CUDA error*."""
+    return () if _HARMLESS.search(line) else (*_STATUS.findall(line), *_NUMBER.findall(line))
 
 
 def fails(line: bytes) -> bool:

@@ -33,6 +33,7 @@ from cuenv.diagnosis.log_lines import (
     plain,
     rank_of,
     shape_of,
+    statuses_in,
     uncoloured,
 )
 from cuenv.host.paste.reading import Passages
@@ -255,7 +256,7 @@ class _Seeker:
         self.told = {brief: mark for mark in passages.marks if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
         for row in rows:
-            for mark in row.marks:
+            for mark in row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
         self.order = {row.id: index for index, row in enumerate(rows)}
@@ -381,10 +382,14 @@ class _Seeker:
             about = self._of_english(shape_of(line))
         if about.special is None or about.special:
             self._special(line, number)
+        known = False
         found = any(self._row(row, line, number) for row in about.rows if row.kind == "remark")
         if not found:  # a line that is a notice is nothing else
             for row in about.rows:
-                found = self._row(row, line, number) or found
+                if not row.general and self._row(row, line, number):
+                    found, known = True, known or row.kind == "cause"
+            if not known and any(row.general for row in about.rows) and _fails(line[:WINDOW]):
+                found = any(self._row(row, line, number) for row in about.rows if row.general) or found
         if about.fails and not found:
             self._failure(line, number)
 
@@ -412,6 +417,10 @@ class _Seeker:
             for pattern in row.patterns:
                 found = compiled(pattern).search(part)
                 if found:
+                    self._sighted(row, part, found, number)
+                    return True
+            for status in statuses_in(part) if row.statuses else ():
+                if status.decode() in row.statuses and (found := re.search(rb"\b" + status + rb"\b", part)):
                     self._sighted(row, part, found, number)
                     return True
         return False
@@ -499,9 +508,13 @@ class _Seeker:
 
     def look_wrapped(self, text: bytes, first: int) -> None:
         """Look for messages that are broken over lines, or that stand in a box; only for rows that were not seen."""
-        if any(item.kind == "cause" and item.grade in ("exception", "error") for item in self.first.values()):
+        if any(
+            item.kind == "cause" and item.grade in ("exception", "error") and not item.symptom.general
+            for item in self.first.values()
+        ):
             return
-        known = {line for where in self.where.values() for line in where}
+        read = {name for name, item in self.first.items() if not item.symptom.general}
+        known = {line for name in read for line in self.where[name]}
         lines, numbers = _unboxed(text, first)
         shapes = [shape_of(line) for line in lines]
         whole = b"".join(shapes)
@@ -521,7 +534,7 @@ class _Seeker:
                     )
 
     def _wrapped(self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int) -> None:
-        rows = [row for row in self.by_mark[mark] if row.id not in self.first]
+        rows = [row for row in self.by_mark[mark] if row.id not in self.first and not row.general]
         if not rows or len(lines[index]) < _WRAPPED_FROM:
             return
         low = index
@@ -552,6 +565,11 @@ class _Seeker:
 _GRAVITY: Mapping[Grade, int] = {"exception": 0, "error": 1, "line": 2, "warning": 3}
 
 
+def _fails(part: bytes) -> bool:
+    """Whether a line may be read by a row that knows no more than its form."""
+    return fails(part) or fails_weakly(part)
+
+
 def _backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
     """The last lines of a log that are not empty, from its end, and their numbers."""
     lines = tail.rstrip(b"\n").split(b"\n")
@@ -575,7 +593,7 @@ def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
     if len(line) <= 2 * WINDOW:
         yield line
         return
-    for mark in row.marks:
+    for mark in row.looked_for:
         at = line.find(mark.encode())
         while at >= 0:
             yield line[max(0, at - WINDOW) : at + WINDOW]

@@ -153,6 +153,11 @@ class Symptom(Row, key=("id",)):
     patterns: tuple[str, ...] = column(
         several(_PATTERN), "one of them is found in the line; named groups are what the line tells"
     )
+    statuses: tuple[str, ...] = column(
+        several(shaped(r"[A-Za-z_0-9]+", "a name such as cudaErrorInvalidValue, or a number")),
+        "what CUDA and its libraries return for it: names, and numbers that never meant anything else",
+        default=(),
+    )
     beside: tuple[str, ...] = column(
         several(TEXT), "one of these stands somewhere in the log; left out: the line alone is enough", default=()
     )
@@ -183,12 +188,28 @@ class Symptom(Row, key=("id",)):
         default=(),
     )
 
+    @property
+    def general(self) -> bool:
+        """Whether it reads what no other row knows: it counts where no other cause stands on the line."""
+        return self.kind == "cause" and ANY in self.follows
+
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        """Its marks, and those that its statuses stand for."""
+        numbers = NUMBER_MARKS if any(status.isdigit() for status in self.statuses) else ()
+        return (*self.marks, *(status for status in self.statuses if not status.isdigit()), *numbers)
+
     def follower_of(self, other: Symptom, kind: str = "") -> bool:
         """Whether another symptom of the same log, of its own kind or of one that the log proves, explains this one."""
         if other.id in self.follows or f"layer:{other.layer}" in self.follows:
             return other.id != self.id
-        return ANY in self.follows and (kind or other.kind) == "cause" and ANY not in other.follows
+        if ANY not in self.follows or (kind or other.kind) != "cause":
+            return False
+        return self.kind == "effect" or not {ANY, self.id}.intersection(other.follows)
 
+
+NUMBER_MARKS = ("uda error", "UDA error", "uda Error", "uda failure", "UDA failure", "uda runtime error")
+"""One of them stands in a line that gives an error of CUDA by its number."""
 
 TABLES: Mapping[str, type[TableRow]] = {
     "sources": Source,
