@@ -1,4 +1,7 @@
-"""The example pictures of docs/pictures, made by cuenv itself: `nox -s pictures` writes them anew."""
+"""The example pictures of docs/pictures, made by cuenv itself: `nox -s pictures` writes them anew.
+
+They are made with the tables of the tests, so that a new row in the tables changes none of them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from cuenv.fleet.plan_json import plan_plain
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load_from
 from cuenv.lockfile.check import check
 from cuenv.report.make import fleet_page, lock_page
 from cuenv.report.picture import alone
+from forking import FROZEN
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs/pictures"
@@ -25,8 +29,9 @@ _NODES = (
 )
 
 
-def made(knowledge: Knowledge) -> Mapping[str, str]:
+def made() -> Mapping[str, str]:
     """Each picture by the name of its file."""
+    knowledge = load_from(FROZEN)
     options = HostOptions(hosts=("v100-rtx5090-575",), environ={})
     lock = lock_page(check(ROOT / "locks/universal-dev", options, knowledge), knowledge)
     found = {f"report-{name}.svg": alone(lock.picture(name)) for name in ("components", "driver")}
@@ -42,5 +47,5 @@ def _node(gpu: str, driver: str, libc: str, name: str, knowledge: Knowledge) -> 
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for file, text in made(load(None)).items():
+    for file, text in made().items():
         (FOLDER / file).write_text(text, encoding="utf-8")

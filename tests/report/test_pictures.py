@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -16,7 +15,6 @@ from cuenv.core.errors import UsageError
 from cuenv.core.findings import LayerCoverage
 from cuenv.core.io.templates import fill
 from cuenv.core.versions import Capability
-from cuenv.knowledge.io.load import load
 from cuenv.report.builds import builds
 from cuenv.report.components import components, limit
 from cuenv.report.drawing import squarified
@@ -25,7 +23,7 @@ from cuenv.report.make import decision_page
 from cuenv.report.page import html, markdown, snippet
 from cuenv.report.picture import Picture, alone, inline, safe, shortened, width_of
 from cuenv.report.sizes import SizedPackage, sizes
-from given import base, choice, options, settled, shipped
+from given import base, choice, decided, options, settled, shipped
 
 HOSTILE = "</svg><script>alert(1)</script>\"' onload=x &amp; \x1b[31m \u202e ]]> " + "W" * 200
 V100, RTX5090 = Capability(7, 0), Capability(12, 0)
@@ -188,6 +186,16 @@ def test_letters_stand_out_from_what_is_behind_them(scheme: int) -> None:
 
 
 def test_the_pictures_of_the_pages_are_as_cuenv_draws_them() -> None:
-    folder = Path(doc_pictures.FOLDER)
-    for name, text in doc_pictures.made(load(folder.parents[1] / "src/cuenv/data")).items():
+    folder = doc_pictures.FOLDER
+    for name, text in doc_pictures.made().items():
         assert (folder / name).read_text(encoding="utf-8") == text, f"{name}: nox -s pictures"
+
+
+def test_what_uses_no_gpu_and_what_is_not_known_is_never_called_fine() -> None:
+    cpu = decision_page(settled("a800-470", cpu=True))
+    assert [picture.name for picture in cpu.pictures] == ["driver"]
+    assert cpu.lead[0] == "A CPU build uses no GPU."
+    blind = decision_page(decided(options("A100")))
+    assert blind.verdict[0] == "unsure"
+    assert blind.lead[0].startswith("Whether the driver supports every GPU is not known: the driver is not known")
+    assert decision_page(decided(options("A100", driver="535.129.03"))).verdict[0] == "fine"

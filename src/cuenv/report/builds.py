@@ -74,7 +74,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
     top = width = 0
     mine = (taken.build.stack, taken.build.version, taken.build.cuda) if taken else None
     for stack in sorted({key[0] for key in best}):
-        cudas = sorted({key[2] for key in best if key[0] == stack and key[2]})
+        cudas = sorted({key[2] for key in best if key[0] == stack and key[2]}, reverse=True)
         releases = sorted({key[1] for key in best if key[0] == stack}, reverse=True)
         lines = {
             release: tuple(_cell(best.get((stack, release, cuda)), stack, release, cuda) for cuda in cudas)

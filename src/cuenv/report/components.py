@@ -130,8 +130,10 @@ def limit(layers: Sequence[LayerCoverage], facts: HostFacts) -> str:
     cut = weakest(tuple(layers))
     if cut:
         listed_gpus = listed(f"{names.get(device) or 'compute capability'} ({device})" for device in cut.cut)
-        return f"{_name(cut.layer)} ({cut.package}) is the limiting component: it does not support {listed_gpus}."
+        return f"{_told(cut)} is the limiting component: it does not support {listed_gpus}."
     open_ = [layer for layer in layers if any(how == "unknown" for _, how in layer.served)]
+    if open_ and open_[0].rule == "driver":
+        return f"Whether the driver supports every GPU is not known: {open_[0].because}."
     if open_:
         return f"The tables do not say whether {listed(_name(layer.layer) for layer in open_)} supports every GPU."
     slow = [layer for layer in layers if any(how == "jit" for _, how in layer.served)]
@@ -141,6 +143,10 @@ def limit(layers: Sequence[LayerCoverage], facts: HostFacts) -> str:
             "least one GPU: the first start takes longer."
         )
     return "Every component supports every GPU."
+
+
+def _told(layer: LayerCoverage) -> str:
+    return f"The driver {layer.package}" if layer.rule == "driver" else f"{_name(layer.layer)} ({layer.package})"
 
 
 def _desc(layers: Sequence[LayerCoverage]) -> str:

@@ -58,7 +58,7 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
     oldest = min(marks, default=known[0].number)
     shown = [row for row in known if row.number >= oldest]
     shown = [row for row in known if row.number < oldest][-1:] + shown
-    left = min(250, int(max(width_of(text) for bar in bars for text in (bar.label, bar.below))) + 20)
+    left = min(270, int(max(1.1 * width_of(text) for bar in bars for text in (bar.label, bar.below))) + 20)
     body = [*_axis(shown, left, len(bars)), *(_range(bar, at, shown, left) for at, bar in enumerate(bars))]
     body += _lines(here, shown, left, len(bars))
     body += (_bar_words(bar, at, shown, left) for at, bar in enumerate(bars))  # over the line

@@ -25,6 +25,7 @@ from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.explain import chosen_line, hints, rank_text, reason_text
+from cuenv.resolver.ranking import LAYERS
 from cuenv.resolver.rules import Context, Verdict, minimum_driver, rule_named
 from cuenv.solve.model import Solution
 
@@ -36,6 +37,8 @@ _NO_SIZES = (
     "The size of the packages is not known: a conda-lock.yml does not contain it, and no channel records lie on this "
     "machine. The report on a pixi.lock, a pylock.toml or an installed environment (--prefix) has this picture."
 )
+_NEEDED = (*LAYERS, "gpu", "driver-gpu", "driver-floor")
+"""Rules of which an unknown leaves the whole answer open."""
 _OUTCOMES = {"pass": "✓ passes", "warn": "! warns", "reject": "✕ rejects", "unknown": "? unknown"}
 
 
@@ -52,9 +55,12 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title
     sections = []
     lead = []
     if chosen:
-        layers = _with_driver(chosen.candidate, layers_of(chosen.candidate, case), case)
-        lead = [limit(layers, facts), f"{chosen_line(decision)}. Why this one: {rank_text(decision)}."]
-        sections.append(ReportSection(title="Limiting components", picture=components(layers, facts)))
+        uses_gpus = chosen.candidate.cuda is not None
+        layers = _with_driver(chosen.candidate, layers_of(chosen.candidate, case), case) if uses_gpus else []
+        picture = components(layers, facts)
+        lead = [limit(layers, facts)] if picture else [] if uses_gpus else ["A CPU build uses no GPU."]
+        lead.append(f"{chosen_line(decision)}. Why this one: {rank_text(decision)}.")
+        sections += [ReportSection(title="Limiting components", picture=picture)] if picture else []
     else:
         lead = [f"{counted(group.count, 'candidate')} rejected: {group.because}." for group in decision.rejections[:3]]
     lead += [f"{hint.text}: {hint.command}" for hint in hints(decision)]
@@ -62,11 +68,16 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title
     sections += _on_host(candidate, decision.minimum_driver, decision)
     verdicts = chosen.verdicts if chosen else tuple(group.lead for group in decision.rejections)
     sections += _reasons(verdicts, knowledge)
-    found = head_of(findings, "unknown" if chosen and chosen.open_layers else "fine")
+    found = head_of(findings, "fine")
     if chosen and found[0] == "fine":
-        found = "fine", f"✓ {chosen.candidate} fits"
+        silent = any(one.outcome == "unknown" and one.rule in _NEEDED for one in chosen.verdicts)
+        found = (
+            ("unsure", f"? {chosen.candidate} fits as far as is known")
+            if silent
+            else ("fine", f"✓ {chosen.candidate} fits")
+        )
     return ReportPage(
-        title=title or f"PyTorch and CUDA for {facts.label}",
+        title=title or f"PyTorch and CUDA: {facts.label}",
         verdict=found if chosen else ("bad", "✕ No build fits this host"),
         lead=tuple(lead),
         facts=_facts(facts, knowledge),
@@ -236,7 +247,7 @@ def _on_host(candidate: Candidate | None, lowest: str | None, decision: Decision
     driver = drivers(candidate, lowest, facts, knowledge)
     if driver:
         yield ReportSection(title="The driver", picture=driver)
-    picture = builds(decision, candidate) if facts.gpus else None
+    picture = builds(decision, candidate) if facts.gpus and not decision.case.request.cpu else None
     if picture:
         yield ReportSection(title="All builds", picture=picture)
 
