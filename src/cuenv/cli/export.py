@@ -12,6 +12,8 @@ import click
 from cuenv.cli.command import PATH, GroupedGroup, several
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
+    channel_options,
+    channel_sources,
     host_from,
     host_options,
     knowledge_from,
@@ -19,11 +21,15 @@ from cuenv.cli.options import (
     output_option,
     request_from,
     request_options,
+    several_host_options,
+    several_platforms,
     talk_options,
 )
-from cuenv.cli.output import emit, emit_json, say
+from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.record import replace
 from cuenv.export.tables import BASES
+from cuenv.solve import LOCK_VERSIONS
 from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help
@@ -33,6 +39,7 @@ if TYPE_CHECKING:  # not needed for --help
         ActionValues,
         DockerfileValues,
         GitlabValues,
+        PixiValues,
         SbatchValues,
         ShellValues,
         TalkValues,
@@ -42,6 +49,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cuenv.export.export import ContainerKind, Exported
 
 _LOCK = Path("conda-lock.yml")
+_ENVIRONMENT = Path("environment.yml")
 _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of", "dev", "cpu", "prefer")
 """Options that choose an environment; what settings wish for counts only where there is no lock."""
 
@@ -49,7 +57,7 @@ _WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of",
 @click.group("export", cls=GroupedGroup, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Write files that deliver an environment: to containers, editors, CI, Slurm, shells and uv.
+    """Write files that deliver an environment: to containers, editors, CI, Slurm, shells, pixi and uv.
 
     \b
     Examples:
@@ -353,6 +361,89 @@ def _uv(**values: Unpack[UvValues]) -> int:
     made = export_uv(values["sets"], host_from(values), request_from(values), knowledge_from(values))
     output = values["output"]
     return _deliver(made, values, {output: made.product} if output else {})
+
+
+@command.command("pixi", short_help="write pixi.toml and pixi.lock, with a CPU twin for CI")
+@click.argument("path", type=PATH, required=False, metavar="[environment.yml]")
+@several_host_options
+@request_options
+@channel_options
+@click.option("--name", metavar="NAME", help="The name of the workspace.")
+@click.option(
+    "--cpu-twin/--no-cpu-twin",
+    "twin",
+    default=True,
+    help="Add an environment without CUDA of the same releases, for machines without a GPU (default).",
+)
+@click.option(
+    "--lock-version",
+    type=click.Choice(LOCK_VERSIONS),
+    default=LOCK_VERSIONS[0],
+    help="The version of pixi.lock: 7 (default), or 6 for readers such as conda-lockfiles.",
+)
+@click.option("--allow", multiple=True, metavar="CODE", help="Lock in spite of this finding; repeatable.")
+@click.option(
+    "--allow-builds",
+    is_flag=True,
+    help="Download torch, gigabytes, where a source distribution for pip needs it to tell what it requires.",
+)
+@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write both files into this folder.")
+@talk_options
+def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
+    """Write a workspace of pixi: pixi.toml, and the pixi.lock that belongs to it.
+
+    Both are of one answer, so that pixi takes the lock as it is. Without a file the environment is chosen as 'cuenv
+    lock --resolve' does. The platform of the CUDA environment declares the driver's CUDA version and the compute
+    capability, of several GPUs or hosts the lowest; pixi refuses it on a machine that has less. The environment cpu
+    is for CI. Without -o pixi.toml goes to stdout.
+
+    \b
+    Examples:
+      cuenv export pixi --gpu V100 --gpu 'RTX 4090' --driver 535.129.03 -o .
+      cuenv export pixi environment.yml --gpu A100 --driver 535.129.03 -o .
+      cuenv export pixi --no-cpu-twin --lock-version 6 -o workspace
+    """
+    from cuenv.cli.resolve import chosen, facts_of  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.pixi import PixiRequest, export_pixi  # noqa: PLC0415 - as above
+    from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - as above
+
+    folder, requested = values["output"], any(typed(name) for name in _WISHES if name != "as_of")
+    if path and requested:
+        raise UsageError(
+            "options of the request have no effect on an environment file; leave out the file or the options",
+            hint=f"cuenv export pixi {shlex.quote(str(path))}",
+        )
+    if folder and folder.exists() and not folder.is_dir():
+        raise UsageError(f"-o {folder}: it is not a folder", hint="cuenv export pixi -o .")
+    path = path or (_ENVIRONMENT if _ENVIRONMENT.exists() and not requested else None)
+    knowledge = knowledge_from(values)
+    asked = PixiRequest(
+        lock=LockRequest(
+            path=path or _ENVIRONMENT,
+            host=host_from(values),
+            sources=channel_sources(values),
+            platforms=several_platforms(values),
+            allow=values["allow"],
+            builds=values["allow_builds"],
+            anew=path is None,
+        ),
+        twin=values["twin"],
+        version=int(values["lock_version"]),
+    )
+    if path is None:
+        answer = chosen(values, knowledge)
+        if answer is None:
+            return ExitCode.NEGATIVE  # the reasons were said
+        asked = replace(asked, spec=answer.spec, lock=replace(asked.lock, facts=facts_of(answer, knowledge)))
+    elif values["name"]:
+        raise UsageError(
+            "--name names an environment that is chosen; a file has its own", hint=f"cuenv export pixi {path}"
+        )
+    show = progress(quiet=values["quiet"])
+    made = export_pixi(asked, knowledge, show).made
+    progress_done(show)
+    files = {folder / name: text for name, text in [*made.files.items()][::-1]} if folder else {}
+    return _deliver(made, values, files)
 
 
 def _named(values: VendorValues) -> str | None:

@@ -29,7 +29,7 @@ from cuenv.core.findings import FORMS, CheckResult
 from cuenv.core.render import counted, layer_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.solve import ENGINES, WHEEL_LOCKS
+from cuenv.solve import ENGINES, PIXI, WHEEL_LOCKS
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 
 if TYPE_CHECKING:  # not needed for --help
@@ -179,7 +179,7 @@ _TREE = 20
 
 if TYPE_CHECKING:
     from cuenv.knowledge.base import Knowledge
-    from cuenv.lockfile.lock import Locked
+    from cuenv.lockfile.lock import Locked, LockRequest
     from cuenv.solve.model import Lock, Solution
 
 
@@ -236,9 +236,10 @@ class _WritesFiles(Grouped):
 @click.option(
     "--format",
     "form",
-    type=click.Choice((*FORMS, *WHEEL_LOCKS)),
+    type=click.Choice((*FORMS, *WHEEL_LOCKS, PIXI)),
     default="text",
-    help="The format of the report; pylock, requirements: lock what pip installs, without conda, into such a file.",
+    help="The format of the report; pylock, requirements: lock what pip installs, without conda, into such a file; "
+    "pixi: write pixi.toml and pixi.lock.",
 )
 @talk_options
 def command(path: Path | None, **values: Unpack[LockValues]) -> int:
@@ -267,6 +268,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
       cuenv lock --check --format pylock
       cuenv lock --repair -o environment.new.yml
       cuenv lock --resolve --format pylock --gpu 'GTX 1080' --driver 580.65.06
+      cuenv lock --format pixi
     """
     from cuenv.cli.resolve import refuse_requests, resolve_first  # noqa: PLC0415 - as above
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
@@ -275,10 +277,11 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     knowledge = knowledge_from(values)
     engine = engine_from(values)
     wheels = values["form"] if values["form"] in WHEEL_LOCKS else ""
-    values["form"] = "text" if wheels else values["form"]
+    pixi = values["form"] if values["form"] == PIXI else ""
+    values["form"] = "text" if wheels or pixi else values["form"]
     values["as_json"] = values["as_json"] or values["form"] == "json"
     quiet = values["quiet"] or values["as_json"]
-    refuse_requests(values, wheels)
+    refuse_requests(values, wheels or pixi)
     if path is None:
         path = Path(ENVIRONMENT) if values["resolve_first"] else locked_from(Path())
         which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
@@ -318,10 +321,23 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
             return ExitCode.NEGATIVE  # the reasons were said
         request = first
     before = existing_lock(path.parent / LOCK_NAME) if request.update and not wheels else None
-    answer = lock(request, knowledge, progress=show)
+    answer = _pixi(request, knowledge, quiet=quiet) if pixi else lock(request, knowledge, progress=show)
     progress_done(show)
     _tell(answer, path, before, values, knowledge)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
+
+
+def _pixi(request: LockRequest, knowledge: Knowledge, *, quiet: bool) -> Locked:
+    """The workspace of pixi beside the environment file."""
+    from cuenv.export.pixi import PixiRequest, export_pixi, write_pixi  # noqa: PLC0415 - only with this format
+
+    show = progress(quiet=quiet)
+    answer = export_pixi(PixiRequest(lock=request), knowledge, show)
+    progress_done(show)
+    if answer.locked.lock:
+        answer = write_pixi(answer, request.path.parent)
+        say(answer.made.talk, quiet=quiet)
+    return answer.locked
 
 
 def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, knowledge: Knowledge) -> None:
@@ -361,7 +377,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     for platform, command in answer.afterwards.items():
         where = f", on {platform}" if len(made.solutions) > 1 else ""
         lines.append(f"then, in the environment{where}, what is not locked: {command}")
-    hook = hook_command(made, answer.spec, answer.written[0].parent)
+    hook = None if answer.wheels else hook_command(made, answer.spec, answer.written[0].parent)
     return [*lines, f"then, for extensions that are built on first use: {hook}"] if hook else lines
 
 

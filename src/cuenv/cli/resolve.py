@@ -31,6 +31,7 @@ from cuenv.core.record import replace
 from cuenv.core.render import counted
 from cuenv.host.facts import Driver
 from cuenv.knowledge.rows import WHEELS
+from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cuenv.cli.values import LockValues, ResolveValues, ResolvingValues
+    from cuenv.host.facts import HostFacts
     from cuenv.knowledge.base import Knowledge
     from cuenv.lockfile.lock import LockRequest
     from cuenv.resolver.resolve import Resolution
@@ -196,6 +198,10 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
     Raises:
         UsageError: such an option was typed.
     """
+    if wheels == PIXI and values["check"]:
+        raise UsageError(
+            "--check compares locks with their file, and pixi compares its own with pixi.toml", hint="pixi lock --check"
+        )
     if wheels and values["output"] and several_platforms(values):
         raise UsageError(f"-o names one file, and --format {wheels} writes one for each platform", hint="leave out -o")
     if values["resolve_first"]:
@@ -231,22 +237,39 @@ def resolve_first(path: Path, values: LockValues, knowledge: Knowledge, request:
     """
     from cuenv.lockfile.files import host_for  # noqa: PLC0415 - as above
 
-    answer = _resolution(values, knowledge, request.wheels)
-    if answer.spec is None or not answer.fits:
-        if values["as_json"]:
-            from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
-
-            emit_json(decision_plain(answer.decision, answer.findings))
+    answer = chosen(values, knowledge, request.wheels)
+    if answer is None or answer.spec is None:
         return None
     write_file(answer.spec, path, quiet=values["quiet"] or values["as_json"])
     nobody = replace(request.host, hosts=(), gpus=(), driver=None, glibc=None, platform=None)
     facts, named = host_for(path, nobody, knowledge, answer.spec.platforms)
     if not named:  # the head names a host that only this run could read, such as standard input
-        facts = answer.decision.case.facts
-        lowest = answer.decision.minimum_driver
-        if lowest and not facts.driver:
-            facts = replace(facts, driver=Driver(version=lowest, cuda=knowledge.cuda_of(lowest)))
+        facts = facts_of(answer, knowledge)
     return replace(request, facts=facts)
+
+
+def facts_of(answer: Resolution, knowledge: Knowledge) -> HostFacts:
+    """The host that a choice is for; one without a driver gets the lowest that runs it."""
+    facts, lowest = answer.decision.case.facts, answer.decision.minimum_driver
+    if lowest and not facts.driver:
+        return replace(facts, driver=Driver(version=lowest, cuda=knowledge.cuda_of(lowest)))
+    return facts
+
+
+def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "") -> Resolution | None:
+    """Choose on the channels; ``None`` when nothing fits, and the reasons were said.
+
+    Raises:
+        InputError: a channel cannot be read.
+    """
+    answer = _resolution(values, knowledge, wheels)
+    if answer.spec is not None and answer.fits:
+        return answer
+    if values["as_json"]:
+        from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
+
+        emit_json(decision_plain(answer.decision, answer.findings))
+    return None
 
 
 def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str) -> Resolution:

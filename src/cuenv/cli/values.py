@@ -293,6 +293,15 @@ class UvValues(LookValues, RequestValues):
     output: Path | None
 
 
+class PixiValues(ResolvingValues):
+    """``cuenv export pixi``, but for the file."""
+
+    twin: bool
+    lock_version: str
+    allow: tuple[str, ...]
+    allow_builds: bool
+
+
 class ShellValues(LookValues):
     """``cuenv export shell``, but for the lock."""
 

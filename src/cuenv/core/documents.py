@@ -679,6 +679,17 @@ class ToolkitFields(TypedDict):
     release: str | None
 
 
+class PixiEnvironmentFields(TypedDict):
+    """An environment of a pixi workspace on one platform."""
+
+    name: str
+    platform: str
+    subdir: str
+    virtual_packages: list[str]  # what a machine must have at least, beside pixi's defaults
+    packages: int
+    pip: int
+
+
 class ExportFields(TypedDict):
     """What only one kind of export says."""
 
@@ -689,11 +700,14 @@ class ExportFields(TypedDict):
     actions: NotRequired[list[ActionFields]]  # of github-action
     needed: NotRequired[bool]  # of shell: builds need a toolkit
     toolkit: NotRequired[ToolkitFields | None]  # of shell: the one that is chosen
-    because: NotRequired[list[str]]  # of shell: why
+    because: NotRequired[list[str]]  # of shell: why; of pixi: what was left out
     groups: NotRequired[list[UvGroupFields]]  # of uv: the wheel of each set of GPUs
+    environments: NotRequired[list[PixiEnvironmentFields]]  # of pixi: on each of its platforms
 
 
-ExportKind = Literal["apptainer", "devcontainer", "dockerfile", "github-action", "gitlab-ci", "sbatch", "shell", "uv"]
+ExportKind = Literal[
+    "apptainer", "devcontainer", "dockerfile", "github-action", "gitlab-ci", "pixi", "sbatch", "shell", "uv"
+]
 
 
 class ExportDocument(ExportFields):

@@ -48,4 +48,9 @@ def _escaped(found: re.Match[str]) -> str:
 
 def scalar(text: str) -> str:
     """A string without quotes where no reader can misread it, else in quotes."""
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else quote(text)
+    return text if _PLAIN.fullmatch(text) and not is_word(text) else quote(text)
+
+
+def is_word(text: str) -> bool:
+    """Whether a reader of YAML 1.1 or 1.2 takes a bare word for something else than a string."""
+    return text.lower() in _WORDS

@@ -34,6 +34,7 @@ from cuenv.lockfile.files import (
     spec_digest,
 )
 from cuenv.lockfile.formats import LockPart, unlocked_txt
+from cuenv.lockfile.formats.pixi_lock import install_command
 from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
@@ -48,6 +49,7 @@ from cuenv.lockfile.wheel_lock import (
 )
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import cpu_variants, lock_findings, undated_findings
+from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import AS_OF, CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
@@ -108,7 +110,7 @@ class Locked(Drawable):
         kept: files of other programs that were replaced, and where what they held is kept.
         unsatisfiable: the solver's no.
         warnings: what was noticed when the environment file was read.
-        wheels: the kind of lock without conda that was asked for.
+        wheels: the kind of lock that was asked for in place of the usual ones.
         named: the host options that the head of the file gave, where nothing else said which host it is for.
         conda: what conda's part was solved to, where the file was refused after that.
     """
@@ -128,6 +130,9 @@ class Locked(Drawable):
     @property
     def making(self) -> Mapping[str, tuple[str, ...]]:
         """For each platform the commands that make the environment from what was written; none when it was refused."""
+        if self.lock and self.wheels == PIXI:
+            command = install_command(self.written[0].parent)
+            return {item.platform: (command,) for item in self.lock.solutions}
         if self.lock and self.wheels:
             return install_commands(self.wheels, self.lock, self.written)
         return create_commands(self.lock, self.spec, self.written[0].parent) if self.lock else {}

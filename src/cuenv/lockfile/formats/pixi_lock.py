@@ -1,24 +1,34 @@
-"""``pixi.lock``, versions 4 to 7: environments of conda and pip packages for several platforms."""
+"""``pixi.lock``: environments of conda and pip packages for several platforms; read from version 4 on.
+
+It is written in two versions. Version 7 names a platform and its virtual packages, and pixi takes the lock where they
+are those of the manifest. Version 6 knows subdirs alone; it is what other readers than pixi understand.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.reading import Faults, Reader, describe
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
-from cuenv.core.urls import channel_url, index_url, short_channel, strip_credentials
+from cuenv.core.urls import blanked, channel_url, index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
+from cuenv.core.yaml_write import is_word, quote
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.conda_lock import md5_hash, sha256_hash
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution, parse_package_url
+from cuenv.solve.pip_part import provided
 
 _VERSIONS = (4, 5, 6, 7)
+MANIFEST, LOCK = "pixi.toml", "pixi.lock"
+_WITHOUT_PLATFORMS = 6
+"""The version that knows subdirs alone."""
 _DEFAULT = "default"
 """The environment that pixi takes when none is named."""
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -261,7 +271,7 @@ def _from_source(places: list[str]) -> Finding:
 
 
 READER = LockReader(
-    file="pixi.lock",
+    file=LOCK,
     content=regex(r"(?m)^environments:\s*$"),
     read=_read,
     lint=regex(r"pixi\.lock"),
@@ -269,3 +279,164 @@ READER = LockReader(
     again="pixi lock",
     parts=("--environment",),
 )
+
+
+def install_command(folder: Path) -> str:
+    """What makes the environment of the files in a folder."""
+    place = "" if folder == Path() else f" --manifest-path {shlex.quote(str(folder / MANIFEST))}"
+    return f"pixi install --locked{place}"
+
+
+class PixiPlatform(NamedTuple):
+    """A platform of a pixi workspace.
+
+    Attributes:
+        name: by which the manifest and the lock call it.
+        subdir: such as ``linux-64``.
+        virtual: what it declares beside pixi's defaults, as ``__cuda=12.2``, in the order of the manifest.
+    """
+
+    name: str
+    subdir: str
+    virtual: tuple[str, ...] = ()
+
+
+class PixiEnvironment(NamedTuple):
+    """An environment of a pixi workspace, solved.
+
+    Attributes:
+        channels: URLs in order of priority.
+        solved: its platforms, each with the answer.
+        indexes: of packages for pip, in their order; none where there are no such packages.
+        links: pages with files for pip.
+    """
+
+    name: str
+    channels: tuple[str, ...]
+    solved: tuple[tuple[PixiPlatform, Solution], ...]
+    indexes: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+
+_TRAILING = regex(r"(?:^|_)(\d+)$")
+"""A build number where pixi finds it by itself."""
+_NUMBER = regex(r"^(\d+)_|_(\d+)_(?:cpython|cp\d+t?|pypy\w*)$")
+_FREE_THREADING = regex(r"_cp3\d+t$")
+
+
+def render(
+    environments: Iterable[PixiEnvironment], names: Mapping[str, str], *, head: tuple[str, ...], version: int = 7
+) -> str:
+    """Write the lock: the same bytes for the same values.
+
+    Args:
+        environments: of the workspace.
+        names: conda names and names on PyPI, where they differ.
+        head: lines for the comment at the top.
+        version: one of `cuenv.solve.LOCK_VERSIONS`.
+    """
+    made = sorted(environments, key=lambda item: item.name)
+    platforms = {place.name: place for item in made for place, _ in item.solved}
+    lines = [*(f"# {blanked(text)}".rstrip() for text in head), f"version: {version}"]
+    if version > _WITHOUT_PLATFORMS:
+        lines.append("platforms:")
+        for _, place in sorted(platforms.items()):
+            lines += [f"- name: {_text(place.name)}", f"  subdir: {_text(place.subdir)}"]
+            lines += _list("virtual-packages", place.virtual, "  ")
+    lines.append("environments:")
+    for item in made:
+        lines += _environment(item, version)
+    conda = {one.url: one for item in made for _, answer in item.solved for one in answer.packages}
+    from_pip = [(one, answer, item) for item in made for _, answer in item.solved for one in answer.pip]
+    wheels = {_place(one): (one, answer, of) for one, answer, of in from_pip}
+    by_pip = {one.name for one, _, _ in from_pip}
+    lines.append("packages:" if conda or wheels else "packages: []")
+    for _, package in sorted(conda.items()):
+        lines += _conda_row(package, _purls(package, names, by_pip))
+    for url, (one, answer, of) in sorted(wheels.items()):
+        lines += _pypi_row(url, one, answer, names, of.indexes)
+    return "\n".join(lines) + "\n"
+
+
+def _environment(item: PixiEnvironment, version: int) -> Iterator[str]:
+    yield f"  {item.name}:"
+    yield "    channels:"
+    yield from (f"    - url: {_text(strip_credentials(url).rstrip('/') + '/')}" for url in item.channels)
+    yield from _list("indexes", item.indexes, "    ")
+    if item.links:
+        yield "    find-links:"
+        yield from (f"    - {'url' if '://' in text else 'path'}: {_text(text)}" for text in item.links)
+    yield "    packages:"
+    for place, answer in sorted(item.solved, key=lambda pair: pair[0].name):
+        rows = [f"      - conda: {_text(strip_credentials(url))}" for url in sorted(one.url for one in answer.packages)]
+        rows += [f"      - pypi: {_text(text)}" for text in sorted(map(_place, answer.pip))]
+        yield f"      {place.name if version > _WITHOUT_PLATFORMS else place.subdir}:{'' if rows else ' []'}"
+        yield from rows
+
+
+def _text(text: str) -> str:
+    """A string as pixi writes it, without quotes wherever YAML allows."""
+    if _PLAIN.fullmatch(text) and not is_word(text):
+        return text
+    return quote(text) if "'" in text or not text.isprintable() or not text.isascii() else f"'{text}'"
+
+
+_PLAIN = regex(
+    r"(?:[A-Za-z_]|[0-9]+(?:[a-df-z]|\.[0-9]+\.)|[0-9]+e[0-9]*[a-z])"
+    r"(?:[A-Za-z0-9_./+=<>!~*,|()\[\];'\"%@&$^-]|:(?=[^ ])| +(?=[^ #]))*"
+)
+
+
+def _list(key: str, items: Iterable[str], indent: str) -> list[str]:
+    rows = [f"{indent}- {_text(item)}" for item in items]
+    return [f"{indent}{key}:", *rows] if rows else []
+
+
+def _place(item: PipLocked) -> str:
+    url = index_url(item.url)
+    return f"direct+{url}" if item.direct else url
+
+
+def _conda_row(package: LockedPackage, purls: tuple[str, ...]) -> Iterator[str]:
+    """A record: pixi reads out of the file's name what is not written here."""
+    yield f"- conda: {_text(strip_credentials(package.url))}"
+    found = None if _TRAILING.search(package.build) else _NUMBER.search(package.build)
+    number = int(found[1] or found[2]) if found else 0
+    if number:
+        yield f"  build_number: {number}"
+    if package.subdir == "noarch" and "py" not in package.build and _on_python(package):
+        yield "  noarch: python"
+    for kind, value in (("sha256", package.sha256), ("md5", package.md5)):
+        if value:
+            yield f"  {kind}: {_text(value)}"
+    yield from _list("depends", package.depends, "  ")
+    yield from _list("constrains", package.constrains, "  ")
+    yield from _list("purls", purls, "  ") or ["  purls: []"]
+    if package.size:
+        yield f"  size: {package.size}"
+    if package.name == "python" and _FREE_THREADING.search(package.build):
+        yield f"  python_site_packages_path: lib/python{'.'.join(package.version.split('.')[:2])}t/site-packages"
+
+
+def _on_python(package: LockedPackage) -> bool:
+    return any(text.split(" ", 1)[0] == "python" for text in package.depends)
+
+
+def _purls(package: LockedPackage, names: Mapping[str, str], by_pip: set[str]) -> tuple[str, ...]:
+    """The distributions of PyPI that a conda package brings; not one that pip puts over it."""
+    there = provided((package,), names)
+    return tuple(f"pkg:pypi/{item.name}@{item.version}" for item in there if item.name not in by_pip)
+
+
+def _pypi_row(
+    place: str, item: PipLocked, answer: Solution, names: Mapping[str, str], indexes: tuple[str, ...]
+) -> Iterator[str]:
+    yield f"- pypi: {_text(place)}"
+    yield f"  name: {_text(item.name)}"
+    yield f"  version: {_text(item.version)}"
+    if item.sha256:
+        yield f"  sha256: {_text(item.sha256)}"
+    there = {one.name for one in answer.pip} | {one.name for one in provided(answer.packages, names)}
+    yield from _list("requires_dist", (text for text in item.depends if requirement_name(text) in there), "  ")
+    if not item.direct and indexes:
+        yield f"  index: {_text(item.index or indexes[0])}"
