@@ -256,4 +256,4 @@ def test_a_status_of_cuda_means_the_same_in_every_form(line: str) -> None:
 def test_a_general_reading_gives_way_to_a_row_that_knows_more() -> None:
     chain = b"ImportError: cannot import name 'csrc' from 'gsplat' (/e/gsplat/__init__.py)\nnvcc: command not found\n"
     assert [cause.symptom.id for cause in read(chain).causes] == ["nvcc-not-found"]
-    assert read(b"n1:21 [3] NCCL INFO cudaErrorInvalidValue was handled\nstep 12\n").verdict != "known"
+    assert read(b"n1:21 [3] NCCL INFO cudaErrorIllegalAddress was handled\nstep 12\n").verdict != "known"
