@@ -505,6 +505,56 @@ def check(
         return look(Path(path), options, load_knowledge(), part=part)
 
 
+def require(
+    path: Path | str,
+    host: str | Sequence[str] = (),
+    *,
+    gpus: str | Sequence[str] = (),
+    driver: str | None = None,
+    glibc: str | None = None,
+    platform: str | None = None,
+    strict: bool = False,
+) -> LockCheck:
+    """Go on only where a lock runs on this machine: a program that begins with it fails at once, and says why.
+
+    It looks at the driver, the GPUs and the C library of the machine that the program runs on, whatever host the lock
+    was made for; nothing is solved, downloaded or started, and torch is not imported.
+
+    Args:
+        path: the lock, of any format that ``cuenv check`` reads, or the folder that it lies in.
+        host: a recorded host in place of this machine; so ``gpus``, ``driver``, ``glibc``, ``platform``.
+        gpus: see ``host``.
+        driver: see ``host``.
+        glibc: see ``host``.
+        platform: see ``host``.
+        strict: raise on warnings too, and where the tables do not know whether the lock runs.
+
+    Returns:
+        What was found where nothing refuses.
+
+    Raises:
+        RequirementError: an error was found; ``code``, ``message``, ``fix`` are those of the finding that leads.
+        InputError: the lock is not there, or cannot be read.
+        UsageError: an option names nothing that exists.
+    """
+    from cuenv.core.errors import RequirementError  # noqa: PLC0415 - as above
+    from cuenv.host.select import checked_host  # noqa: PLC0415 - as above
+    from cuenv.lockfile.check import CheckedLock  # noqa: PLC0415 - as above
+
+    named, tables = several(path, "require", "conda-lock.yml"), load_knowledge()
+    if len(named) != 1:
+        raise TypeError(f"require takes one lock, got {len(named)}")
+    options = host_options(host, gpus, driver, glibc, platform, of="require")
+    with spoken():
+        checked = CheckedLock(Path(named[0]), tables).check(checked_host(options, tables, None), options)
+    found = checked.report
+    if found.verdict(strict=strict) == "fine" or not (found.errors or strict):
+        return checked
+    doubts = [item for item in found.findings if item.severity == "warning" or item.unknown]
+    first = (*found.errors, *doubts)[0]
+    raise RequirementError(first.message, code=first.code, fix=first.fix, report=found)
+
+
 def why(decision: Decision, subject: str) -> Answer:
     """Why a decision is as it is, down to sourced facts.
 

@@ -91,3 +91,25 @@ class HashError(InputError):
 
 class OutsideError(CuenvError):
     """The world failed: a crash, a full disk, a tool that cannot be run."""
+
+
+class RequirementError(CuenvError):
+    """A program requires a lock that this machine does not meet.
+
+    Args:
+        message: what is wrong, of the gravest finding.
+        code: of that finding, such as ``CU401``.
+        fix: what cures it; ``None`` where nothing does.
+        report: all that was found.
+    """
+
+    exit = ExitCode.NEGATIVE
+
+    def __init__(self, message: str, *, code: str = "", fix: str | None = None, report: object = None) -> None:
+        super().__init__(message, hint=fix)
+        self.code = code
+        self.fix = fix
+        self.report = report
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.message}" + (f" -> {self.fix}" if self.fix else "")
