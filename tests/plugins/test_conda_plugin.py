@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -139,6 +140,41 @@ def test_a_conda_that_lacks_a_type_gets_nothing_and_no_exception(
         assert getattr(conda_cuenv.hooks, hook)() == ()
     assert conda_cuenv.hooks.conda_error_hints(error=ValueError("__cuda")) == ()
     assert conda_cuenv.hooks.conda_pre_transaction_actions() == ()
+
+
+def test_an_older_conda_gets_what_its_types_take(conda: conda_types.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    del conda
+    types = sys.modules["conda.plugins.types"]
+    older = {
+        "CondaHealthCheck": lambda name, action: (name, action.__name__),
+        "CondaEnvironmentSpecifier": lambda name, environment_spec: (name, environment_spec.__name__),
+        "CondaEnvironmentExporter": lambda name, aliases, default_filenames, export: (name, export.__name__),
+    }
+    for name, kind in older.items():
+        monkeypatch.setattr(types, name, kind)
+    assert conda_cuenv.hooks.conda_health_checks() == (("cuenv", "_examine"),)
+    assert conda_cuenv.hooks.conda_environment_specifiers() == (("cuenv", "ProfileSpec"),)
+    assert conda_cuenv.hooks.conda_environment_exporters() == (("cuenv", "export"),)
+
+
+def test_a_specifier_that_conda_could_not_make_is_not_offered(
+    conda: conda_types.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conda 25.5 makes one for every file, and asks for another method: each environment file would fail."""
+    del conda
+
+    class OfConda255(conda_types.EnvironmentSpecBase):
+        @abstractmethod
+        def environment(self) -> Any: ...
+
+    monkeypatch.setattr(sys.modules["conda.plugins.types"], "EnvironmentSpecBase", OfConda255)
+    assert conda_cuenv.hooks.conda_environment_specifiers() == ()
+
+
+def test_a_conda_that_lists_virtual_packages_the_old_way_is_understood(conda: conda_types.Context) -> None:
+    packages = [SimpleNamespace(name="archspec", version="1"), SimpleNamespace(name="cuda", version="12.2")]
+    conda.plugin_manager = SimpleNamespace(get_virtual_packages=lambda: packages)
+    assert solves.driver_cuda() == "12.2"
 
 
 OLD = """

@@ -28,6 +28,14 @@ def _offered(make: Callable[[], Iterable[Any]]) -> tuple[Any, ...]:
         return ()
 
 
+def _made(kind: Callable[..., Any], newer: dict[str, Any], **values: Any) -> Any:
+    """An object of conda's, without what only a newer conda takes."""
+    try:
+        return kind(**values, **newer)
+    except TypeError:
+        return kind(**values)
+
+
 def _quietly(action: Callable[..., Any]) -> Callable[..., None]:
     """An action that never ends the command in whose course conda runs it."""
 
@@ -67,16 +75,12 @@ def conda_health_checks() -> tuple[Any, ...]:
     def make() -> Iterable[Any]:
         from conda.plugins.types import CondaHealthCheck  # noqa: PLC0415 - loaded by conda
 
-        try:
-            yield CondaHealthCheck(
-                name=_NAME,
-                action=_examine,
-                fixer=_pin,
-                summary="Check CUDA libraries and PyTorch against the GPUs and the driver",
-                fix="Pin packages to releases that support the GPUs",
-            )
-        except TypeError:  # before conda 26.3 a check has no fixer
-            yield CondaHealthCheck(name=_NAME, action=_examine)
+        since_26_1 = {
+            "fixer": _pin,
+            "summary": "Check CUDA libraries and PyTorch against the GPUs and the driver",
+            "fix": "Pin packages to releases that support the GPUs",
+        }
+        yield _made(CondaHealthCheck, since_26_1, name=_NAME, action=_examine)
 
     return _offered(make)
 
@@ -187,12 +191,13 @@ def conda_environment_specifiers() -> tuple[Any, ...]:
 
         from conda_cuenv.environments import PATTERNS, specifier_class  # noqa: PLC0415 - only where a file is read
 
-        yield CondaEnvironmentSpecifier(
-            name=_NAME,
-            environment_spec=specifier_class(),
-            default_filenames=PATTERNS,
-            description="Profile of cuenv: versions of PyTorch and CUDA, resolved for the GPUs",
-        )
+        since_26_3 = {
+            "default_filenames": PATTERNS,
+            "description": "Profile of cuenv: versions of PyTorch and CUDA, resolved for the GPUs",
+        }
+        spec = specifier_class()
+        if not spec.__abstractmethods__:  # conda 25.5 asks it of every file, and wants a method that went away again
+            yield _made(CondaEnvironmentSpecifier, since_26_3, name=_NAME, environment_spec=spec)
 
     return _offered(make)
 
@@ -206,12 +211,9 @@ def conda_environment_exporters() -> tuple[Any, ...]:
 
         from conda_cuenv.environments import PATTERNS, export  # noqa: PLC0415 - only where one is written
 
-        yield CondaEnvironmentExporter(
-            name=_NAME,
-            aliases=(),
-            default_filenames=PATTERNS,
-            export=export,
-            description="Profile of cuenv: versions without builds, to be resolved for other GPUs",
+        since_26_3 = {"description": "Profile of cuenv: versions without builds, to be resolved for other GPUs"}
+        yield _made(
+            CondaEnvironmentExporter, since_26_3, name=_NAME, aliases=(), default_filenames=PATTERNS, export=export
         )
 
     return _offered(make)

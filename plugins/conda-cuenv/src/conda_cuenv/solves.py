@@ -73,7 +73,7 @@ def driver_cuda() -> str:
     manager = context.plugin_manager
     if hasattr(manager, "get_virtual_package_records"):
         found = manager.get_virtual_package_records()
-    else:  # before conda 25.9
+    else:  # before conda 24.9
         found = manager.get_virtual_packages()
     for one in found:
         if one.name.lstrip("_") == "cuda":
