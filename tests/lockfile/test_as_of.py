@@ -130,6 +130,16 @@ def test_check_and_update_know_the_day_of_the_lock(tmp_path: Path, sources: Sour
     assert edited.returncode == 1, "the day is under the digest of the lock"
 
 
+def test_a_lock_of_today_in_place_of_one_of_a_day_is_said(tmp_path: Path, sources: Sources) -> None:
+    path = asked(tmp_path, "tool")
+    words = ("lock", path, *HOST, *mirror(tmp_path))
+    assert "was made as of" not in inside(*words, "--as-of", DAY, folder=tmp_path).stderr
+    again = inside(*words, folder=tmp_path)
+    assert again.returncode == 0
+    assert f"was made as of {DAY}" in again.stdout + again.stderr
+    assert "was made as of" not in inside(*words, folder=tmp_path).stderr
+
+
 def test_the_head_of_a_file_of_ours_names_the_day(tmp_path: Path, sources: Sources) -> None:
     made = inside("resolve", *HOST, "--as-of", DAY, "-o", "environment.yml", folder=tmp_path)
     head = (tmp_path / "environment.yml").read_text().partition("name:")[0]

@@ -170,6 +170,10 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     found = replace(locked(request, spec, knowledge, progress=progress), warnings=warnings)
     if found.lock is None:
         return found
+    before = "" if request.wheels else _day_before(request.path.parent / LOCK_NAME)
+    if before and AS_OF not in found.lock.metadata:
+        said = f"the lock that was there was made as of {before}, and this one of today: --as-of {before} keeps the day"
+        found = replace(found, warnings=(*warnings, said))
     if request.wheels:
         written, aside = write_wheels(request.wheels, request.path, found.lock, spec, request.output)
     else:
@@ -267,6 +271,15 @@ def _as_of_day(request: LockRequest, knowledge: Knowledge) -> LockRequest:
     if day:
         request.engine.refuse("--as-of", day)
     return replace(request, sources=replace(request.sources, as_of=day))
+
+
+def _day_before(path: Path) -> str:
+    """The day that the lock of before was made as of; empty for none, and where it cannot be read."""
+    try:
+        old = existing_lock(path)
+    except CuenvError:
+        return ""
+    return old.metadata.get(AS_OF, "") if old else ""
 
 
 def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
