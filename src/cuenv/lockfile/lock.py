@@ -168,16 +168,17 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path)
     found = replace(locked(request, spec, knowledge, progress=progress), warnings=warnings)
-    if found.lock is None:
+    made = found.lock
+    if made is None:
         return found
     before = "" if request.wheels else _day_before(request.path.parent / LOCK_NAME)
-    if before and AS_OF not in found.lock.metadata:
+    if before and AS_OF not in made.metadata:
         said = f"the lock that was there was made as of {before}, and this one of today: --as-of {before} keeps the day"
         found = replace(found, warnings=(*warnings, said))
     if request.wheels:
-        written, aside = write_wheels(request.wheels, request.path, found.lock, spec, request.output)
+        written, aside = write_wheels(request.wheels, request.path, made, spec, request.output)
     else:
-        written, aside = write_formats(request.path, found.lock, spec)
+        written, aside = write_formats(request.path, made, spec)
     return replace(found, written=written, kept=aside)
 
 
