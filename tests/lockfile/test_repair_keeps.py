@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,12 @@ from commands import inside as run
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.lockfile.obey import obeyed
-from cuenv.lockfile.relax import blamed, forms_of
+from cuenv.lockfile.relax import blamed, entries_of, forms_of, relax
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import Unsatisfiable
+from cuenv.solve.model import LockedPackage, Solution, Unsatisfiable
 from pip_index import index, wheel
 
 PY = {minor: f"python >=3.{minor},<3.{minor + 1}.0a0" for minor in (10, 12)}
@@ -221,6 +221,67 @@ def test_whom_the_solver_blames() -> None:
     told = [blamed(Unsatisfiable(platform="linux-64", missing=(), text=text)) for text in (one, many)]
     assert "tool" in told[0]
     assert {"a", "b"} <= told[1]
+
+
+@pytest.fixture(scope="module")
+def hiding(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    """The channel of torch has an old library, which hides the one that a package of conda-forge requires."""
+    depends = (PY[10], "pytorch-cuda 12.1.*", "jpeg")
+    torch = pkg("pytorch", "2.4.0", "py3.10_cuda12.1_cudnn9.1.0_0", depends=depends)
+    forge = [
+        *(pkg("python", "3.10.14"), pkg("mkl", "2023.2.0"), pkg("numpy", "1.26.4", "py310_0", depends=(PY[10],))),
+        *(pkg("jpeg", "9"), pkg("images", "4.1", depends=("jpeg >=9",)), pkg("pytorch", "2.4.0", "cpu_py310_0")),
+    ]
+    own = [torch, pkg("pytorch-cuda", "12.1"), pkg("jpeg", "8")]
+    return write(tmp_path_factory.mktemp("hiding"), {"pytorch": own, "conda-forge": forge})
+
+
+def test_a_channel_that_hides_a_library_comes_last(hiding: Sources, tmp_path: Path) -> None:
+    text = "channels: [pytorch, conda-forge]\ndependencies: [python=3.10, pytorch=2.4.0, numpy=1.26.4, images=4]\n"
+    done, made = repaired(tmp_path, hiding, text)
+    assert made.channels == ("conda-forge", "pytorch")
+    assert pins(made)["images"] == "images=4"
+    assert pins(made)["pytorch"].startswith("pytorch::pytorch=2.4.0")
+    assert "the channel pytorch has old libraries, which hide those" in done.stderr
+    assert "dropped" not in done.stderr
+
+
+class _Shelf:
+    """Records of all releases of each package."""
+
+    def has(self, pin: Pin) -> bool:
+        return bool(pin.name)
+
+    def best(self, pin: Pin, python: str = "") -> None:
+        """None is preferred."""
+
+
+@collect(("clash", "kept"), [((), 60), (("p7",), 59), (("p7", "p30", "p59"), 57)])
+def test_of_many_entries_only_those_go_that_have_no_place(clash: tuple[str, ...], kept: int) -> None:
+    """The solver names innocent entries as well; those come back, and a release that cannot be had costs no entry."""
+    asked = 0
+
+    def ask(pins: Sequence[Pin], prefer: Sequence[LockedPackage]) -> Solution | Unsatisfiable:
+        nonlocal asked
+        asked += 1
+        bad = [pin.name for pin in pins if pin.name in clash or (pin.name == "p12" and pin.version)]
+        assert not prefer
+        if bad:
+            named = dict.fromkeys((*bad, *(f"p{int(name[1:]) + 1}" for name in bad)))
+            head = "Cannot solve the request because of: The following packages are incompatible\n"
+            text = head + "\n".join(f"├─ {name} cannot" for name in named)
+            return Unsatisfiable(platform="linux-64", missing=(), text=text)
+        return Solution(platform="linux-64", packages=(), virtual_packages=(), solver="")
+
+    entries = entries_of([Pin(name=f"p{number}", version="2") for number in range(60)], _Shelf())
+    found = relax(entries, ask, _Shelf(), solves=40)
+    assert found
+    stands = {pin.name: pin for pin in found.pins if pin}
+    assert len(stands) == kept
+    assert not set(stands) & set(clash)
+    assert stands["p12"].version == ""
+    assert sum(pin.version == "2" for pin in stands.values()) == kept - 1
+    assert asked <= 40
 
 
 @collect(

@@ -25,6 +25,8 @@ _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", 
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
 _NUMBERS = regex(r"\d+(?:\.\d+)*")
+OF_CHANNELS = "channels:"
+"""What the reason for other channels stands under; no package has such a name."""
 _PLAIN = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 
 
@@ -211,7 +213,7 @@ def changes(
         knowledge: the tables.
         anew: whether torch and its CUDA were decided anew, by what the file meant.
     """
-    found = [_channels(spec, made, anew=anew), _platforms(spec, made)]
+    found = [_channels(spec, made, why.get(OF_CHANNELS, ""), anew=anew), _platforms(spec, made)]
     for pin in spec.pins:
         found.append(_change(pin, made, why, knowledge) if anew else _moved(pin, made.pin(pin.name), why))
     old = {pin.name for pin in spec.pins}
@@ -220,18 +222,18 @@ def changes(
     return (*(item for item in found if item), *_pip_changes(spec, made, why, knowledge))
 
 
-def _channels(spec: EnvironmentSpec, made: EnvironmentSpec, *, anew: bool) -> EntryChange | None:
+def _channels(spec: EnvironmentSpec, made: EnvironmentSpec, why: str, *, anew: bool) -> EntryChange | None:
     if spec.channels == made.channels:
         return None
     more = made.channels[len(spec.channels) :]
     if not anew and spec.channels and made.channels[: len(spec.channels)] == spec.channels:
-        why = "the channels of the file do not have all that it lists"
-        return EntryChange(entry=f"channels {', '.join(more)}", fate="added", why=why)
+        lacking = "the channels of the file do not have all that it lists"
+        return EntryChange(entry=f"channels {', '.join(more)}", fate="added", why=lacking)
     return EntryChange(
         entry=f"channels {', '.join(spec.channels) or '(none)'}",
         fate="replaced",
         became=", ".join(made.channels),
-        why="all CUDA components must come from one channel" if wants_one(made) else "",
+        why="; ".join(filter(None, ("all CUDA components must come from one channel" if wants_one(made) else "", why))),
     )
 
 

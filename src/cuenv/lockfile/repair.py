@@ -28,7 +28,17 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
-from cuenv.lockfile.intent import EntryChange, Intent, changes, further, intent_of, nearness, notes, release_pins
+from cuenv.lockfile.intent import (
+    OF_CHANNELS,
+    EntryChange,
+    Intent,
+    changes,
+    further,
+    intent_of,
+    nearness,
+    notes,
+    release_pins,
+)
 from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.relax import ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
@@ -63,9 +73,9 @@ _PYTHONS = 3
 """Of these, how many are tried beside the torch of a file."""
 _NEAR, _SOLVED = 80, 7
 """How long candidates are tried: one that is solved beside the entries counts for several that are solved alone."""
-_SECONDS = 12
-"""After this time the search for what is nearest ends, and what is found with few solves is taken."""
-_KEEPING, _LATE = 24, 6
+_SECONDS, _ENOUGH = 8, 14
+"""After this time the search for what is nearest ends, and what few solves find is taken; then nothing is put back."""
+_KEEPING, _LATE = 24, 5
 """Solves that find what can be had at all, of a short file, and those for one environment when it is late."""
 _GROUPS = 12
 """Minor releases of torch that come before that of an environment in which all entries were had."""
@@ -165,16 +175,22 @@ class _Draft:
         bound: names of pins that stand as they are.
         why: by name, why an entry is not as it was.
         anew: torch and its CUDA were decided anew, by what the file meant.
+        lost: names of entries that the solver did not find a place for.
     """
 
     spec: EnvironmentSpec
     bound: frozenset[str] = frozenset()
     why: tuple[tuple[str, str], ...] = ()
     anew: bool = False
+    lost: frozenset[str] = frozenset()
 
     def noting(self, names: Iterable[str], why: str) -> _Draft:
         have = dict(self.why)
         return replace(self, why=(*self.why, *((name, why) for name in names if name not in have)))
+
+    def losing(self, name: str) -> _Draft:
+        """Without an entry: what was said of another release of it is no longer why."""
+        return replace(self, lost=self.lost | {name}, why=tuple(item for item in self.why if item[0] != name))
 
 
 @dataclass(kw_only=True)
@@ -194,11 +210,22 @@ class _Repair:
     near: int = 0
     tried: set[tuple[object, ...]] = field(default_factory=set)
     closes: Solution | None = None
+    in_order: _Draft | None = None
+    """What can be had with the channels in the order of the file, where more can be had in another one."""
 
     @property
     def late(self) -> bool:
         """Whether enough time was spent on what is nearer."""
-        return self.clock() - self.began > _SECONDS
+        return self.spent > _SECONDS
+
+    @property
+    def spent(self) -> float:
+        return self.clock() - self.began
+
+    @property
+    def tired(self) -> bool:
+        """Whether enough candidates were tried."""
+        return self.near >= (_NEAR // 4 if self.late else _NEAR)
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
@@ -252,6 +279,7 @@ class _Repair:
             if own:
                 break
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
+        own = self._restored(own) if own else None
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=_torch_of(self.file) is not None)
@@ -276,6 +304,19 @@ class _Repair:
         return _Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
 
     def _keepable(self, draft: _Draft) -> _Draft:
+        """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
+        found = self._kept(draft)
+        moved = self._forge_first(draft) if self._placeless(found) and not self.late else None
+        if moved:
+            closes = self.closes
+            other = self._kept(moved)
+            if len(other.spec.pins) > len(found.spec.pins):
+                self.in_order = found
+                return other
+            self.closes = closes
+        return found
+
+    def _kept(self, draft: _Draft) -> _Draft:
         """A draft without entries that the channels do not have beside the others, whatever torch and Python are."""
         spec = draft.spec
         shelf = self._shelf_of(spec)
@@ -305,8 +346,8 @@ class _Repair:
         if pin is None:
             return None
         cuda = pin.name in _TORCH and wants_cuda(self.file, self.knowledge) and not asks_for_cpu(self.file)
-        forms = [Pin(name=pin.name, build="*cuda*")] if cuda else []
-        return next((form for form in (*forms, Pin(name=pin.name)) if shelf.has(form)), None)
+        forms = [Pin(name=pin.name, build="*cuda*", channel=pin.channel)] if cuda else []
+        return next((form for form in (*forms, Pin(name=pin.name, channel=pin.channel)) if shelf.has(form)), None)
 
     def _until_locked(self, draft: _Draft, label: str, needed: frozenset[str]) -> _Draft | None:
         """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
@@ -336,6 +377,85 @@ class _Repair:
         if label == self.request.path.name:
             self.obstacles += _obstacles(draft.spec, answer)
         return None
+
+    def _restored(self, own: _Draft) -> _Draft:
+        """A draft that locks, with as many of its lost entries as there is a place for after all.
+
+        They are put back beside the rest as it is, else beside other releases of it, and then with conda-forge before
+        the channel of torch: that one has a few old libraries, which hide those that conda-forge's packages require.
+        """
+        best = own
+        for moved in (False, True):
+            draft = self._forge_first(best) if moved else best
+            for free in (False, True):
+                lost = self._placeless(draft) if draft else frozenset()
+                found = (
+                    self._placed(draft, lost, free=free)
+                    if draft and lost and not (free and self.late) and self.spent < _ENOUGH
+                    else None
+                )
+                if found is None or len(found.lost) >= len(best.lost):
+                    continue
+                names = ", ".join(sorted(best.lost - found.lost))
+                there = frozenset(pin.name for pin in found.spec.pins)
+                then = self._until_locked(found, f"{self.request.path.name} with {names} as well", there)
+                best, draft = (then, then) if then else (best, draft)
+        return best
+
+    def _placeless(self, draft: _Draft) -> frozenset[str]:
+        """The lost entries of a draft that its channels have."""
+        shelf = self._shelf_of(replace(draft.spec, pins=self.file.pins))
+        names = {
+            pin.name for pin in self.file.pins if draft.spec.pin(pin.name) is None and further(pin, self.knowledge)
+        }
+        return frozenset(name for name in draft.lost & names if shelf and shelf.has(Pin(name=name)))
+
+    def _placed(self, draft: _Draft, lost: frozenset[str], *, free: bool) -> _Draft | None:
+        """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
+        spec = replace(draft.spec, pins=(*draft.spec.pins, *(pin for pin in self.file.pins if pin.name in lost)))
+        shelf = self._shelf_of(spec)
+        if shelf is None:
+            return None
+        held = [
+            pin
+            for pin in draft.spec.pins
+            if not free or pin.name in draft.bound or pin.name in OF_TORCH or not further(pin, self.knowledge)
+        ]
+        listed = [pin for pin in spec.pins if pin not in held]
+        entries = entries_of(listed, shelf, needed=lambda pin: pin.name not in lost)
+        found = relax(
+            entries,
+            lambda pins, prefer: self._ask(spec, pins, prefer),
+            shelf,
+            fixed=held,
+            python="" if (minor := _minor(spec.pin("python"))) is None else f"3.{minor}",
+            exact=False,
+            solves=_LATE if self.late or not free else 2 * _LATE,
+            progress=self.progress,
+        )
+        if found is None:
+            return None
+        there = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new}
+        why = tuple(item for item in draft.why if item[0] not in lost)
+        made = replace(draft, spec=spec, why=why, lost=draft.lost - there)
+        return _with_entries(made, listed, found.pins, shelf, cut=found.cut)
+
+    def _forge_first(self, draft: _Draft) -> _Draft | None:
+        """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
+        channels = draft.spec.channels
+        short = list(map(short_channel, channels))
+        shelf = self._shelf_of(draft.spec)
+        if shelf is None or "pytorch" not in short or _FORGE not in short[short.index("pytorch") :]:
+            return None
+        home = channels[short.index("pytorch")]
+        nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
+        order = (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
+        pins = tuple(
+            replace(pin, channel="pytorch") if _of_torch(pin) and _comes_from(shelf.best(pin), "pytorch") else pin
+            for pin in draft.spec.pins
+        )
+        why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
+        return replace(draft, spec=replace(draft.spec, channels=order, pins=pins)).noting([OF_CHANNELS], why)
 
     def _obeying(self, draft: _Draft, answer: Locked) -> _Draft:
         """A draft as the findings on it say that it should be."""
@@ -485,7 +605,8 @@ class _Repair:
 
     def _anew(self, first: _Draft, needed: frozenset[str]) -> _Draft | None:
         """What was meant, decided anew: the nearest torch beside which the entries can stand."""
-        intent = intent_of(first.spec, self.knowledge)
+        plain = self.in_order or first
+        intent = intent_of(plain.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
         wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
         decision = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
@@ -502,7 +623,11 @@ class _Repair:
         whole = len(needed) == len(pythons)
         self.near = 0
         able = [item for item in _nearest(decision, intent, lost) if not (whole and lost(item.candidate.python))]
-        for label, group in self._by_release(able[:_ATTEMPTS]):
+        left = _ATTEMPTS
+        for label, group, proven in self._by_release(able):
+            if not proven and (left <= 0 or self.tired or (whole and self.late)):
+                continue
+            left -= len(group)
             self._say(f"trying {label}")
             mine = self._of_own_channels(first, group, needed) if whole else None
             found = (
@@ -510,19 +635,21 @@ class _Repair:
             )
             if found:
                 return found
-            for item in group:
-                found = self._candidate(decision, item, intent, needed, first)
+            for item in group if not whole or plain is first else ():
+                found = self._candidate(decision, item, intent, needed, plain)
                 if found:
                     return found
-                if self.near >= _NEAR or (whole and self.late):
-                    return None
+                if self.tired or (whole and self.late):
+                    break
         return None
 
     def _of_own_channels(self, first: _Draft, group: Sequence[Assessment], needed: frozenset[str]) -> _Draft | None:
         """A draft with another minor of torch from the channels of the file, beside which they have all entries."""
         spec, build = first.spec, group[0].candidate.build
         torch = _torch_of(spec)
-        if torch is None or build.stack not in map(short_channel, spec.channels):
+        if torch is None or build.stack not in (
+            [torch.channel] if torch.channel else map(short_channel, spec.channels)
+        ):
             return None
         shelf = self._shelf_of(spec)
         if shelf is None:
@@ -530,7 +657,8 @@ class _Repair:
         cuda = "*cuda*" if build.cuda else ""
         fixed = [Pin(name=torch.name, version=f"{series(build.version)}.*", build=cuda, channel=torch.channel)]
         python = spec.pin("python")
-        others = [pin for pin in spec.pins if pin not in (torch, python) and not pin.name.startswith("__")]
+        mine = (torch, python, spec.pin("cudatoolkit"))
+        others = [pin for pin in spec.pins if pin not in mine and not pin.name.startswith("__")]
         for entry in entries_of(others, shelf):
             if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
                 return None
@@ -562,12 +690,13 @@ class _Repair:
             self.skipped.append((str(item.candidate), made))
             self.near += _SOLVED if made == _BESIDE else made == _TOGETHER
             return None
-        return self._until_locked(replace(made, why=(*first.why, *made.why)), str(item.candidate), needed)
+        made = replace(made, why=(*first.why, *made.why), lost=first.lost | made.lost)
+        return self._until_locked(made, str(item.candidate), needed)
 
-    def _by_release(self, fitting: Sequence[Assessment]) -> list[tuple[str, list[Assessment]]]:
+    def _by_release(self, fitting: Sequence[Assessment]) -> list[tuple[str, list[Assessment], bool]]:
         """Candidates by the channel and the minor release of their torch, nearest first.
 
-        The release with which all entries were had comes before those that are further away.
+        The release with which all entries were had is marked, and comes before those that are further away.
         """
         groups: dict[tuple[str, Version], list[Assessment]] = {}
         for item in fitting:
@@ -578,7 +707,7 @@ class _Repair:
         order = list(groups)
         if known in groups and (self.late or order.index(known) >= _GROUPS):
             order = [known, *(key for key in order if key != known)]
-        return [(f"pytorch {release} ({stack})", groups[stack, release]) for stack, release in order]
+        return [(f"pytorch {key[1]} ({key[0]})", groups[key], key == known) for key in order]
 
     def _alone(self, made: EnvironmentSpec, item: Assessment, needed: frozenset[str]) -> str:
         """Why a candidate cannot be had, without the further packages of the file; empty where it can."""
@@ -641,9 +770,15 @@ def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowled
     """A draft with the torch of a solution, and with its Python, CUDA and libraries of torch where they differ."""
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - the solver is heavy
 
-    pins = []
+    pins: list[Pin] = []
+    by_cuda = solution.package("pytorch-cuda")
     for pin in draft.spec.pins:
         package = solution.package(pin.name)
+        if pin.name == "cudatoolkit" and package is None and by_cuda:
+            there = draft.spec.pin("pytorch-cuda")
+            pins += () if there else [Pin(name="pytorch-cuda", version=by_cuda.version, channel=torch.channel)]
+            draft = draft.noting([pin.name, "pytorch-cuda"], "this torch takes its CUDA by pytorch-cuda")
+            continue
         if package is None or (pin != torch and matches(pin.match_spec(), package)):
             pins.append(pin)
         elif pin == torch or pin.name in OF_TORCH:
@@ -681,8 +816,16 @@ def _with_entries(
                 )
             else:
                 why = f"{bare} cannot be satisfied together with the rest"
-            draft = draft.noting([old.name], why)
+            draft = (draft if new else draft.losing(old.name)).noting([old.name], why)
     return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
+
+
+def _of_torch(pin: Pin) -> bool:
+    return pin.name in _CORE or pin.name.startswith("torch")
+
+
+def _comes_from(package: LockedPackage | None, channel: str) -> bool:
+    return package is not None and package.channel_name == channel
 
 
 def _torch_of(spec: EnvironmentSpec) -> Pin | None:
