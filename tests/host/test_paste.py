@@ -135,7 +135,8 @@ def test_ds_report_tells_no_gpu() -> None:
         "nvcc version ..................... 11.5\n"
         "shared memory (/dev/shm) size .... 64.00 MB\n"
     )
-    assert not found.says
+    assert found.facts.driver is None
+    assert not found.facts.gpus
     assert (found.others["nvcc"], found.others["cuda"], found.packages["deepspeed"]) == ("11.5", "12.1", "0.12.6")
     assert found.facts.resources.shm_mib == 64
 

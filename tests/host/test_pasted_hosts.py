@@ -265,3 +265,12 @@ def test_ds_report_tells_of_a_host_whose_driver_and_gpus_are_gaps() -> None:
     assert not facts.gpus
     assert [item.release for item in facts.toolkits] == ["10.1"]
     assert {"driver", "gpus", "libc", "platform"} <= {gap.fact for gap in facts.gaps}
+
+
+def test_gpus_that_no_line_names_are_not_said_to_be_missing() -> None:
+    (facts,) = hosts_told(
+        "__glibc=2.35=0\n__cuda=12.2=0\nvirtual packages : __cuda=12.2=0\n", shipped_base(), "it"
+    ).hosts
+    assert facts.untold
+    answer = cuenv.resolve(facts)
+    assert "the GPUs of it are not known" in {item.because for item in answer.decision.rejections}

@@ -66,8 +66,7 @@ def gpu_text(facts: HostFacts) -> str:
         text = f"{name} ({capability})" if name and name != capability else f"GPU {capability}"
         counts[text] = counts.get(text, 0) + 1
     parts = [f"{count} x {text}" if count > 1 else text for text, count in counts.items()]
-    unknown = not facts.detected and any(gap.fact == "gpus" for gap in facts.gaps)
-    return " + ".join(parts) if parts else "unknown GPU" if unknown else "no NVIDIA GPU"
+    return " + ".join(parts) if parts else "unknown GPU" if facts.untold else "no NVIDIA GPU"
 
 
 def short_name(gpu: Gpu) -> str:
@@ -172,6 +171,8 @@ def _module(driver: Driver) -> Iterator[str]:
 
 def _gpus(facts: HostFacts) -> list[str]:
     if not facts.gpus:
+        if facts.untold:
+            return ["not known"]
         counted = facts.evidence_for("gpus")
         if facts.driver is None:
             told = facts.detected or counted

@@ -218,6 +218,11 @@ class HostFacts:
         """The machines to ask one by one: the members of a pool, or this one."""
         return self.members or (self,)
 
+    @property
+    def untold(self) -> bool:
+        """Whether nobody looked for the GPUs of this host, and what was told of it names none."""
+        return not self.detected and not self.gpus and any(gap.fact == "gpus" for gap in self.gaps)
+
     def evidence_for(self, fact: str) -> Evidence | None:
         """The evidence of a fact, if it has any."""
         return next((item for item in self.evidence if item.fact == fact), None)

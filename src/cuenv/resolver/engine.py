@@ -22,9 +22,9 @@ from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.verdict import Context, Verdict, told, worst
 
 Per = Literal["host", "machine", "gpu", "capability"]
-Presence = Literal["level", "no", "bare", "blind", "known"]
-"""What is known of the GPUs: only a driver's level is given; there is no GPU; a machine of several has none; one is of
-unknown capability; or all capabilities are known."""
+Presence = Literal["level", "untold", "no", "bare", "blind", "known"]
+"""What is known of the GPUs: only a driver's level is given; nobody told them; there is no GPU; a machine of several
+has none; one is of unknown capability; or all capabilities are known."""
 Question: TypeAlias = Callable[..., Any]
 
 
@@ -136,7 +136,7 @@ _TEXTS = ("python", "built_for", "stack")
 
 def _presence(facts: HostFacts) -> Presence:
     if not facts.gpus:
-        return "level" if facts.driver and not facts.detected else "no"
+        return "level" if facts.driver and not facts.detected else "untold" if facts.untold else "no"
     if any(not machine.gpus for machine in facts.machines):
         return "bare"
     return "blind" if any(gpu.capability is None for gpu in facts.gpus) else "known"

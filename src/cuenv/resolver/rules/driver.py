@@ -39,9 +39,10 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     if presence == "level":
         because = "the GPUs are not known, because only the driver's CUDA version is given"
         return Verdict(rule="gpu", outcome="unknown", because=because)
-    if presence == "no":
+    if presence in ("no", "untold"):
         reasons = (Reason("host", GAPS, ("driver", "gpus")),)
-        return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {HOST}", grounds=reasons)
+        because = f"no NVIDIA GPU was found on {HOST}" if presence == "no" else f"the GPUs of {HOST} are not known"
+        return Verdict(rule="gpu", outcome="reject", because=because, grounds=reasons)
     if presence == "bare":
         return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {BARE}")
     if presence == "blind":
