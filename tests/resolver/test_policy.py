@@ -371,3 +371,12 @@ def test_a_torch_of_an_unknown_channel_is_judged_by_its_cuda() -> None:
     found = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
     assert [(item.code, item.severity, item.unknown) for item in found] == [("CU405", "warning", True)]
     assert judge_file(asked, options("8.0", driver="450.80.02"), shipped_base()) == ()
+
+
+def test_a_library_without_a_wheel_for_this_torch_is_compiled_where_its_setup_can() -> None:
+    asked = spec("python=3.11", pip=("torch==2.6.0", "flash-attn==2.6.3"))
+    (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
+    assert found.severity == "warning"
+    assert "has wheels for torch >=2.0,<2.5 alone, and torch==2.6.0 is asked for: pip compiles it" in found.message
+    asked = spec("python=3.11", pip=("torch==2.3.0", "flash-attn==2.5.8"))
+    assert not [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]

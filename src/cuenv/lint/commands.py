@@ -317,8 +317,8 @@ def _pairs_later(
         if all(subject in other for other in found):
             text, said = next(iter(before.items()))
             replaced = "its triton" if subject == "triton" else "it"
-            later = f"{said} is installed before; pip replaces {replaced}"
-            message = finding.message.replace(f"{text} is asked for", later)
+            then = f"; pip replaces {replaced}" if finding.severity == "error" else ""  # else it is compiled for it
+            message = finding.message.replace(f"{text} is asked for", f"{said} is installed before{then}")
             edits = finding.edits if len(before) == 1 else ()
             fix = finding.fix if len(before) == 1 else "ask for it together with torch, in one command"
             mended = replace(finding, severity="warning", message=message, edits=edits, fix=fix)

@@ -232,15 +232,27 @@ def _unpaired(
         needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
         # of triton each torch requires one release, and triton requires none of torch
         verb = f"is what torch {needs} requires" if library.name == "triton" else f"requires torch {needs}"
+        message = f"{library.text} {verb}, and {torch.text} is asked for"
+        compiled = exact is not None and _compiles(library, version(exact[1]), releases, knowledge)
+        if compiled:
+            message = (
+                f"{library.text} has wheels for torch {needs} alone, and {torch.text} is asked for: pip compiles it"
+            )
         yield Finding(
             code="CU505",
-            severity="error",
+            severity="warning" if compiled else "error",
             subject=library.name,
-            message=f"{library.text} {verb}, and {torch.text} is asked for",
+            message=message,
             evidence=tuple(fit[-1].sources),
             fix=f"take {better}, which is made for this torch" if mine else None,
             edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),
         )
+
+
+def _compiles(library: Demand, release: Version, torch: Iterable[Version], knowledge: Knowledge) -> bool:
+    """Whether pip compiles a release from its source where no wheel is for this torch."""
+    rows = (row for row in knowledge.extension(library.name) if "source" in row.comes and row.builds)
+    return "source" in library.ways and any(row.covers(release) and (not row.torch or _for(row, torch)) for row in rows)
 
 
 def _for(row: Extension, releases: Iterable[Version]) -> bool:
