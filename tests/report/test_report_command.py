@@ -220,3 +220,51 @@ def test_what_is_no_report_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "notes.html.bak").read_text() == "mine"
     done = run("report", *HOST, "-o", "notes.html", folder=tmp_path)
     assert "kept" not in done.stderr
+
+
+UV = """version = 1
+requires-python = ">=3.12"
+
+[[package]]
+name = "mine"
+version = "1"
+source = { virtual = "." }
+dependencies = [{ name = "torch" }, { name = "odd" }]
+
+[[package]]
+name = "torch"
+version = "2.7.1"
+source = { registry = "https://i.org/simple" }
+wheels = [
+    { url = "https://i.org/torch-2.7.1-cp312-cp312-manylinux_2_28_x86_64.whl", hash = "sha256:HASH", size = 821000000 },
+]
+
+[[package]]
+name = "odd"
+version = "1"
+source = { registry = "https://i.org/simple" }
+wheels = [{ url = "https://i.org/odd-1-py3-none-any.whl", hash = "sha256:HASH", size = -5 }]
+""".replace("HASH", "0" * 64)
+
+
+def test_a_lock_of_wheels_has_sizes_and_a_size_that_is_none_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text(UV)
+    for size in ("-5", "0", "true", "1" + "0" * 400):
+        (tmp_path / "uv.lock").write_text(UV.replace("size = -5", f"size = {size}"))
+        done = run("report", "uv.lock", *HOST, "--json", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)["pictures"][-1]
+        assert told["name"] == "size"
+        assert told["rows"] == [["torch", "2.7.1", "PyTorch", "821 MB", "100.0 %"]]
+        assert "the size of 1 more is not known" in told["description"]
+
+
+def test_cuda_without_pytorch_has_its_driver(tmp_path: Path) -> None:
+    name = "cuda-version-12.9-0"
+    urls = [f"https://conda.anaconda.org/conda-forge/linux-64/{each}.conda" for each in (name, "python-3.12.1-0")]
+    (tmp_path / "pixi.lock").write_text(pixi({"default": {"linux-64": urls}}))
+    done = run("report", "pixi.lock", *HOST, "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["lead"][0].startswith("The environment has CUDA 12.9 and no PyTorch")
+    assert [row[0] for row in told["pictures"][0]["rows"]] == ["driver"]

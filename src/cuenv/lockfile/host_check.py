@@ -66,7 +66,7 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     return _candidate(solution, _row(torch, release, own, solution.platform, knowledge), _release(solution) or own)
 
 
-def _without_torch(solution: Solution) -> Candidate | None:
+def without_torch(solution: Solution) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
     cuda = _release(solution) or cuda_of_wheels(solution.pip)
     return _candidate(solution, no_row("", NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
@@ -139,7 +139,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         yield _of_cpu(torch, facts, knowledge)
     elif torch and torch.cuda is None and by_pip:
         yield unknown_build(torch)  # a wheel of which not even the CUDA release is known
-    candidate = torch or _without_torch(solution)
+    candidate = torch or without_torch(solution)
     if candidate is None or candidate.cuda is None:
         return
     if by_pip:

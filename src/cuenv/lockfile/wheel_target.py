@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from cuenv.core.record import dataclass, field
+from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
 
 if TYPE_CHECKING:  # a conda lock is read without them
@@ -27,6 +27,14 @@ _EXTRA = regex(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
 _TRUE, _FALSE = "os_name != ''", "os_name == ''"
 _LAST_PATCH = 20
 """Markers may ask for a patch release; where only the minor is known, it is a late one."""
+
+
+class NamedFile(NamedTuple):
+    """A file that a lock names, with its hash and its bytes where the lock says them."""
+
+    url: str
+    sha256: str | None
+    size: int | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cuenv.core.findings import How, LayerCoverage
 from cuenv.core.record import replace
+from cuenv.core.render import counted
 from cuenv.core.versions import Capability
 from cuenv.host.describe import short_name
 from cuenv.host.facts import HostFacts
@@ -158,5 +159,5 @@ def _desc(layers: Sequence[LayerCoverage]) -> str:
                 parts.append(f"{_name(layer.layer)} is {word} on compute capability {', '.join(found)}")
     return (
         f"{'. '.join(parts)}. " * bool(parts)
-        + f"{len(layers)} components and {len(layers[0].served)} compute capabilities."
+        + f"{counted(len(layers), 'component')} against {counted(len(layers[0].served), 'kind')} of GPUs."
     )

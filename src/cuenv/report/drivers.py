@@ -120,7 +120,7 @@ def _of_gpus(facts: HostFacts, knowledge: Knowledge) -> Iterator[_Bar]:
     for capability, name in devices(facts):
         row = knowledge.compute_capability(capability)
         if row:
-            begins = knowledge.first_drives(row) or "a branch before those of the tables"
+            begins = knowledge.first_drives(row) or "not listed"
             word = f"until branch {row.last_branch}" if row.last_branch else "no last branch is known"
             label = name or "GPU"
             yield _Bar(

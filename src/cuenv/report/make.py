@@ -14,7 +14,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.check import LockCheck
 from cuenv.lockfile.coverage import coverage
-from cuenv.lockfile.host_check import candidate_of, verdicts_on
+from cuenv.lockfile.host_check import candidate_of, verdicts_on, without_torch
 from cuenv.report.builds import builds
 from cuenv.report.components import components, driver_of, extensions_of, layers_of, limit
 from cuenv.report.drivers import drivers
@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # types alone
     from cuenv.prefix.check import PrefixChecked
 
 _NO_SIZES = (
-    "The size of the packages is not known: a conda-lock.yml does not contain it, and no channel records lie on this "
-    "machine. The report on a pixi.lock, a pylock.toml or an installed environment (--prefix) has this picture."
+    "The size of the packages is not known: a conda-lock.yml does not contain it, and no channel records on this "
+    "machine list it. The report on a pixi.lock, a pylock.toml or an installed environment (--prefix) has this picture."
 )
 _NEEDED = (*LAYERS, "gpu", "driver-gpu", "driver-floor")
 """Rules of which an unknown leaves the whole answer open."""
@@ -65,7 +65,7 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title
         lead = [f"{counted(group.count, 'candidate')} rejected: {group.because}." for group in decision.rejections[:3]]
     lead += [f"{hint.text}: {hint.command}" for hint in hints(decision)]
     candidate = chosen.candidate if chosen else None
-    sections += _on_host(candidate, decision.minimum_driver, decision)
+    sections += _on_host(candidate, decision.minimum_driver, case, decision)
     verdicts = chosen.verdicts if chosen else tuple(group.lead for group in decision.rejections)
     sections += _reasons(verdicts, knowledge)
     found = head_of(findings, "fine")
@@ -195,7 +195,8 @@ def _environment_page(
     knowledge: Knowledge,
     parts: Sequence[SizedPackage] | None = None,
 ) -> ReportPage:
-    candidate = candidate_of(solution, knowledge) if solution else None
+    torch = candidate_of(solution, knowledge) if solution else None
+    candidate = torch or (without_torch(solution) if solution else None)
     lead: list[str] = []
     sections: list[ReportSection] = []
     verdicts: tuple[Verdict, ...] = ()
@@ -204,16 +205,20 @@ def _environment_page(
         every = [*layers, *extensions_of(candidate, case.request.pip, case)] if facts.capabilities else []
         every = _with_driver(candidate, every, case)
         picture = components(every, facts)
-        lead += [limit(every, facts)] if picture else []
+        if torch is None:
+            lead.append(
+                f"The environment has CUDA {candidate.cuda} and no PyTorch; the tables do not list what else uses CUDA."
+            )
+        lead += [limit(every, facts)] if picture and (torch or every[0].cut) else []
         without = (
             "" if picture else "No GPU of the host is known, so no component was compared with one: name it with --gpu."
         )
         sections.append(ReportSection(title="Limiting components", picture=picture, without=without))
         stack = WHEELS if candidate.build.stack == WHEELS else None  # conda's channels are compared with each other
-        decision = decide(replace(case, request=replace(case.request, stack=stack)))
-        sections += _on_host(candidate, minimum_driver(candidate, case), decision)
+        decision = decide(replace(case, request=replace(case.request, stack=stack))) if torch else None
+        sections += _on_host(candidate, minimum_driver(candidate, case), case, decision)
     else:
-        lead.append("The environment has no PyTorch for CUDA, so nothing in it was compared with the GPUs.")
+        lead.append("The environment has no CUDA, so nothing in it was compared with the GPUs.")
         sections += [ReportSection(title="The driver", picture=drivers(None, None, facts, knowledge))]
     if solution:
         sections.append(_size_section(solution, parts, knowledge))
@@ -242,12 +247,13 @@ def _with_driver(candidate: Candidate, layers: Iterable[LayerCoverage], case: Co
     return [*([driver] if driver else []), *layers]
 
 
-def _on_host(candidate: Candidate | None, lowest: str | None, decision: Decision) -> Iterator[ReportSection]:
-    facts, knowledge = decision.case.facts, decision.case.knowledge
-    driver = drivers(candidate, lowest, facts, knowledge)
+def _on_host(
+    candidate: Candidate | None, lowest: str | None, case: Context, decision: Decision | None
+) -> Iterator[ReportSection]:
+    driver = drivers(candidate, lowest, case.facts, case.knowledge)
     if driver:
         yield ReportSection(title="The driver", picture=driver)
-    picture = builds(decision, candidate) if facts.gpus and not decision.case.request.cpu else None
+    picture = builds(decision, candidate) if decision and case.facts.gpus and not case.request.cpu else None
     if picture:
         yield ReportSection(title="All builds", picture=picture)
 

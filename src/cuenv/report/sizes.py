@@ -11,6 +11,8 @@ from cuenv.report.picture import Picture, said
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
 _WIDTH, _HEIGHT = 940, 380
+_MOST = 10**13
+"""Bytes above which no package is: a stranger's lock may say anything."""
 _LEAST = 0.004
 """The share of the whole below which parts are told together."""
 _TORCH = frozenset({"pytorch", "libtorch", "torch", "triton", "pytorch-triton"})
@@ -32,7 +34,7 @@ def parts_of(solution: Solution, knowledge: Knowledge) -> tuple[tuple[SizedPacka
     found = [
         SizedPackage(item.name, item.version, item.size, group_of(item.name, knowledge))
         for item in packages
-        if item.size
+        if item.size and 0 < item.size < _MOST
     ]
     return tuple(found), len(packages) - len(found)
 

@@ -13,7 +13,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader, of_ours
 from cuenv.lockfile.formats.uv_lock import no_wheel, toml_document
-from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
+from cuenv.lockfile.wheel_target import PLATFORMS, NamedFile, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, PipLocked, Solution
 from cuenv.solve.uv_output import toml_string
@@ -200,11 +200,18 @@ class _Reading:
             if not self._meets(item.marker, target):
                 continue
             version = str(item.version or "")
-            url, digest = _file(item, target)
-            if item.wheels and not url and item.sdist is None:
+            file = _file(item, target)
+            if item.wheels and not file.url and item.sdist is None:
                 remarks.append(no_wheel(item.name, version, len(item.wheels), target))
             direct = bool(item.vcs or item.directory or item.archive)
-            found = PipLocked(name=item.name, version=version, url=index_url(url), sha256=digest, direct=direct)
+            found = PipLocked(
+                name=item.name,
+                version=version,
+                url=index_url(file.url),
+                sha256=file.sha256,
+                size=file.size,
+                direct=direct,
+            )
             if not (item.directory and not item.version):
                 pip.setdefault(item.name, found)
         if _TORCH not in pip:
@@ -236,23 +243,23 @@ def _pinned(part: LockPart) -> bool:
     return bool(part.python) and not part.typed_python
 
 
-def _wheel(item: Package, target: WheelTarget) -> tuple[str, str | None] | None:
+def _wheel(item: Package, target: WheelTarget) -> NamedFile | None:
     rows = ((file_name(row.name or row.url or row.path or ""), row) for row in item.wheels or ())
     best = target.best((name, row) for name, row in rows)
-    return (best.url or best.path or best.name or "", best.hashes.get("sha256")) if best else None
+    return NamedFile(best.url or best.path or best.name or "", best.hashes.get("sha256"), best.size) if best else None
 
 
-def _file(item: Package, target: WheelTarget) -> tuple[str, str | None]:
+def _file(item: Package, target: WheelTarget) -> NamedFile:
     """The file that is installed, and its hash; a folder and a repository have none."""
     wheel = _wheel(item, target)
     if wheel:
         return wheel
     for row in (item.sdist, item.archive):
         if row:
-            return row.url or row.path or "", row.hashes.get("sha256")
+            return NamedFile(row.url or row.path or "", row.hashes.get("sha256"), row.size)
     if item.vcs:
-        return f"git+{item.vcs.url or item.vcs.path or ''}", None
-    return (item.directory.path if item.directory else ""), None
+        return NamedFile(f"git+{item.vcs.url or item.vcs.path or ''}", None)
+    return NamedFile(item.directory.path if item.directory else "", None)
 
 
 READER = LockReader(

@@ -15,7 +15,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
 from cuenv.lockfile.formats.conda_lock import sha256_hash
-from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
+from cuenv.lockfile.wheel_target import PLATFORMS, NamedFile, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 
@@ -74,8 +74,8 @@ class _Package:
     needs: tuple[_Edge, ...]
     extras: Mapping[str, tuple[_Edge, ...]]
     groups: Mapping[str, tuple[_Edge, ...]]
-    wheels: tuple[tuple[str, str, str | None], ...]
-    sdist: tuple[str, str | None] | None
+    wheels: tuple[tuple[str, NamedFile], ...]
+    sdist: NamedFile | None
 
     @property
     def place(self) -> str:
@@ -133,7 +133,8 @@ def _package(reader: Reader, faults: Faults) -> _Package:
     wheels = []
     for row in reader.readers("wheels"):
         url = row.get("url", str) or row.get("path", str) or row.get("filename", str) or ""
-        wheels.append((row.get("filename", str) or file_name(url), url, _digest(row, faults)))
+        name_of_file = row.get("filename", str) or file_name(url)
+        wheels.append((name_of_file, NamedFile(url, _digest(row, faults), _size(row))))
     sdist = reader.reader("sdist")
     where = (sdist.get("url", str) or sdist.get("path", str) or "") if sdist else ""
     return _Package(
@@ -145,7 +146,7 @@ def _package(reader: Reader, faults: Faults) -> _Package:
         extras=_lists(reader, "optional-dependencies"),
         groups=_lists(reader, "dev-dependencies") or _lists(reader, "dependency-groups"),
         wheels=tuple(wheels),
-        sdist=(where, _digest(sdist, faults)) if sdist else None,
+        sdist=NamedFile(where, _digest(sdist, faults), _size(sdist)) if sdist else None,
     )
 
 
@@ -173,6 +174,11 @@ def _edge(row: Reader) -> _Edge:
         extras=tuple(normalise(item) for item in listed if isinstance(item, str)),
         marker=row.get("marker", str) or "",
     )
+
+
+def _size(row: Reader) -> int | None:
+    size = row.raw("size")
+    return size if type(size) is int else None
 
 
 def _lists(reader: Reader, key: str) -> dict[str, tuple[_Edge, ...]]:
@@ -258,12 +264,13 @@ class _Project:
                 continue  # the project itself
             if wheel is None and item.wheels and item.sdist is None:
                 remarks.append(no_wheel(item.name, item.version, len(item.wheels), target))
-            url, digest = wheel or item.sdist or (_where(item.source), None)
+            file = wheel or item.sdist or NamedFile(_where(item.source), None)
             pip[item.name] = PipLocked(
                 name=item.name,
                 version=item.version,
-                url=index_url(url),
-                sha256=digest,
+                url=index_url(file.url),
+                sha256=file.sha256,
+                size=file.size,
                 direct="registry" not in item.source,
                 depends=tuple(edge.name for edge in item.needs if target.meets(edge.marker)),
             )
@@ -354,8 +361,8 @@ class _Project:
         return same[:1]
 
 
-def _wheel(item: _Package, target: WheelTarget) -> tuple[str, str | None] | None:
-    return target.best((name, (url, digest)) for name, url, digest in item.wheels)
+def _wheel(item: _Package, target: WheelTarget) -> NamedFile | None:
+    return target.best(item.wheels)
 
 
 def _where(source: Mapping[str, Any]) -> str:
