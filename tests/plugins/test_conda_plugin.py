@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -393,6 +394,26 @@ def test_what_was_not_compared_is_not_called_fine(cuenv: Made, capsys: pytest.Ca
     cuenv(report(checks=[{**skipped, "status": "ok"}]))
     doctor.examine("/env", verbose=False)
     assert capsys.readouterr().out.startswith("✅")
+
+
+def test_an_environment_without_cuda_is_passed_in_one_line(
+    cuenv: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cuenv(f'exec {in_shell()} "$@"')
+    doctor.examine(str(environment(tmp_path, "python-3.12.4-0", "numpy-2.0.1-py312_0")), verbose=False)
+    assert capsys.readouterr().out == "✅ cuenv: neither a CUDA component nor an NVIDIA library is installed.\n\n"
+
+
+def test_ctrl_c_is_for_cuenv_and_its_exit_code_comes_through(cuenv: Made, tmp_path: Path) -> None:
+    cuenv(f"trap 'sleep 0.2; exit 42' INT; touch {tmp_path}/there; while :; do sleep 0.05; done")
+    code = "import sys; from conda_cuenv.program import hand_over; sys.exit(hand_over(()))"
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environ, start_new_session=True) as process:
+        end = time.monotonic() + 20
+        while not (tmp_path / "there").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=20) == 42
 
 
 def test_a_terminal_without_unicode_still_gets_the_report(cuenv: Made, tmp_path: Path) -> None:

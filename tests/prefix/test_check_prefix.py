@@ -326,6 +326,14 @@ def test_the_cpu_twin_of_conda(tmp_path: Path) -> None:
     assert [code for code, _, _ in codes(checked(env))] == ["CU103"]
 
 
+def test_the_cpu_build_of_conda_alone_is_replaced_by_conda(tmp_path: Path) -> None:
+    alone = [standard()[0], package("pytorch", "2.7.1", "cpu_mkl_py312_0", files=torch_files("2.7.1", None))]
+    env, _ = installed(tmp_path, alone)
+    (finding,) = [item for item in checked(env).report.findings if item.severity != "info"]
+    assert finding.code == "CU209"
+    assert (finding.fix or "").endswith("-c conda-forge 'pytorch=2.7.1=cuda*'")
+
+
 @pytest.mark.parametrize(
     ("beside", "gpus", "expected"),
     [

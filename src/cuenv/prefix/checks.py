@@ -204,15 +204,15 @@ def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
     yield from pip_findings(prefix, solution)
 
 
-def _cuda_build(finding: Finding, subject: Subject) -> str | None:
+def _cuda_build(name: str, subject: Subject) -> str | None:
     """What puts the CUDA build in the place of conda's CPU build: that of the lock, else the same release."""
-    prefix, name = subject.prefix, finding.subject
+    prefix = subject.prefix
     locked = subject.solution.package(name) if subject.solution else None
     mine = prefix.package(name)
     twin = subject.knowledge.twin(name, mine.channel_name) if mine else None
     if locked and mine and locked.build != mine.build:
         return put_back(locked, prefix)
-    return conda_exactly(prefix, f"{name}={mine.version}={twin.any_cuda}") if mine and twin else finding.fix
+    return conda_exactly(prefix, f"{name}={mine.version}={twin.any_cuda}") if mine and twin else None
 
 
 def _cuda_torch(release: str, subject: Subject) -> str:
@@ -233,7 +233,7 @@ def _variants(subject: Subject) -> Iterator[Finding]:
     twins = (
         [twin for law in (cpu_variants, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
     )
-    conda = [replace(item, fix=_cuda_build(item, subject)) for item in twins]
+    conda = [replace(item, fix=_cuda_build(item.subject, subject) or item.fix) for item in twins]
     yield from conda
     torch = find_torch_here(prefix)
     if torch is None or any(item.subject == "pytorch" for item in conda):
@@ -249,7 +249,8 @@ def _variants(subject: Subject) -> Iterator[Finding]:
     else:
         wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
     release = torch.version.partition("+")[0]
-    fix = _cuda_torch(release, subject)
+    own = None if subject.cuda_files.by_pip else _cuda_build("pytorch", subject)
+    fix = own or _cuda_torch(release, subject)
     if locked:
         out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
         fix = " && ".join([*out, put_back(locked, prefix)])

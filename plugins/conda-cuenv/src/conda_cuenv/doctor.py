@@ -26,10 +26,13 @@ def examine(prefix: str, *, verbose: bool) -> None:
     found = list(_findings(document))
     notes = list(_findings(document, "notes")) if verbose else []
     host = line(document.get("host") or "this machine")
-    unjudged = _not_compared(document)
-    if not found:
-        text = f"{_OK} cuenv found no mistake in CUDA and PyTorch for {host}."
-        say(f"{_ASK} cuenv did not compare the environment with a GPU: {unjudged}.\n" if unjudged else f"{text}\n")
+    bare, unjudged = _skipped(document, "sources"), _skipped(document, "host")
+    if not found and bare:
+        say(f"{_OK} cuenv: {bare}.\n")
+    elif not found and unjudged:
+        say(f"{_ASK} cuenv did not compare the environment with a GPU: {unjudged}.\n")
+    elif not found:
+        say(f"{_OK} cuenv found no mistake in CUDA and PyTorch for {host}.\n")
     else:
         say(f"{_BAD if _wrong(found) else _WARN} cuenv checked CUDA and PyTorch for {host}:\n")
     for item in [*found, *notes]:
@@ -99,11 +102,11 @@ def _findings(document: dict[str, Any], part: str = "findings") -> Iterator[dict
     yield from (item for item in (found if isinstance(found, list) else ()) if isinstance(item, dict))
 
 
-def _not_compared(document: dict[str, Any]) -> str:
-    """Why the environment was not compared with a host; empty where it was."""
+def _skipped(document: dict[str, Any], name: str) -> str:
+    """Why a check was skipped; empty where it was not."""
     checks = document.get("checks")
     for item in checks if isinstance(checks, list) else ():
-        if isinstance(item, dict) and item.get("name") == "host" and item.get("status") == "skip":
+        if isinstance(item, dict) and item.get("name") == name and item.get("status") == "skip":
             return line(item.get("says"))
     return ""
 
