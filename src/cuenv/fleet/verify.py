@@ -47,7 +47,8 @@ class _Verifier:
         lost = "" if plan.counted == plan.hosts else f"its kinds and unknown hosts are {plan.counted}"
         yield Statement(f"the plan speaks of {plan.hosts} hosts", lost)
         for name, keys, hosts in plan.environments:
-            yield Statement(f"{name} serves all its {len(hosts)} kinds of hosts", self._served(keys, hosts))
+            kinds = f"its {len(hosts)} kinds" if len(hosts) > 1 else "its one kind"
+            yield Statement(f"{name} serves all hosts of {kinds}", self._served(keys, hosts))
         if plan.environments:
             for facts in plan.nowhere:
                 found = self._decision(facts).chosen
