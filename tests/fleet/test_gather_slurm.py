@@ -106,6 +106,20 @@ def test_a_node_in_use_is_named(tmp_path: Path, slurm: Slurm, programs: Path) ->
     assert "hint: cuenv fleet gather --slurm --nodes mix01 --timeout 3" in done.stderr
 
 
+def test_the_job_of_a_node_that_is_too_slow_does_not_keep_it(tmp_path: Path, slurm: Slurm) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cuenv").write_text("#!/bin/sh\ntrap '' TERM INT HUP; while :; do sleep 1; done\n")
+    (tmp_path / "bin" / "cuenv").chmod(0o755)
+    words = ("fleet", "gather", "--slurm", "--nodes", "gpu01", "--timeout", "4")
+    done = inside(*words, folder=tmp_path, **slurm.nodes_run(tmp_path / "bin"))
+    assert (done.returncode, done.stdout) == (ExitCode.INPUT, "")
+    assert "gpu01: no answer in 4 s" in done.stderr
+    end = time.monotonic() + 20
+    while jobs := slurm.ask("squeue", "--noheader", "--nodelist=gpu01", "--format=%j %T").stdout.strip():
+        assert time.monotonic() < end, jobs
+        time.sleep(0.1)
+
+
 def test_a_controller_that_does_not_answer_is_left(
     tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
