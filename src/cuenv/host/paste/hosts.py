@@ -13,7 +13,7 @@ from cuenv.host import host_json
 from cuenv.host.facts import FoundToolkit, Gap, HostFacts
 from cuenv.host.paste import ansible
 from cuenv.host.paste.documents import Document, documents_of, looks_like_json
-from cuenv.host.paste.told import Told
+from cuenv.host.paste.told import Told, shown
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:  # a host that cuenv recorded needs none of the readers of what others print
@@ -105,8 +105,35 @@ _PASTE = 256 * 1024
 """Characters above which a text is a log, of which the parts are looked for that tell of its host."""
 
 
+_SILENT = "silent"
+"""The fact of a host that its part of a text tells nothing of it."""
+
+
 def _told(text: str) -> tuple[Told, ...]:
-    """What the readers of text tell, of one host and of many."""
+    """What the readers of text tell, of one host and of many; each host by its name where the text has parts."""
+    from cuenv.host.paste.by_host import parts_by_host, surely_names  # noqa: PLC0415 - as above
+
+    parts = [(part, _told_together(part.text)) for part in parts_by_host(text)]
+    telling = [part for part, told in parts if any(_of_a_machine(item) for item in told)]
+    # Titles such as nvidia-smi and ldd stand over what one host tells: only one of them has its driver and its GPUs.
+    if len(telling) < 2 and not (telling and all(surely_names(part) for part, _ in parts)):
+        return _told_together(text)
+    found: list[Told] = []
+    for part, told in parts:
+        first = next((line for line in part.text.split("\n") if line.strip()), "")
+        nothing = Told(_SILENT, "", 1, shown(first) or "nothing")
+        for host in part.hosts:
+            items = (item for item in told or (nothing,) if part.numbers)
+            found += (item._replace(line=part.numbers[item.line - 1], host=item.host or host) for item in items)
+    return tuple(found)
+
+
+def _of_a_machine(item: Told) -> bool:
+    return item.fact.startswith(("driver.", "gpu"))
+
+
+def _told_together(text: str) -> tuple[Told, ...]:
+    """What the readers tell of a text as a whole."""
     from cuenv.host.paste.reading import OF_MANY, OF_ONE, Passages, told_by  # noqa: PLC0415 - as above
 
     if len(text) <= _PASTE:
@@ -182,7 +209,11 @@ def _grouped(
 
     if len(by_host) > 1 and "" in by_host and not host_told(by_host[""], knowledge, label, source).says:
         del by_host[""]
-    for name, items in by_host.items():
+    for name, all_items in by_host.items():
+        items = [item for item in all_items if item.fact != _SILENT]
+        if not items:
+            yield None, Broken(all_items[0].line, f"{name}: it tells nothing of a host: {all_items[0].shows}")
+            continue
         found = host_told(items, knowledge, name or label, source, name)
         fault = _refusal(found, name)
         if fault:
