@@ -11,9 +11,12 @@ from cuenv.report.picture import Picture, box, said, shortened, width_of
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import FleetKindFields, FleetPlanDocument, FleetPriceFields
 
-_WIDTH = 920
-_BAR = 250
+_WIDTH = 720
+_BAR = 200
 """The length of the longest bar, in pixels."""
+_DOWN = 44
+_PRICE = 420
+"""The length of the bar of a price, in pixels: a phone shows it."""
 
 
 def hosts(count: int) -> str:
@@ -96,17 +99,19 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
     most = max((count for group in groups for _, count, _ in group[3]), default=1)
     body, y = [], 4.0
     for name, what, kind, some in groups:
-        body.append(box(0, y, _WIDTH, 30 + 46 * len(some) + 6, "band", round_by=6))
-        body.append(said(12, y + 21, shortened(name, 300), "h"))
-        body.append(said(min(24 + width_of(name) * 1.08, 324), y + 21, shortened(what, _WIDTH - 340, 12), "s"))
+        body.append(box(0, y, _WIDTH, 46 + _DOWN * len(some), "band", round_by=6))
+        body.append(said(12, y + 20, shortened(name, _WIDTH - 24, 14), "h"))
+        body.append(said(12, y + 36, shortened(what, _WIDTH - 24, 12), "s"))
         for at, (names, count, says) in enumerate(some):
-            top = y + 32 + at * 46
+            top = y + 46 + at * _DOWN
             long = max(_BAR * count / most, 6)
-            body.append(box(12, top, long, 22, kind, f"{names}: {hosts(count)}"))
-            body.append(said(20 + long, top + 16, hosts(count), "h"))
-            body.append(said(_BAR + 100, top + 12, shortened(says, _WIDTH - _BAR - 110), ""))
-            body.append(said(_BAR + 100, top + 28, shortened(names, _WIDTH - _BAR - 110, 12), "s"))
-        y += 30 + 46 * len(some) + 16
+            amount = hosts(count)
+            beside = 30 + long + 1.12 * width_of(amount)
+            body.append(said(12, top + 13, shortened(says, _WIDTH - 24)))
+            body.append(box(12, top + 19, long, 14, kind, f"{names}: {amount}"))
+            body.append(said(20 + long, top + 31, amount, "h"))
+            body.append(said(beside, top + 31, shortened(names, _WIDTH - beside - 8, 12), "s"))
+        y += 46 + _DOWN * len(some) + 10
     placed = sum(item["hosts"] for item in plan["environments"])
     count = len(plan["environments"])
     return Picture(
@@ -128,17 +133,15 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
     told = plan["prices"]
     if not told:
         return None
-    total = max((kind["hosts"] for kind in plan["kinds"]), default=0)
-    total = sum(kind["hosts"] for kind in plan["kinds"]) - sum(one["hosts"] for one in plan["hopeless"]) or total or 1
+    able = sum(kind["hosts"] for kind in plan["kinds"]) - sum(one["hosts"] for one in plan["hopeless"])
+    total = max(able, 1)
     chosen = len(plan["environments"])
     body, rows = [], []
     for at, item in enumerate(told):
-        y = 8 + at * 44
-        number = item["environments"]
-        body.append(said(150, y + 19, f"{number} environment{'' if number == 1 else 's'}", "h", "end"))
+        y = 8 + at * _DOWN
         body += _price_bar(item, total, y)
-        if number == chosen:
-            body.append(box(2, y - 5, _WIDTH - 4, 38, "pick", round_by=6))
+        if item["environments"] == chosen:
+            body.append(box(2, y - 5, _PRICE + 16, _DOWN - 1, "pick", round_by=6))
         rows.append(_price_row(item, total, chosen))
     least = next((item for item in told if item["possible"]), None)
     best = next((item for item in told if item["possible"] and not item["hosts_with_less"]), None)
@@ -150,8 +153,8 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
         name="price",
         title="What fewer environments cost",
         desc=" ".join(desc),
-        width=_WIDTH,
-        height=8 + 44 * len(told) + 4,
+        width=_PRICE + 20,
+        height=8 + _DOWN * len(told) + 4,
         body="".join(body),
         columns=("environments", "possible", "hosts with their best", "hosts with less", "who gets what instead"),
         rows=tuple(rows),
@@ -161,23 +164,26 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
 
 
 def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
-    left, room = 162, 380
+    """What a number of environments costs: in words, and below as a bar."""
+    number = item["environments"]
+    name = f"{number} environment{'' if number == 1 else 's'}"
+    beside = 20 + 1.12 * width_of(name)
     if not item["possible"]:
-        return [
-            box(left, y, room, 26, "b-no", "impossible"),
-            said(left + 10, y + 18, "✕ impossible: so few cannot serve all hosts", "c"),
-        ]
-    less = min(item["hosts_with_less"], total)
-    best = total - less
-    split = room * best / total
-    body = []
+        says, less, best = "✕ impossible: so few cannot serve all", 0, 0
+    else:
+        less = min(item["hosts_with_less"], total)
+        best = total - less
+        says = f"{best} get their best, {less} get less" if less else "every host gets its best"
+        says += "" if item["exact"] else "; better may exist"
+    body = [said(10, y + 12, name, "h"), said(beside, y + 12, shortened(says, _PRICE + 8 - beside))]
+    split = _PRICE * best / total
+    if not item["possible"]:
+        body.append(box(10, y + 18, _PRICE, 13, "b-no", f"{name}: impossible", round_by=3))
     if best:
-        body.append(box(left, y, max(split - 2, 4), 26, "b-ok", f"{hosts(best)} with their best"))
+        body.append(box(10, y + 18, max(split - 2, 4), 13, "b-ok", f"{hosts(best)} with their best", round_by=3))
     if less:
-        body.append(box(left + split + 2, y, max(room - split - 2, 4), 26, "b-jit", f"{hosts(less)} with less"))
-    says = f"every host gets its best ({best})" if not less else f"{best} get their best, {less} get less"
-    exact = "" if item["exact"] else "; a better choice may exist"
-    body.append(said(left + room + 16, y + 18, shortened(f"{says}{exact}", _WIDTH - left - room - 26), ""))
+        long = max(_PRICE - split - 2, 4)
+        body.append(box(10 + _PRICE - long, y + 18, long, 13, "b-jit", f"{hosts(less)} with less", round_by=3))
     return body
 
 

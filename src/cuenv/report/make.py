@@ -163,7 +163,7 @@ def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
     sections.append(ReportSection(title="What another number of environments would cost", picture=prices(plan)))
     pairs = [(f"at least {proof['environments']}", pair["says"]) for proof in plan["proofs"] for pair in proof["pairs"]]
     if pairs:
-        says = ("`cuenv fleet verify PLAN` checks these statements without the planner.",)
+        says = ("The command 'cuenv fleet verify PLAN' checks these statements without the planner.",)
         sections.append(
             ReportSection(title="Why fewer are not enough", says=says, table=Table(("needed", "because"), tuple(pairs)))
         )
