@@ -16,12 +16,16 @@ import pytest
 from packaging.version import Version
 
 from cases import collect
+from cuenv.core.urls import channel_url
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import LibrarySupport, Requirement, Source
 from cuenv.maintain.learn import extensions_of, variants_of
+from cuenv.solve.io.records import channel_records
+from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.model import names_cuda
 from cuenv.solve.observed import Record as Seen
+from cuenv.solve.observed import seen_builds
 from given import shipped_base
 
 CHANNELS = Path(__file__).parents[3] / "shared" / "channels"
@@ -317,3 +321,16 @@ def test_no_label_of_12_4_fits_both_builds() -> None:
     bound = bounds(build_7, "libcublas")[0]
     assert bound.first is not None
     assert all(version(item["version"]) < bound.first for item in cublas)
+
+
+@pytest.mark.parametrize(("stack", "platform"), [("conda-forge", "linux-64"), ("pytorch", "linux-64")])
+def test_the_first_day_of_a_build_is_that_of_its_oldest_record(tmp_path: Path, stack: str, platform: str) -> None:
+    mirror = Mirror(origin=channel_url(stack), target=str(CHANNELS / stack))
+    found = channel_records(stack, platform, ("pytorch",), Sources(mirrors=(mirror,), cache=str(tmp_path)))
+    builds = {item.key: item for item in seen_builds(found, stack, platform)[0]}
+    rows = [row for row in shipped_base().torch if (row.stack, row.platform) == (stack, platform) and row.since]
+    for row in rows:
+        assert row.since == builds[row.key].first
+        assert row.seen
+        assert row.since < row.seen
+    assert rows or stack == "pytorch"

@@ -18,6 +18,7 @@ from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, check_day
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.lockfile.lock import Locked, LockRequest, lock
+from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import decide
 from cuenv.resolver.rules import Context
 from cuenv.resolver.why import why_not
@@ -213,6 +214,17 @@ def test_the_rule_decides_and_explains() -> None:
         elif item.verdict("as-of").outcome == "reject":
             assert row
             assert row.released > DAY
+
+
+def test_a_build_counts_from_the_oldest_day_of_its_row_on() -> None:
+    row = next(row for row in base().torch if str(row.version) == "2.7.1" and row.seen)
+    assert row.seen
+    assert row.seen > "2025-06-20"
+    dated = row.replaced(since="2025-06-20")
+    for day, outcome in (("2025-06-19", "unknown"), ("2025-06-20", "pass"), ("2025-06-01", "reject")):
+        case = Context(facts=machine("8.9", driver="580.65.06"), request=Request(as_of=day), knowledge=base())
+        found = decide(case, [Candidate(build=dated, cuda=row.cuda, label=None, python="3.12")])
+        assert found.assessments[0].verdict("as-of").outcome == outcome
 
 
 def test_wheels_are_of_the_day_of_their_release() -> None:

@@ -239,6 +239,7 @@ def test_a_row_learns_when_its_build_was_last_seen() -> None:
     assert row("2.12.0", knowledge=found).note == row("2.12.0").note
     assert learned(record(), knowledge=found) is found
     assert row("2.99.0", knowledge=learned(record(version="2.99.0", day="2027-01-02"))).seen == "2027-01-02"
+    assert row("2.99.0", knowledge=learned(record(version="2.99.0", day="2027-01-02"))).since == "2027-01-02"
 
 
 def test_nothing_new_is_nothing_learned() -> None:

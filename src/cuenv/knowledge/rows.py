@@ -301,6 +301,12 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         " the recipe is known, and a build that was seen is preferred",
         default=None,
     )
+    since: str | None = column(
+        DAY,
+        "oldest day of which a record of it in its channel is known, where the record tells it; left out: `seen` alone"
+        " says that it was there",
+        default=None,
+    )
 
     @classmethod
     def of_cells(cls, values: dict[str, Any]) -> TorchBuild:

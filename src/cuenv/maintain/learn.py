@@ -307,6 +307,7 @@ def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
         nccl=loosest(build.nccl) if "nccl" in wrong else row.nccl,
         glibc=build.glibc[0] if "glibc" in wrong else row.glibc,
         seen=max(row.seen or "", build.day or source.read_on),
+        since=min(filter(None, (row.since, build.first)), default=None),
         sources=tuple(dict.fromkeys((*row.sources, source.id))),
         note=f"{row.note}; {note}" if row.note and note not in row.note else row.note or note,
     )
@@ -343,6 +344,7 @@ def _fresh(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
         cudnn=loosest(build.cudnn) if build.cudnn else None,
         nccl=loosest(build.nccl) if build.nccl else None,
         seen=build.day or source.read_on,
+        since=build.first or None,
         sources=tuple(dict.fromkeys(sources)),
         low=low,
         note=note,

@@ -51,6 +51,7 @@ class SeenBuild:
         builds: every build string.
         cudnn, nccl, glibc: what the records ask for; of those that ask for nothing there is no entry.
         day: of the newest upload; empty when no record tells it.
+        first: the day of the oldest upload; empty as well.
     """
 
     stack: str
@@ -63,6 +64,7 @@ class SeenBuild:
     nccl: tuple[Requirement, ...]
     glibc: tuple[Version, ...]
     day: str = ""
+    first: str = ""
 
     @property
     def key(self) -> BuildKey:
@@ -139,6 +141,7 @@ def _build(key: tuple[Version, Version], records: list[Record], stack: str, plat
         nccl=_unique(item for record in records for item in _asked(record, "nccl")),
         glibc=tuple(sorted({floor for record in records for floor in _glibc(record)})),
         day=newest_day(records),
+        first=min((record.day for record in records if record.day), default=""),
     )
 
 

@@ -115,9 +115,10 @@ def existed(build: TorchBuild, as_of: str, kb: Knowledge, *, proving: bool) -> V
     wish = Reason("wish", f"--as-of {as_of} was given")
     row, what = kb.released(build.version), f"PyTorch {build.version.public}"
     released = row_reason(row, f"{what} was released on {row.released}") if row else None
-    if build.stack != WHEELS and build.seen and build.seen <= as_of:
-        because = f"this build was in its channel on {build.seen}, so it existed as of {as_of}"
-        return Verdict("as-of", "pass", because, (wish, row_reason(build, f"{build.shown} was seen on {build.seen}")))
+    there = build.since or build.seen
+    if build.stack != WHEELS and there and there <= as_of:
+        because = f"this build was in its channel on {there}, so it existed as of {as_of}"
+        return Verdict("as-of", "pass", because, (wish, row_reason(build, f"{build.shown} was there on {there}")))
     if row and released and row.released > as_of:
         because = f"this release of PyTorch came after {as_of}"
         return Verdict("as-of", "reject", because, (wish, released))
