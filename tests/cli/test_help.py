@@ -81,6 +81,7 @@ OTHERWISE = {
     ("install", "-n"): "Make it",
     ("hook", "--shell"): "With --print",
     ("lock", "--name"): "With --resolve",
+    ("export pixi", "--allow"): "Lock in spite of this finding",
     ("check", "--python"): "a lock of wheels",
     ("diff", "--python"): "a lock of wheels",
     ("inspect", "--from"): "Show the hosts",

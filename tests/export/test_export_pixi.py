@@ -15,6 +15,7 @@ from commands import inside as run
 from cuenv.core.io.files import load_toml
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats import LockPart
+from cuenv.prefix.io.conda_meta import read_conda_meta
 from pip_index import index, variables, wheel
 from pixi_laws import broken
 
@@ -115,6 +116,64 @@ def test_rattler_reads_the_lock_and_writes_the_same_bytes(made: Path, tmp_path: 
     lock.to_path(tmp_path / "pixi.lock")
     text = (made / "pixi.lock").read_text()
     assert (tmp_path / "pixi.lock").read_text() == text[text.index("version: 7") :]
+
+
+@pytest.mark.parametrize(("environment", "build"), [("", "cuda129_py312_h1_300"), ("cpu", "cpu_py312_h2_0")])
+def test_install_takes_an_environment_of_it(
+    made: Path, mirrors: tuple[str, ...], tmp_path: Path, environment: str, build: str
+) -> None:
+    named = ("--environment", environment) if environment else ()
+    done = run("install", made / "pixi.lock", *named, *mirrors, "-p", "env", "--platform", "linux-64", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    there = {item.name: item.build for item in read_conda_meta(tmp_path / "env")}
+    assert there["pytorch"] == build
+    assert ("libcudnn" in there) is (not environment)
+
+
+def test_install_refuses_what_has_no_hash_and_options_of_another_lock(
+    made: Path, mirrors: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = (made / "pixi.lock").read_text()
+    lines = [line for line in text.splitlines() if "sha256:" not in line and "md5:" not in line]
+    (tmp_path / "pixi.lock").write_text("\n".join(lines) + "\n")
+    done = run("install", "pixi.lock", *mirrors, "-p", "env", "--platform", "linux-64", folder=tmp_path)
+    assert done.returncode == 1
+    assert "CU105" in done.stderr + done.stdout
+    built = text.replace("      linux-64-cuda:\n", "      linux-64-cuda:\n      - conda_source: mine[1234abcd] @ .\n")
+    (tmp_path / "pixi.lock").write_text(built)
+    done = run("install", "pixi.lock", *mirrors, "-p", "env", "--platform", "linux-64", folder=tmp_path)
+    assert done.returncode == 1
+    assert "cuenv installs files with a hash alone" in done.stderr + done.stdout
+    assert not (tmp_path / "env").exists()
+    (tmp_path / "conda-linux-64.lock").write_text("@EXPLICIT\n")
+    done = run("install", "conda-linux-64.lock", "--environment", "cpu", "-p", "env", folder=tmp_path)
+    assert done.returncode == 2
+    assert "--environment chooses nothing" in done.stderr
+    done = run("install", made / "pixi.lock", "--environment", "gpu", "-p", "env", folder=tmp_path)
+    assert done.returncode == 2
+    assert "no environment 'gpu'; it has cpu, default" in done.stderr
+
+
+def test_lint_diff_and_check_read_it(made: Path, tmp_path: Path) -> None:
+    for name in ("pixi.toml", "pixi.lock"):
+        (tmp_path / name).write_bytes((made / name).read_bytes())
+    done = run("lint", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    done = run("lint", "pixi.lock", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    done = run("diff", made / "pixi.lock", "pixi.lock", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    done = run("check", "pixi.lock", "--gpu", "V100", "--driver", "535.129.03", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    done = run("check", "pixi.lock", "--gpu", "V100", "--driver", "470.129.06", folder=tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert "CU401" in done.stdout
+    (tmp_path / "pixi.lock").write_text(
+        (made / "pixi.lock").read_text().replace("cuda129_py312_h1_300", "cuda118_py312_h1_300")
+    )
+    done = run("diff", made / "pixi.lock", "pixi.lock", folder=tmp_path)
+    assert done.returncode == 1
+    assert "pytorch" in done.stdout
 
 
 LAWS = (

@@ -368,7 +368,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
 @several_host_options
 @request_options
 @channel_options
-@click.option("--name", metavar="NAME", help="The name of the workspace.")
+@click.option("--name", metavar="NAME", help="The name of the environment (default: the profile's name, else cuenv).")
 @click.option(
     "--cpu-twin/--no-cpu-twin",
     "twin",
@@ -387,7 +387,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
     is_flag=True,
     help="Download torch, gigabytes, where a source distribution for pip needs it to tell what it requires.",
 )
-@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write both files into this folder.")
+@click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
 @talk_options
 def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
     """Write a workspace of pixi: pixi.toml, and the pixi.lock that belongs to it.

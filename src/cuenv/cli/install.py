@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Make it in this folder.")
 @click.option("-n", "--name", metavar="NAME", help="Make it where conda makes environments of that name.")
+@click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default).")
 @click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there before.")
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
 @jobs_option
@@ -36,16 +37,17 @@ if TYPE_CHECKING:
 def command(path: Path, **values: Unpack[InstallValues]) -> int:
     """Install the environment of a lock or a bundle, without conda.
 
-    LOCK is conda-lock.yml or an explicit file; BUNDLE is the folder or tar that 'cuenv bundle' made. Packages for
-    pip are installed too. Every file is verified by its hash and examined before it is unpacked. The environment is
-    complete or not there at all: after a failure or Ctrl-C the folder is as it was, and the next run continues the
-    downloads. A lock that was edited, or that has no hashes, is refused.
+    LOCK is conda-lock.yml, an explicit file or pixi.lock; BUNDLE is the folder or tar that 'cuenv bundle' made.
+    Packages for pip are installed too. Every file is verified by its hash and examined before it is unpacked. The
+    environment is complete or not there at all: after a failure or Ctrl-C the folder is as it was, and the next run
+    continues the downloads. A lock that was edited, or that has no hashes, is refused.
 
     \b
     Examples:
       cuenv install --prefix ~/envs/train
       cuenv install -n train
       cuenv install conda-linux-64.lock --prefix /opt/train --mirror conda-forge=/srv/conda-forge
+      cuenv install pixi.lock --environment cpu --prefix /opt/train-cpu
       cuenv install bundle.tar --prefix /opt/train --offline
     """
     from cuenv.install.install import InstallRequest, install  # noqa: PLC0415 - not needed for --help
@@ -59,6 +61,7 @@ def command(path: Path, **values: Unpack[InstallValues]) -> int:
         platform=values["platform"] or "",
         replacing=values["replace"],
         jobs=values["jobs"],
+        environment=values["environment"],
     )
     answer = install(request, show)
     progress_done(show)

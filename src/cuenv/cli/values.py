@@ -222,6 +222,7 @@ class InstallValues(ChannelValues, TalkValues):
 
     prefix: Path | None
     name: str | None
+    environment: str
     replace: bool
     platform: str | None
     jobs: int

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuenv.core.errors import HashError, InputError, OutsideError, Progress
+from cuenv.core.errors import HashError, InputError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Report, report
 from cuenv.core.io.files import is_file, is_folder, may_write_in, shown, why
 from cuenv.core.record import dataclass
@@ -15,7 +15,7 @@ from cuenv.install.io.bundles import is_bundle, opened
 from cuenv.install.io.installer import write_state
 from cuenv.install.make_bundle import checked_place, chosen, platform_here, refusals
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
-from cuenv.lockfile.formats import PLATFORM, explicit_txt
+from cuenv.lockfile.formats import PLATFORM, LockPart, explicit_txt
 from cuenv.lockfile.formats.unlocked_txt import aside_command
 from cuenv.solve.io.cache import use
 from cuenv.solve.io.download import JOBS, Wanted, differs, fetch
@@ -34,6 +34,7 @@ class InstallRequest:
         replacing: put this in the place of an environment that cuenv made.
         environ: the user's variables.
         jobs: files fetched at the same time.
+        environment: of a ``pixi.lock``; empty for the one that pixi takes itself.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class InstallRequest:
     platform: str = ""
     replacing: bool = False
     jobs: int = JOBS
+    environment: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,10 @@ def install(request: InstallRequest, progress: Progress | None = None) -> Instal
     """
     prefix = checked_place(request.prefix, "--prefix")
     if not is_bundle(request.path):
-        return _install(request, prefix, read_lock(request.path), None, progress)
+        part = LockPart(environment=request.environment)
+        return _install(request, prefix, read_lock(request.path, to_install=part), None, progress)
+    if request.environment:
+        raise UsageError("--environment names one of a pixi.lock, and this is a bundle", hint="cuenv install --help")
     scratch = prefix.with_name(f".{prefix.name}.cuenv-bundle")
     with opened(request.path, scratch, progress) as folder:
         return _install(request, prefix, read_lock(_lock_in(folder)), folder, progress)

@@ -74,11 +74,21 @@ def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
     """Why nothing of a lock is fetched: it was edited (CU108), or something in it has no hash (CU105, CU513)."""
     yield from edited(lock)
     for solution in solutions:
+        yield from _unpinned(solution, lock.again) if lock.program else ()
         yield from without_hash(solution.packages, explicit=not lock.channels)
         if solution.pip:
             from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
 
             yield from (item for item in pip_findings(solution) if item.code == "CU513")
+
+
+def _unpinned(solution: Solution, again: str) -> Iterator[Finding]:
+    """What a lock of another program builds out of folders and repositories, of which there is no file to verify."""
+    places = [item.message for item in solution.remarks if item.subject == "packages"]
+    places += [f"pip: {item.name} comes from {item.url}" for item in solution.pip if item.direct and not item.sha256]
+    for text in places:
+        message = f"{text}; cuenv installs files with a hash alone"
+        yield Finding(code="CU105", severity="error", subject="packages", message=message, fix=again)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,12 +122,13 @@ def lock_there(path: Path) -> Path:
     return file
 
 
-def read_lock(path: Path, part: LockPart | None = None) -> Lock:
+def read_lock(path: Path, part: LockPart | None = None, *, to_install: LockPart | None = None) -> Lock:
     """Read a lock: ``conda-lock.yml``, the folder that it lies in, or an explicit file.
 
     Args:
         path: the file or the folder.
         part: the locks of other programs are read as well, and this part of them; without it they are refused.
+        to_install: the same, of those that cuenv installs.
 
     Raises:
         InputError: it is not there or not valid.
@@ -140,15 +141,22 @@ def read_lock(path: Path, part: LockPart | None = None) -> Lock:
             f"{path} is an environment file, not a lock file",
             hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
         )
-    reader = reader_of(text) if part else None
+    reader = reader_of(text) if part or to_install else None
+    if reader and to_install and (reader.installs or to_install.options):
+        part = to_install
     if part and reader and not part.python and "--python" in reader.parts:
         part = _with_python(part, path.parent / _PYTHON_VERSION)
     if part and reader and reader.program == "uv":
         part = part._replace(usual=_usual_groups(path.parent / "pyproject.toml"))
     lock = parse_lock(text, str(path), part)
     if lock.program and part is None:
+        limits = (
+            "checks, compares and installs, but does not"
+            if reader_of(text).installs
+            else "checks and compares, but does not install or"
+        )
         raise InputError(
-            f"{path} is a lock of {lock.program}, which cuenv checks and compares, but does not install or change",
+            f"{path} is a lock of {lock.program}, which cuenv {limits} change",
             hint=f"cuenv check {shlex.quote(str(path))}",
         )
     return lock

@@ -145,6 +145,7 @@ class LockReader(NamedTuple):
         program: whose file it is; empty where ``cuenv install`` and the other commands take it as well.
         again: the command that makes the file anew; empty where cuenv does.
         parts: the options that choose a part of it.
+        installs: whether ``cuenv install`` takes it, though it is another program's.
         limit: characters that it may have.
     """
 
@@ -155,6 +156,7 @@ class LockReader(NamedTuple):
     program: str = ""
     again: str = ""
     parts: tuple[str, ...] = ()
+    installs: bool = False
     limit: int = 64 * 1024 * 1024
 
 

@@ -36,6 +36,8 @@ _ARCHIVES = (".conda", ".tar.bz2")
 _MIRRORED = frozenset({"conda-forge", "nvidia", "pytorch"})
 _TORCH = frozenset({"pytorch", "torch"})
 _SHOWN = 8
+_DIRECT = "direct+"
+"""How the place of a file begins that the manifest names by its URL."""
 
 
 def _read(text: str, source: str, part: LockPart) -> Lock:
@@ -215,9 +217,9 @@ class _PixiLock:
         return PipLocked(
             name=normalise(name),
             version=entry.get("version", str) or "",
-            url=index_url(place),
+            url=index_url(place.removeprefix(_DIRECT)),
             sha256=entry.parsed("sha256", sha256_hash),
-            direct="://" not in place or place.startswith("git+"),
+            direct="://" not in place or place.startswith(("git+", _DIRECT)),
             depends=tuple(text for text in entry.texts("requires_dist") if requirement_name(text)),
         )
 
@@ -278,6 +280,7 @@ READER = LockReader(
     program="pixi",
     again="pixi lock",
     parts=("--environment",),
+    installs=True,
 )
 
 
@@ -394,7 +397,7 @@ def _list(key: str, items: Iterable[str], indent: str) -> list[str]:
 
 def _place(item: PipLocked) -> str:
     url = index_url(item.url)
-    return f"direct+{url}" if item.direct else url
+    return f"{_DIRECT}{url}" if item.direct else url
 
 
 def _conda_row(package: LockedPackage, purls: tuple[str, ...]) -> Iterator[str]:
