@@ -193,12 +193,25 @@ def test_series_of_prometheus() -> None:
 OWN = {"schema": "cuenv/host/1", "platform": "linux-64", "gpus": [{"index": 0, "name": "L4"}]}
 
 
+@pytest.mark.parametrize("payload", ["", "{", "[" * 100_000, '{"a": 1}', "null", '{"__payload__": "x"}'])
+def test_a_payload_of_ansible_that_tells_nothing_is_refused(payload: str) -> None:
+    with pytest.raises(InputError):
+        told(json.dumps({"__payload__": payload}))
+
+
+def test_a_file_of_the_cache_of_ansible_is_called_by_its_host() -> None:
+    text = json.dumps({"__payload__": json.dumps({"ansible_local": {"cuenv": OWN}})})
+    (host,) = hosts_told(text, shipped_base(), "facts/s1_n7", "s1_n7").hosts
+    assert host.label == "n7"
+
+
 def test_facts_of_ansible() -> None:
     facts = {"ansible_architecture": "x86_64", "ansible_kernel": "5.15.0", "ansible_hostname": "n1"}
     for text in (
         json.dumps({"ansible_facts": {**facts, "ansible_local": {"cuenv": OWN}}, "changed": False}),
         json.dumps({**facts, "ansible_local": {"cuenv": OWN}}),
         json.dumps({"_meta": {"hostvars": {"n1": {"ansible_facts": {"local": {"cuenv": OWN}}}}}}),
+        json.dumps({"__payload__": json.dumps({**facts, "ansible_local": {"cuenv": OWN}})}),
         "n1 | SUCCESS => " + json.dumps({"ansible_facts": {"ansible_local": {"cuenv": OWN}}}, indent=4),
         f"n1 | CHANGED | rc=0 >>\n{json.dumps(OWN)}\n",
     ):

@@ -15,15 +15,13 @@ from cuenv.core.regex import regex
 from cuenv.fleet.answers import named
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
+from cuenv.host.paste.ansible import called, unpacked
 from cuenv.host.select import recorded_hosts
 from cuenv.knowledge.base import Knowledge
 
 _LIMIT = 16 * 1024 * 1024
 """Bytes that Ansible's facts of one node may have."""
 _FACT = "the cuenv fact (ansible_local.cuenv)"
-_PAYLOAD = "__payload__"
-_PREFIX = regex(r"^s[0-9]+_")
-"""What ansible-core puts before the name of a host from 2.19 on, where the file has a payload."""
 _LINE = regex(r", line ([0-9]+)$")
 
 
@@ -116,12 +114,11 @@ def _facts(path: Path, name: str) -> tuple[str, Any]:
         InputError: the file contains something else.
     """
     try:
-        data: Any = json.loads(read_text(path, limit=_LIMIT))
-        if isinstance(data, dict) and isinstance(data.get(_PAYLOAD), str):
-            name, data = _PREFIX.sub("", name), json.loads(data[_PAYLOAD])
+        whole: Any = json.loads(read_text(path, limit=_LIMIT))
+        data: Any = unpacked(whole)
     except (ValueError, RecursionError) as error:
         raise InputError("the file is not the JSON of Ansible's facts") from error
-    return name, data.get("ansible_facts", data) if isinstance(data, dict) else {}
+    return called(whole, name), data.get("ansible_facts", data) if isinstance(data, dict) else {}
 
 
 def _fact(facts: Any, name: str) -> HostFacts:

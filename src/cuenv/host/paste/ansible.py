@@ -5,16 +5,42 @@ The facts tell machine and kernel; what cuenv tells as a local fact (``ansible_l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cuenv.core.regex import regex
 from cuenv.host.paste.told import DocumentReader, Told, shown, textual
 
 _MACHINES = ("x86_64", "aarch64")
 
 
+_PAYLOAD = "__payload__"
+_PREFIX = regex(r"^s[0-9]+_")
+"""What ansible-core puts before the name of a host from 2.19 on, where the file has a payload."""
+
+
+def unpacked(data: object) -> object:
+    """The facts in a file of the cache of ansible-core 2.19 and later, which holds them as a text; any other as it is.
+
+    Raises:
+        ValueError: that text is not JSON.
+    """
+    inner = data.get(_PAYLOAD) if isinstance(data, dict) else None
+    return json.loads(inner) if isinstance(inner, str) else data
+
+
+def called(data: object, file: str) -> str:
+    """The name of a host by that of its file in the cache."""
+    return _PREFIX.sub("", file) if isinstance(data, dict) and _PAYLOAD in data else file
+
+
 def hosts_of(data: object, name: str = "") -> tuple[tuple[str, Mapping[str, Any]], ...]:
     """The facts of each host by its name; nothing where Ansible wrote no such document."""
+    try:
+        data = unpacked(data)
+    except (ValueError, RecursionError):
+        return ()
     if not isinstance(data, dict):
         return ()
     meta = data.get("_meta")

@@ -166,7 +166,7 @@ def _own(document: Document, source: str, label: str) -> Iterator[HostFacts]:
         for name, own in named:
             if not isinstance(own, dict):
                 continue
-            facts = host_json.read_plain(own, source, name or label)
+            facts = host_json.read_plain(own, source, name or ansible.called(row, label))
             facts = replace(facts, name=facts.name or name)
             yield facts
 
