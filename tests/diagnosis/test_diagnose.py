@@ -333,12 +333,10 @@ FOREIGN = [
     b'Exception in thread "main" java.lang.NullPointerException: x\n\tat Foo.main(Foo.java:3)\n',
     b"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nKeyError: 'labels'\n",
     b"thread 'main' panicked at src/main.rs:2:5:\nindex out of bounds\nerror: process didn't exit successfully\n",
-    b"E: Unable to locate package foo\nERROR: executor failed running\n",
+    b"E: The widget of foo is missing\nERROR: executor failed running\n",
     b"Fehler: Datei nicht gefunden\nERROR: Abbruch\n",
     "エラー: 失敗しました\nERROR: 終了\n".encode(),
     b"Could not override 'a.b'.\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
-    b"free(): invalid pointer\n",
-    b"double free or corruption (!prev)\n",
     b"node1:21:21 [0] NCCL WARN Something that no row knows\n",
 ]
 

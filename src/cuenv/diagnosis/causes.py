@@ -40,6 +40,8 @@ _UNTOLD = {
     "file": "a library",
     "name": "a name",
     "status": "a status",
+    "number": "a number",
+    "image": "IMAGE",
     "arch": "the GPU",
     "pod": "POD",
 }

@@ -18,7 +18,7 @@ _COLOURS = regex(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,
 _WARNING = regex(
     rb"[A-Z]\w{0,40}Warning\b|\bWARN(?:ING)?\b|\b[Ww]arning?(?: #[0-9-]+)?:|\[warn|"
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
-    rb"No CUDA runtime is found, using|we were unable to detect it|"
+    rb"No CUDA runtime is found, using|unavailable_reason|we were unable to detect it|"
     rb"^[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|"
     rb"^\W{0,3}W[0-9]{4} |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )

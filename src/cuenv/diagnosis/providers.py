@@ -247,6 +247,7 @@ _HEADERS: Mapping[str, str] = {
     ),
 }
 """Beginnings of headers, and the package of Debian and Ubuntu that holds them (packages.debian.org)."""
+_REPOSITORY = regex(r"/compute/cuda/repos/([a-z]{1,10}[0-9]{1,4})/")
 _LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
 
 
@@ -282,6 +283,7 @@ def _wanted(case: LogContext, name: str) -> str:
 def library(case: LogContext) -> Joined:
     """The package of the system that holds a shared library."""
     name = case.told.get("file", "")
+    name = name if name.startswith("lib") or not name else f"lib{name}.so"
     found = _LIBRARY.search(name)
     stem = found[1] if found else ""
     python = re.fullmatch(r"python(3\.[0-9]{1,2})m?", stem)
@@ -323,6 +325,15 @@ def link(case: LogContext) -> Joined:
     return Joined(command=f"sudo apt-get install {found}") if found else Joined()
 
 
+def apt_key(case: LogContext) -> Joined:
+    """The keyring of NVIDIA's repository for the system that the line names; other repositories have other keys."""
+    found = _REPOSITORY.search(case.line)
+    if not found:
+        return Joined()
+    package = f"https://developer.download.nvidia.com/compute/cuda/repos/{found[1]}/x86_64/cuda-keyring_1.1-1_all.deb"
+    return Joined(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
+
+
 def symbol(case: LogContext) -> Joined:
     """The package whose file expects a symbol that is not there, built or installed again."""
     package = package_in(case.line)
@@ -355,6 +366,7 @@ def numba(case: LogContext) -> Joined:
 
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "apt_key": apt_key,
     "header": header,
     "library": library,
     "link": link,
