@@ -491,8 +491,8 @@ def test_a_frozen_environment_is_left_alone(cuenv: Made, tmp_path: Path) -> None
     cuenv(report(bound("libcudnn<9.11")))
     env = environment(tmp_path, *CUDNN)
     (env / "conda-meta/frozen").touch()
-    assert doctor.pin(str(env), SimpleNamespace(override_frozen=False), pytest.fail) == 1
-    assert doctor.pin(str(env), SimpleNamespace(override_frozen=True), lambda _: None) == 0
+    assert doctor.pin(str(env), SimpleNamespace(protect_frozen_envs=object()), pytest.fail) == 1
+    assert doctor.pin(str(env), SimpleNamespace(protect_frozen_envs=False), lambda _: None) == 0
 
 
 def test_an_environment_that_cannot_be_written_is_told(
@@ -505,6 +505,25 @@ def test_an_environment_that_cannot_be_written_is_told(
     assert "cannot be written" in capsys.readouterr().out
     assert doctor.pin(str(tmp_path / "gone"), SimpleNamespace(), pytest.fail) == 1
     assert "cannot be read" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_an_environment_without_permission_is_told(
+    cuenv: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cuenv(report(bound("libcudnn<9.11")))
+    env = environment(tmp_path, *CUDNN)
+    meta = env / "conda-meta"
+    meta.chmod(0o555)
+    assert doctor.pin(str(env), SimpleNamespace(), lambda _: None) == 1
+    assert f"{meta}/pinned cannot be written: Permission denied" in capsys.readouterr().out
+    meta.chmod(0)
+    assert doctor.pin(str(env), SimpleNamespace(), pytest.fail) == 1
+    assert f"{meta} cannot be read: Permission denied" in capsys.readouterr().out
+    cuenv(f'exec {in_shell()} "$@"')
+    doctor.examine(str(env), verbose=False)
+    assert capsys.readouterr().out.startswith("❓ cuenv did not check CUDA and PyTorch: 'cuenv check' failed: ")
+    meta.chmod(0o755)
 
 
 # after a solve
@@ -787,8 +806,8 @@ def installed(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]
         variables = {**os.environ, "PYTHONPATH": path, "HOME": str(tmp_path), "CONDA_OFFLINE": "true", **environ}
         return subprocess.run([exe, *words], env=variables, capture_output=True, text=True, timeout=120, check=False)
 
-    if run("doctor", "--help").returncode:
-        pytest.skip("this conda has no conda doctor")
+    if "--fix" not in run("doctor", "--help").stdout:
+        pytest.skip("this conda is older than 26.1: its conda doctor has no fixers")
     return run
 
 
@@ -802,5 +821,10 @@ def test_a_real_conda_hands_over_and_doctors(
     done = installed("doctor", "--prefix", str(env), "cuenv", "--fix", "--yes")
     assert "says CU405 (CU405)" in done.stdout, done.stderr
     assert (env / "conda-meta/pinned").read_text() == "libcudnn <9.11\n"
+    (env / "conda-meta/frozen").touch()
+    (env / "conda-meta/pinned").unlink()
+    assert "is frozen" in installed("doctor", "--prefix", str(env), "cuenv", "--fix", "--yes").stdout
+    done = installed("doctor", "--prefix", str(env), "cuenv", "--fix", "--yes", "--override-frozen")
+    assert (env / "conda-meta/pinned").exists(), done.stderr
     cuenv("exit 1")
     assert installed("info").returncode == 0

@@ -72,7 +72,7 @@ def pin(prefix: str, args: Any, confirm: Callable[[str], None]) -> int:
     if not new:
         say("cuenv knows no pin to add.")
         return 0
-    if (file.parent / "frozen").exists() and not getattr(args, "override_frozen", False):
+    if (file.parent / "frozen").exists() and getattr(args, "protect_frozen_envs", True) is not False:
         say(f"{prefix} is frozen, so no pin is added; --override-frozen adds it")
         return 1
     lines = [f"{name} {bound}" for name, bound in new]
