@@ -96,3 +96,40 @@ def test_a_node_picks_its_environment_by_its_own_facts(made: Path, tmp_path: Pat
     other = picked("NVIDIA B200", "10.0", "570.26", "2.39")
     assert (other.returncode, other.stdout) == (1, "")
     assert "no environment was planned for NVIDIA B200|570.26|glibc 2.39|x86_64" in other.stderr
+
+
+def test_files_of_an_earlier_plan_go_and_what_somebody_changed_stays(tmp_path: Path) -> None:
+    def planned(nodes: list[FleetNode]) -> set[str]:
+        done = run("fleet", "plan", "-", "--no-lock", "-o", "out", "--offline", folder=tmp_path, text=written(nodes))
+        assert done.returncode == 0, done.stderr
+        plan = json.loads((tmp_path / "out" / "fleet.json").read_text())
+        return {item["name"] for item in plan["environments"]}
+
+    old = [FleetNode("p1", host("A100", "470.129.06")), FleetNode("n1", host("B200", "580.65.06", "2.39"))]
+    before = planned(old)
+    assert len(before) == 2
+    (tmp_path / "out" / "mine").mkdir()
+    (tmp_path / "out" / "mine" / "environment.yml").write_text("mine\n")
+    after = planned(old[1:])
+    gone = before - after
+    assert gone
+    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {*after, "mine"}
+    planned(old)
+    (only,) = gone
+    notes, file = tmp_path / "out" / only / "notes.txt", tmp_path / "out" / only / "environment.yml"
+    notes.write_text("mine\n")
+    file.write_text(file.read_text() + "# mine\n")
+    planned(old[1:])
+    assert {path.name for path in (tmp_path / "out" / only).iterdir()} == {"notes.txt", "environment.yml"}
+
+
+def test_prices_of_candidates_that_the_channels_do_not_have_are_left_out(
+    tmp_path: Path, mirrors: tuple[str, ...]
+) -> None:
+    words = ("fleet", "plan", "-", "--prove", "-o", "out", *mirrors)
+    done = run(*words, folder=tmp_path, text=written(NODES))
+    plan = json.loads((tmp_path / "out" / "fleet.json").read_text())
+    table = json.loads(run("fleet", "plan", "-", "--json", folder=tmp_path, text=written(NODES)).stdout)
+    assert plan["environments"] != table["environments"]  # the sample has no other release
+    assert plan["prices"] == []
+    assert "instead " in done.stderr

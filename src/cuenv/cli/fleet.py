@@ -139,7 +139,14 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
         progress_done(show)
         found, written, faults = done.plan, done.written, done.faults
         told += [f"kept    an edited file as {path}" for path in done.kept]
+        told += [f"instead {text}" for text in done.instead]
+        if done.instead:
+            told.append(
+                "note    what other numbers of environments cost is left out: the channels do not have all of it"
+            )
         told += [f"wrote   {path}" for path in written]
+        told += [f"removed {path}, of an earlier plan" for path in done.removed]
+        told += [f"left    {path}, of an earlier plan, which was changed since" for path in done.left]
         told += [f"error: {text}" for text in faults]
     elif values["prove"]:
         raise UsageError("--prove locks nothing without a folder", hint="cuenv fleet plan FLEET --prove -o DIR")

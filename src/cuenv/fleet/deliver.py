@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core.errors import Progress
-from cuenv.core.io.files import make_folder
-from cuenv.core.io.products import write_product
+from cuenv.core.errors import CuenvError, Progress
+from cuenv.core.io.files import is_file, make_folder, read_text
+from cuenv.core.io.products import remove_untouched, write_product
 from cuenv.core.io.templates import fill
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.render import json_text
 from cuenv.fleet.plan import Environment, FleetPlan
-from cuenv.fleet.plan_json import plan_plain
+from cuenv.fleet.plan_json import identity, plan_plain, read_whole
 from cuenv.host.facts import HostFacts
 from cuenv.host.host_json import dump
 from cuenv.host.select import HostOptions
@@ -41,12 +41,18 @@ class Delivered:
         plan: the plan with what the channels have, where they were asked.
         faults: why an environment has no lock.
         kept: where files are kept that were edited.
+        removed: files of environments that an earlier plan had.
+        left: such files that were changed since, and stay.
+        instead: which candidates the channels do not have, and what was taken for them.
     """
 
     plan: FleetPlan
     written: tuple[Path, ...]
     faults: tuple[str, ...]
     kept: tuple[Path, ...]
+    removed: tuple[Path, ...]
+    left: tuple[Path, ...]
+    instead: tuple[str, ...]
 
 
 def deliver(
@@ -78,6 +84,7 @@ def deliver(
     faults: list[str] = []
     kept: list[Path] = []
     found: list[Environment] = []
+    instead: list[str] = []
     for item in plan.environments:
         decision = item.decision(plan.request, knowledge)
         if prove and sources:
@@ -89,6 +96,10 @@ def deliver(
             faults.append(f"{item.name}: the channels close no candidate that serves its hosts")
             continue
         chosen = item._replace(candidate=decision.chosen.candidate)
+        if identity(chosen.candidate) != identity(item.candidate):
+            instead.append(
+                f"{item.name}: the channels do not close {item.candidate}; {chosen.candidate} is taken for it"
+            )
         path = folder / item.name / "environment.yml"
         spec = composed(decision, item.name)
         # the options of a pool would give every GPU of it the lowest driver of it
@@ -102,14 +113,39 @@ def deliver(
             locks, fault = _locked(path, decision.case.facts, sources, knowledge, progress)
             written += locks
             faults += [f"{item.name}: {fault}"] if fault else []
-    plan = replace(plan, environments=tuple(found))
+    # prices speak of candidates of the tables, which these channels do not all have
+    plan = replace(plan, environments=tuple(found), prices=() if instead else plan.prices)
     scripts = {name: _which(plan, name) for name in SCRIPTS}
     make_folder(folder)
     for name, text in scripts.items():
         write_atomically(folder / name, text)
     files = [*written, *(folder / name for name in (*SCRIPTS, PLAN))]
+    stale = [path for path in _of_earlier(folder) if path not in files]
+    removed, left = remove_untouched(stale, folder / PLAN)
     write_atomically(folder / PLAN, json_text(plan_plain(plan, knowledge, broken, map(str, files))))
-    return Delivered(plan=plan, written=tuple(files), faults=tuple(faults), kept=tuple(kept))
+    return Delivered(
+        plan=plan,
+        written=tuple(files),
+        faults=tuple(faults),
+        kept=tuple(kept),
+        removed=tuple(removed),
+        left=tuple(left),
+        instead=tuple(instead),
+    )
+
+
+def _of_earlier(folder: Path) -> Iterator[Path]:
+    """The files of environments that an earlier plan of this folder names; none where that is no plan of ours."""
+    path = folder / PLAN
+    try:
+        plan = read_whole(read_text(path), str(path)) if is_file(path) else None
+    except (CuenvError, ValueError):
+        return
+    names = {item["name"] for item in plan["environments"]} if plan else set()
+    for text in plan["written"] if plan else ():
+        file = Path(text)
+        if file.parent.name in names and file.parent.name not in ("", "..") and file.parent.parent.name == folder.name:
+            yield folder / file.parent.name / file.name
 
 
 def _locked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError
@@ -135,3 +136,34 @@ def _unused(path: Path) -> Path:
     while os.path.lexists(aside := path.with_name(f"{path.name}.bak{f'.{number}' if number else ''}")):
         number += 1
     return aside
+
+
+def remove_untouched(paths: Iterable[Path], since: Path) -> tuple[list[Path], list[Path]]:
+    """Remove files of an earlier run of ours, each unless it was changed after the file that was written last then.
+
+    Args:
+        paths: the files; what is not there, a folder and a link stay.
+        since: the file that was written last.
+
+    Returns:
+        What was removed, and what was changed and stays.
+
+    Raises:
+        OutsideError: one cannot be removed.
+    """
+    removed: list[Path] = []
+    kept: list[Path] = []
+    for path in paths:
+        try:
+            if path.is_symlink() or not is_file(path):
+                continue
+            if path.stat().st_mtime_ns > since.stat().st_mtime_ns:
+                kept.append(path)
+                continue
+            path.unlink()
+            removed.append(path)
+            if not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        except OSError as error:
+            raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
+    return removed, kept
