@@ -16,6 +16,8 @@ from cuenv.core.io.files import load_toml
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats import LockPart
 from cuenv.prefix.io.conda_meta import read_conda_meta
+from cuenv.solve.io.pip import indexes
+from cuenv.solve.pip_lines import PipOptions
 from pip_index import index, variables, wheel
 from pixi_laws import broken
 
@@ -295,6 +297,42 @@ def test_the_pip_part_has_its_index_its_hashes_and_what_conda_brings(mirrors: tu
         ]
         (tmp_path / "pixi.lock").write_text(text.replace(f"indexes:\n    - {server.url}/simple", "indexes: []"))
         assert any("IndexesMismatch" in item for item in broken(tmp_path))
+
+
+def test_the_indexes_are_those_that_uv_asks_without_logins(tmp_path: Path) -> None:
+    (usual,) = indexes(PipOptions(), variables(tmp_path))
+    assert usual.startswith("https://")
+    assert usual.endswith("/simple")
+    mine = {"UV_DEFAULT_INDEX": "https://me:secret@a.example/simple/", "UV_INDEX": "https://b.example/x"}
+    assert indexes(PipOptions(), variables(tmp_path, **mine)) == ("https://a.example/simple", "https://b.example/x")
+    asked = PipOptions(index="https://c.example/simple", extra=("https://d.example/y",))
+    assert indexes(asked, variables(tmp_path)) == ("https://c.example/simple", "https://d.example/y")
+
+
+def test_torch_from_pip_has_no_twin_and_names_both_indexes(mirrors: tuple[str, ...], tmp_path: Path) -> None:
+    wheel(tmp_path / "files", "torch", "2.14.1+cu126", "einops", tag="cp312-cp312-manylinux_2_28_x86_64")
+    wheel(tmp_path / "plain", "einops", "0.8.0")
+    with index(tmp_path / "files") as torch, index(tmp_path / "plain") as plain:
+        (tmp_path / "environment.yml").write_text(
+            "name: wheels\nchannels: [conda-forge]\ndependencies:\n  - python=3.12\n  - pip\n  - pip:\n"
+            f"    - --extra-index-url {torch.url}/simple\n    - torch==2.14.1+cu126\n"
+        )
+        home = variables(tmp_path / "home", plain.url)
+        words = ("--gpu", "GTX 1080", "--driver", "580.65.06", "--glibc", "2.35", "--platform", "linux-64")
+        done = run("export", "pixi", *words, *mirrors, "-o", ".", folder=tmp_path, **home)
+        assert done.returncode == 0, done.stderr
+        assert "no environment cpu for machines without a GPU: PyTorch comes by pip" in done.stderr
+        found = manifest(tmp_path)
+        assert found["pypi-options"] == {
+            "index-url": f"{plain.url}/simple",
+            "extra-index-urls": [f"{torch.url}/simple"],
+            "index-strategy": "unsafe-best-match",
+        }
+        assert found["pypi-dependencies"] == {"torch": "==2.14.1+cu126"}
+        (place,) = found["workspace"]["platforms"]
+        assert place["cuda"] == {"driver": "13.0", "arch": "6.1"}
+        assert place["glibc"] == "2.28"
+        assert broken(tmp_path) == []
 
 
 BAD = (

@@ -20,7 +20,6 @@ from cuenv.export.pixi_project import (
     PixiPart,
     PixiProject,
     counted,
-    indexes,
     lock,
     manifest,
     twin_asked,
@@ -33,7 +32,7 @@ from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.pip import lock_pip
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
-from cuenv.solve.io.pip import index_variables, pypi_names
+from cuenv.solve.io.pip import indexes, pypi_names
 from cuenv.solve.io.solver import solve
 from cuenv.solve.model import AS_OF, Solution, SolveRequest
 from cuenv.solve.pip_lines import read_lines
@@ -206,9 +205,8 @@ def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], kn
     """
     spec, request = parts[0].asked, asked.lock
     pip = [item for part in parts for item in part.solutions if item.pip]
-    settings = index_variables(request.host.environ, request.sources.certificates) if pip else {}
-    usual = settings.get("UV_DEFAULT_INDEX") or settings.get("UV_INDEX_URL") or ""
-    index = indexes(pip, read_lines(spec.pip), usual) if pip else ()
+    options = read_lines(spec.pip).options
+    index = indexes(options, request.host.environ, request.sources.certificates) if pip else ()
     if pip and not index:
         raise InputError(
             f"nothing says which index the packages for pip come from, and {LOCK} has to name it",

@@ -23,7 +23,7 @@ from cuenv.resolver.policy import asks_for_cpu, wants_cuda
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, normalise
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import LockedPackage, Solution
-from cuenv.solve.pip_lines import PipLines, read_lines
+from cuenv.solve.pip_lines import read_lines
 from cuenv.solve.pip_part import provided
 from cuenv.solve.uv_output import toml_string
 
@@ -91,10 +91,10 @@ def twin_asked(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec |
 
     A build string that excludes CPU builds becomes one that excludes CUDA builds; NVIDIA's packages are left out.
     """
-    if asks_for_cpu(spec) or not wants_cuda(spec, knowledge):
-        return "the environment names no CUDA build, and runs without a GPU as it is"
     if torch_asked(spec.pip):
         return "PyTorch comes by pip, whose CPU build is another wheel"
+    if asks_for_cpu(spec) or not wants_cuda(spec, knowledge):
+        return "the environment names no CUDA build, and runs without a GPU as it is"
     kept = [
         replace(pin, build="*cpu*" if "cuda" in pin.build or pin.name in _TORCH else pin.build, why=(), role="")
         for pin in spec.pins
@@ -107,21 +107,6 @@ def twin_asked(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec |
 
 def _named(spec: EnvironmentSpec, name: str) -> Pin:
     return next(pin for pin in spec.pins if pin.name == name)
-
-
-def indexes(solutions: Iterable[Solution], lines: PipLines, settings: str = "") -> tuple[str, ...]:
-    """The package indexes of the pip part in their order, the usual one first; none where nothing says one.
-
-    Args:
-        solutions: with packages for pip.
-        lines: the pip part.
-        settings: the usual index of the user's settings.
-    """
-    used = dict.fromkeys(item.index for one in solutions for item in one.pip if item.index)
-    extra = [index_url(url).rstrip("/") for url in lines.options.extra]
-    named = index_url(lines.options.index or settings).rstrip("/")
-    first = named or next((url for url in used if url not in extra), "")
-    return tuple(dict.fromkeys(url for url in (first, *extra, *used) if url)) if first else ()
 
 
 def _platform(part: PixiPart, solution: Solution, knowledge: Knowledge) -> PixiPlatform:

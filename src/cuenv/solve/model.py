@@ -99,7 +99,6 @@ class PipLocked:
         depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
         uploaded: the day (UTC) of the upload of that file, right after the index was asked; empty where it tells none.
         category: as of a conda package.
-        index: the package index that it was found on, without credentials; empty where nothing says it.
     """
 
     name: str
@@ -111,7 +110,6 @@ class PipLocked:
     direct: bool = False
     depends: tuple[str, ...] = ()
     category: str = "main"
-    index: str = ""
 
     @property
     def from_source(self) -> bool:

@@ -86,7 +86,6 @@ def _locked(package: Package, file: PackageArchive | PackageWheel | PackageSdist
         size=file.size,
         uploaded=_day(file),
         direct=package.archive is not None,
-        index=index_url(package.index or "").rstrip("/"),
     )
 
 

@@ -442,4 +442,4 @@ def _pypi_row(
     there = {one.name for one in answer.pip} | {one.name for one in provided(answer.packages, names)}
     yield from _list("requires_dist", (text for text in item.depends if requirement_name(text) in there), "  ")
     if not item.direct and indexes:
-        yield f"  index: {_text(item.index or indexes[0])}"
+        yield f"  index: {_text(indexes[0])}"

@@ -28,7 +28,7 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
-from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.environment_spec import index_option, requirement_name
 from cuenv.solve.io.connection import authorities, of_requests
 from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_lines import PipOptions
@@ -226,6 +226,32 @@ def _failed(
     if _FAR.search(text):
         raise ChannelError(f"a Python package index cannot be reached ({_last(text)}): {where}", hint=skip)
     raise OutsideError(f"uv could not resolve the pip part: {_last(text) or done.reason}", hint=skip)
+
+
+def indexes(options: PipOptions, environ: Mapping[str, str], certificates: str | None = None) -> tuple[str, ...]:
+    """The package indexes that uv asks, the usual one first, without credentials; none where it asks no index.
+
+    uv itself says them, so that they are those of its settings, of pip's, of the pip part, or its own.
+
+    Args:
+        options: of the pip part.
+        environ: the user's variables.
+        certificates: authorities of a settings file.
+
+    Raises:
+        InputError: a settings file cannot be read.
+        OutsideError: uv cannot be run.
+    """
+    variables = with_options(index_variables(environ, certificates), options)
+    with private_folder("pip") as scratch:
+        (scratch / "nothing.in").write_text("", encoding="utf-8")
+        command = [uv_program(), "pip", "compile", "nothing.in", "--quiet", "--no-header", "--no-config", "--offline"]
+        command += ["--emit-index-url", "--python", sys.executable, *_no_index(variables)]
+        done = run(command, _TIMEOUT, environ, more={**variables, **_ALWAYS}, folder=str(scratch), limit=_LOG_LIMIT)
+    found = [option for line in done.out.splitlines() if (option := index_option(line))]
+    usual = [url for name, url in found if name == "--index-url"]
+    extra = [url for name, url in found if name == "--extra-index-url"]
+    return tuple(dict.fromkeys(index_url(url).rstrip("/") for url in (*usual, *extra))) if usual else ()
 
 
 _EVERYWHERE = ("pip", "torch")
