@@ -257,3 +257,16 @@ def test_a_general_reading_gives_way_to_a_row_that_knows_more() -> None:
     chain = b"ImportError: cannot import name 'csrc' from 'gsplat' (/e/gsplat/__init__.py)\nnvcc: command not found\n"
     assert [cause.symptom.id for cause in read(chain).causes] == ["nvcc-not-found"]
     assert read(b"n1:21 [3] NCCL INFO cudaErrorIllegalAddress was handled\nstep 12\n").verdict != "known"
+
+
+def test_a_requirement_of_an_image_is_not_skipped_while_the_driver_is_not_known() -> None:
+    line = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver\n"
+    assert "NVIDIA_DISABLE_REQUIRE" not in led(line).command
+    assert "driver_version" in led(line).command
+
+
+def test_java_gets_no_command_of_pip() -> None:
+    line = (
+        "/tmp/onnxruntime-java123/libonnxruntime_providers_cuda.so: libcublasLt.so.12: cannot open shared object file\n"
+    )
+    assert "pip" not in led(line).command

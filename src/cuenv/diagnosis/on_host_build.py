@@ -146,6 +146,9 @@ def runtime(case: LogContext) -> Joined:
         f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
     ]
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
+    if "ai.onnxruntime" in case.line or "onnxruntime-java" in case.line:
+        remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
+        return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
         pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
