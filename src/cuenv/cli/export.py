@@ -437,7 +437,8 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
         asked = replace(asked, spec=answer.spec, lock=replace(asked.lock, facts=facts_of(answer, knowledge)))
     elif values["name"]:
         raise UsageError(
-            "--name names an environment that is chosen; a file has its own", hint=f"cuenv export pixi {path}"
+            "--name names an environment that is chosen; a file has its own",
+            hint=f"cuenv export pixi {shlex.quote(str(path))}",
         )
     show = progress(quiet=values["quiet"])
     made = export_pixi(asked, knowledge, show).made
