@@ -335,6 +335,18 @@ def test_torch_from_pip_has_no_twin_and_names_both_indexes(mirrors: tuple[str, .
         assert broken(tmp_path) == []
 
 
+def test_an_environment_without_cuda_has_no_gate_and_no_twin(mirrors: tuple[str, ...], tmp_path: Path) -> None:
+    text = "name: a\nchannels: [conda-forge]\ndependencies: [python=3.12, numpy]\nvariables: {A: x$HOME}\n"
+    (tmp_path / "environment.yml").write_text(text)
+    done = run("export", "pixi", *TWO, *mirrors, "-o", ".", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "no environment cpu" not in done.stderr
+    assert "A: pixi replaces what follows $ in it" in done.stderr
+    (place,) = manifest(tmp_path)["workspace"]["platforms"]
+    assert place == {"name": "linux-64-cpu", "platform": "linux-64", "glibc": "2.17"}
+    assert broken(tmp_path) == []
+
+
 BAD = (
     (("absent.yml",), "absent.yml does not exist"),
     (("-o", "file"), "it is not a folder"),

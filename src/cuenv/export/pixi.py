@@ -76,15 +76,12 @@ def export_pixi(asked: PixiRequest, knowledge: Knowledge, progress: Progress | N
     answer = replace(locked(asked.lock, spec, knowledge, progress=progress), warnings=warnings, wheels=PIXI)
     if answer.lock is None:
         return PixiAnswer(made=Exported(kind="pixi", refused=_refused(answer, asked)), locked=answer)
-    usual = PixiPart(name=DEFAULT, feature=_kind(answer), asked=spec, solutions=answer.lock.solutions)
-    twin = _twin(asked, spec, answer, knowledge, progress) if asked.twin else "it was not asked for"
+    usual = PixiPart(name=DEFAULT, feature=_kind(answer, knowledge), asked=spec, solutions=answer.lock.solutions)
+    twin = _twin(asked, spec, answer, knowledge, progress) if asked.twin and usual.feature == CUDA else ""
     parts = (usual, twin) if isinstance(twin, PixiPart) else (usual,)
     project = _project(asked, answer, parts, knowledge)
-    notes = (
-        ()
-        if isinstance(twin, PixiPart) or not asked.twin
-        else (f"no environment {CPU} for machines without a GPU: {twin}",)
-    )
+    notes = [f"no environment {CPU} for machines without a GPU: {twin}"] if twin and isinstance(twin, str) else []
+    notes += [f"{name}: pixi replaces what follows $ in it" for name, text in spec.variables.items() if "$" in text]
     files = {MANIFEST: manifest(project), LOCK: lock(project, asked.version)}
     for item in answer.lock.solutions:
         if item.aside:
@@ -123,12 +120,14 @@ def write_pixi(answer: PixiAnswer, folder: Path) -> PixiAnswer:
     return replace(answer, locked=replace(answer.locked, written=written[::-1], kept=kept))
 
 
-def _kind(answer: Locked) -> str:
-    """Whether the environment is for machines with a driver."""
+def _kind(answer: Locked, knowledge: Knowledge) -> str:
+    """Whether the environment is for machines with a driver: one of its packages is of CUDA, and the host has one."""
     found = answer.lock.solutions if answer.lock else ()
-    asks = any(text.startswith("__cuda") for item in found for one in item.packages for text in one.depends)
+    conda = [one for item in found for one in item.packages]
+    asks = any(text.startswith("__cuda") for one in conda for text in one.depends)
+    wheels = any(one.name == "torch" and not one.version.endswith("+cpu") for item in found for one in item.pip)
     driver = answer.facts.driver is not None and answer.facts.driver.cuda is not None
-    return CUDA if driver and (asks or answer.facts.gpus) else CPU
+    return CUDA if driver and (asks or wheels or any(knowledge.is_component(one.name) for one in conda)) else CPU
 
 
 def _refused(answer: Locked, asked: PixiRequest) -> Refused:
