@@ -13,11 +13,17 @@ from cases import collect
 from channel_builder import pkg, write
 from commands import inside as run
 from cuenv.core.io.files import load_toml
+from cuenv.export.pixi_project import PixiPart, PixiProject
+from cuenv.export.pixi_project import manifest as render
+from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats import LockPart
 from cuenv.prefix.io.conda_meta import read_conda_meta
+from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.pip import indexes
+from cuenv.solve.model import Solution
 from cuenv.solve.pip_lines import PipOptions
+from given import base
 from pip_index import index, variables, wheel
 from pixi_laws import broken
 
@@ -345,6 +351,18 @@ def test_an_environment_without_cuda_has_no_gate_and_no_twin(mirrors: tuple[str,
     (place,) = manifest(tmp_path)["workspace"]["platforms"]
     assert place == {"name": "linux-64-cpu", "platform": "linux-64", "glibc": "2.17"}
     assert broken(tmp_path) == []
+
+
+@collect("platform,capability,arch", [("linux-aarch64", "8.7", False), ("linux-aarch64", "9.0", True)])
+def test_a_jetson_declares_no_compute_capability(platform: str, capability: str, arch: bool) -> None:
+    virtual = (VirtualPackage("__cuda", "12.6"), VirtualPackage("__cuda_arch", capability))
+    solution = Solution(platform=platform, packages=(), virtual_packages=virtual, solver="")
+    spec = EnvironmentSpec(name="a", channels=("conda-forge",), pins=())
+    part = PixiPart(name="default", feature="cuda", asked=spec, solutions=(solution,))
+    project = PixiProject(parts=(part,), channels=(FORGE,), knowledge=base(), names={})
+    ((place, _),) = project.platforms(part)
+    assert place.virtual == ("__cuda=12.6", *([f"__cuda_arch={capability}"] if arch else []))
+    assert (f'arch = "{capability}"' in render(project)) is arch
 
 
 BAD = (

@@ -440,6 +440,8 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
             "--name names an environment that is chosen; a file has its own",
             hint=f"cuenv export pixi {shlex.quote(str(path))}",
         )
+    else:
+        say([f"file    {path}"], quiet=values["quiet"] or values["as_json"])
     show = progress(quiet=values["quiet"])
     made = export_pixi(asked, knowledge, show).made
     progress_done(show)
