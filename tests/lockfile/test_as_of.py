@@ -201,7 +201,7 @@ def test_the_rule_decides_and_explains() -> None:
     unknown = {
         (str(item.candidate.build.version), item.candidate.build.seen)
         for item in decision.fitting
-        if item.verdict("as-of").outcome == "unknown"
+        if item.verdict("as-of").outcome == "unknown" and item.candidate.cuda == item.candidate.build.cuda
     }
     assert unknown
     assert all(seen is None or seen > DAY for _, seen in unknown)
@@ -300,3 +300,14 @@ def test_the_real_channels_close_on_what_was_there(tmp_path: Path, records: Path
         }
     assert names
     assert all(0 < stamps[name] < STAMPS["tool-3.0"] for name in names)
+
+
+def test_a_toolkit_counts_where_a_wheel_was_built_with_it() -> None:
+    """PyTorch 2.8.0 of 2025-08-06 is the first with CUDA 12.9, so nothing tells of that toolkit in 2024."""
+    case = Context(facts=machine("8.9", driver="580.65.06"), request=Request(as_of="2024-12-01"), knowledge=base())
+    decision = decide(case)
+    assert decision.chosen
+    assert decision.chosen.verdict("as-of").outcome == "pass"
+    newer = [item for item in decision.fitting if str(item.candidate.cuda) == "12.9"]
+    assert newer
+    assert {item.verdict("as-of").outcome for item in newer} == {"unknown"}

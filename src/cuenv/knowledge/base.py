@@ -214,6 +214,15 @@ class Knowledge:
         return self._released.get(release.release)
 
     @cached_property
+    def cuda_days(self) -> Mapping[Version, str]:
+        """The day of the first wheel of PyTorch that is built with each CUDA minor: its toolkit was there by then."""
+        found: dict[Version, str] = {}
+        for row in self.wheels:
+            if row.cuda:
+                found[row.cuda] = min(row.released, found.get(row.cuda, row.released))
+        return found
+
+    @cached_property
     def _released(self) -> Mapping[tuple[int, ...], TorchWheel]:
         found: dict[tuple[int, ...], TorchWheel] = {}
         for row in self.wheels:

@@ -110,12 +110,16 @@ def _no_day(as_of: str) -> Verdict | None:
     unless=_no_day,
     locked=False,
 )
-def existed(build: TorchBuild, as_of: str, kb: Knowledge, *, proving: bool) -> Verdict:
+def existed(build: TorchBuild, cuda: Version | None, as_of: str, kb: Knowledge, *, proving: bool) -> Verdict:
     """The build existed on the day of --as-of: PyTorch was released by then, or its channel had the build."""
     wish = Reason("wish", f"--as-of {as_of} was given")
     row, what = kb.released(build.version), f"PyTorch {build.version.public}"
     released = row_reason(row, f"{what} was released on {row.released}") if row else None
     there = build.since or build.seen
+    undated = not proving and cuda is not None and cuda != build.cuda and kb.cuda_days.get(cuda, "9999") > as_of
+    if undated and not (row and row.released > as_of):
+        because = f"the cuenv tables do not list since when there is CUDA {cuda}: --prove asks the channel"
+        return Verdict("as-of", "unknown", because, (wish,))
     if build.stack != WHEELS and there and there <= as_of:
         because = f"this build was in its channel on {there}, so it existed as of {as_of}"
         return Verdict("as-of", "pass", because, (wish, row_reason(build, f"{build.shown} was there on {there}")))
