@@ -214,9 +214,12 @@ def changes(
         anew: whether torch and its CUDA were decided anew, by what the file meant.
     """
     found = [_channels(spec, made, why.get(OF_CHANNELS, ""), anew=anew), _platforms(spec, made)]
-    for pin in spec.pins:
-        found.append(_change(pin, made, why, knowledge) if anew else _moved(pin, made.pin(pin.name), why))
     old = {pin.name for pin in spec.pins}
+    by_cuda = made.pin("pytorch-cuda") if "pytorch-cuda" not in old else None
+    for pin in spec.pins:
+        same = made.pin(pin.name) or (by_cuda if pin.name == "cudatoolkit" else None)
+        old |= {same.name} if same else set()
+        found.append(_change(pin, made, why, knowledge) if anew else _moved(pin, same, why))
     added = [pin for pin in made.pins if pin.name not in old and not anew]
     found += [EntryChange(entry=pin.yaml_text(), fate="added", why=why.get(pin.name, "")) for pin in added]
     return (*(item for item in found if item), *_pip_changes(spec, made, why, knowledge))

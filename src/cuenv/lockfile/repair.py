@@ -73,9 +73,9 @@ _PYTHONS = 3
 """Of these, how many are tried beside the torch of a file."""
 _NEAR, _SOLVED = 80, 7
 """How long candidates are tried: one that is solved beside the entries counts for several that are solved alone."""
-_SECONDS, _ENOUGH = 8, 14
+_SECONDS, _ENOUGH = 12, 18
 """After this time the search for what is nearest ends, and what few solves find is taken; then nothing is put back."""
-_KEEPING, _LATE = 24, 5
+_KEEPING, _LATE = 24, 6
 """Solves that find what can be had at all, of a short file, and those for one environment when it is late."""
 _GROUPS = 12
 """Minor releases of torch that come before that of an environment in which all entries were had."""
@@ -225,7 +225,7 @@ class _Repair:
     @property
     def tired(self) -> bool:
         """Whether enough candidates were tried."""
-        return self.near >= (_NEAR // 4 if self.late else _NEAR)
+        return self.near >= _NEAR
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
@@ -631,7 +631,9 @@ class _Repair:
             self._say(f"trying {label}")
             mine = self._of_own_channels(first, group, needed) if whole else None
             found = (
-                self._until_locked(mine, f"{label}, all else from the channels of the file", needed) if mine else None
+                self._until_locked(mine, f"{label.partition(' (')[0]} from the channels of the file", needed)
+                if mine
+                else None
             )
             if found:
                 return found
@@ -647,9 +649,7 @@ class _Repair:
         """A draft with another minor of torch from the channels of the file, beside which they have all entries."""
         spec, build = first.spec, group[0].candidate.build
         torch = _torch_of(spec)
-        if torch is None or build.stack not in (
-            [torch.channel] if torch.channel else map(short_channel, spec.channels)
-        ):
+        if torch is None or build.stack not in map(short_channel, spec.channels):
             return None
         shelf = self._shelf_of(spec)
         if shelf is None:
@@ -706,7 +706,8 @@ class _Repair:
         known = (torch.channel_name, series(version(torch.version))) if torch else None
         order = list(groups)
         if known in groups and (self.late or order.index(known) >= _GROUPS):
-            order = [known, *(key for key in order if key != known)]
+            order.remove(known)
+            order.insert(0 if self.late else _GROUPS, known)
         return [(f"pytorch {key[1]} ({key[0]})", groups[key], key == known) for key in order]
 
     def _alone(self, made: EnvironmentSpec, item: Assessment, needed: frozenset[str]) -> str:
@@ -788,7 +789,7 @@ def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowled
             pins.append(replace(pin, version=str(series(version(package.version))), build=""))
         else:
             pins.append(pin)
-    why = "the release nearest to it beside which the channels have the other entries"
+    why = "the nearest release that was found beside which the channels have the other entries"
     moved = replace(draft, spec=replace(draft.spec, pins=tuple(pins)), bound=draft.bound | {torch.name})
     return moved.noting([torch.name], why).noting(OF_TORCH, "the release for that torch")
 
