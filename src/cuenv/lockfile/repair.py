@@ -310,7 +310,8 @@ class _Repair:
         if moved:
             closes = self.closes
             other = self._kept(moved)
-            if len(other.spec.pins) > len(found.spec.pins):
+            pairs = all(other.spec.pin(name) for name in OF_TORCH if found.spec.pin(name))
+            if pairs and len(other.spec.pins) > len(found.spec.pins):
                 self.in_order = found
                 return other
             self.closes = closes
