@@ -16,6 +16,7 @@ from cases import collect
 from commands import in_shell
 from cuenv.cli.kb import Topics
 from cuenv.cli.main import COMMANDS, load
+from cuenv.core.urls import channel_url
 from cuenv.demo.io.sample import write_sample
 from cuenv.host.io.record import SHIPPED
 from doc_pages import RUN, Step, commands, given, steps
@@ -31,7 +32,12 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 def mirrors(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The sample channels, as the variable CUENV_MIRROR names them."""
     folder = tmp_path_factory.mktemp("channels")
-    return ",".join(f"{mirror.origin}={mirror.target}" for mirror in write_sample(folder, "linux-64"))
+    written = write_sample(folder, "linux-64")
+    for subdir in ("linux-64", "noarch"):  # a recipe names the plain channel nvidia, of which the sample needs nothing
+        (folder / "nvidia" / subdir).mkdir(parents=True)
+        (folder / "nvidia" / subdir / "repodata.json").write_text('{"packages": {}, "packages.conda": {}}')
+    plain = f"{channel_url('nvidia')}={folder / 'nvidia'}"
+    return ",".join([*(f"{mirror.origin}={mirror.target}" for mirror in written), plain])
 
 
 @pytest.fixture

@@ -581,10 +581,10 @@ class _Repair:
         return Shelf(names, channels, self.facts.platform, self.request.sources)
 
     def _shelf_of(self, spec: EnvironmentSpec) -> Shelf | None:
-        """The records of what an environment lists; ``None`` where a channel of its own cannot be read."""
+        """The records of what an environment lists; ``None`` where a channel of its own is not there."""
         try:
             return self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
-        except ChannelError:
+        except NoChannelError:
             return None
 
     def _shelf_beyond(self, names: Sequence[str], own: Sequence[str], more: Sequence[str]) -> Shelf | None:
