@@ -466,6 +466,13 @@ def test_cuda_without_torch_is_judged_by_its_driver() -> None:
     assert codes(on(machine("7.0", driver="575.57.08"), *newer)) == ["CU405"]
 
 
+def test_a_build_for_cuda_without_any_part_of_cuda_is_judged_by_its_build_string() -> None:
+    tensorflow = package("tensorflow", "2.17.0", "cuda120py312hc39edbb_201")
+    assert "CU401" in codes(on(machine("8.9", driver="470.82.01"), tensorflow))
+    unknown = only(on(machine("8.9", driver="535.129.03"), tensorflow), "CU403")
+    assert unknown.unknown
+
+
 def test_a_torch_that_the_tables_do_not_know_is_said_and_not_judged() -> None:
     newer = swapped(FORGE, package("pytorch", "2.99.0", "cuda129_py312_0"))
     findings = on(machine("7.0", driver="575.57.08"), *newer)

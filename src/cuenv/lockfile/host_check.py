@@ -68,7 +68,8 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
 
 def without_torch(solution: Solution) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
-    cuda = _release(solution) or cuda_of_wheels(solution.pip)
+    built = [found for package in solution.packages if (found := build_cuda(package.build))]
+    cuda = _release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None)
     return _candidate(solution, no_row("", NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
 
 
