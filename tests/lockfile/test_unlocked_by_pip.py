@@ -83,7 +83,7 @@ def test_the_commands_that_are_printed_install_what_was_set_aside(tmp_path: Path
     commit = repository(tmp_path / "tool", "tool")
     needs_newer = project(here / "greedy", "greedy") / "pyproject.toml"
     needs_newer.write_text(needs_newer.read_text() + 'dependencies = ["torch"]\n')
-    asked = ["torch==2.14.1+cu126", "einops", "ops/", "-e ./greedy", f"tool @ git+file://{tmp_path}/tool@{commit}"]
+    asked = ["torch==2.14.1+cu126", "einops", "ops/", "-e ./greedy", f"git+file://{tmp_path}/tool@{commit}#egg=tool"]
     with index(files) as server:
         pip = [f"--index-url {server.url}/simple", *asked]
         lines = "\n".join(f"      - {item}" for item in pip)
