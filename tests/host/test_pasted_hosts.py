@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cuenv
@@ -204,6 +204,7 @@ WHOLE = (TABLE, LIST, LOG, XML, ENVIRONMENT, COMPAT, CUT)
 
 
 @given(st.sampled_from(WHOLE), st.integers(0, 2000), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff"]))
+@example(TABLE, TABLE.index("13.3") + 3, "\n", "")
 @examples(150)
 def test_a_paste_that_is_cut_anywhere_tells_no_other_gpu(text: str, at: int, end: str, mark: str) -> None:
     known = {gpu.capability for gpu in host(text).gpus}

@@ -22,7 +22,7 @@ MARKS = (
 _HEADER = regex(r"NVIDIA-SMI +[1-9][0-9.]+ +(?:Driver|KMD) Version:")
 _HEADED = (
     ("driver.version", regex(rf"(?:Driver|KMD) Version: *({DRIVER})\b")),
-    ("driver.cuda", regex(r"CUDA (?:UMD )?Version: *([0-9.]+|N/A|ERR!)")),
+    ("driver.cuda", regex(rf"CUDA (?:UMD )?Version: *({LEVEL}\b(?!\.)|N/A|ERR!)")),
     ("wsl", regex(r"NVIDIA-SMI +([1-9][0-9.]+) +Driver Version: *(?!\1)[1-9]")),
 )
 _NAMING = (
