@@ -184,7 +184,7 @@ def read_host(name_or_path: Path | str) -> HostFacts:
     Raises:
         InputError: it cannot be read or is not valid.
         UsageError: there is no such name, or its hosts do not share one platform.
-        TypeError: it is no text and no path.
+        TypeError: neither a text nor a path.
     """
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
@@ -208,7 +208,7 @@ def read_hosts(
     Raises:
         InputError: it cannot be read, tells of no host, or part of it is broken and nobody is told.
         UsageError: there is no such name.
-        TypeError: it is no text and no path.
+        TypeError: neither a text nor a path.
     """
     from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - as above
 
@@ -616,7 +616,7 @@ def plan(
         hosts: from `cuenv.read_hosts`, each with the name of its node.
         asked: from `cuenv.wishes`; none by default.
         at_most: how many environments there may be; as few as serve all GPUs as well as their best by default.
-        glibc: assumed of hosts of which none is known.
+        glibc: assumed of hosts whose glibc is not known.
         tables: from `cuenv.load_knowledge`; the bundled ones by default.
 
     Raises:

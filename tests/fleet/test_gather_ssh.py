@@ -134,7 +134,7 @@ def test_a_node_that_never_answers_is_left(tmp_path: Path, nodes: SshNodes) -> N
     done = inside(*words(nodes, "gpu[4-6]", "--timeout", "1.5"), folder=tmp_path)
     assert time.monotonic() - began < 20
     assert done.returncode == ExitCode.INPUT
-    assert "error: there is no host record: gpu[4-6]: no answer in 1.5 s" in done.stderr
+    assert "error: no host could be read: gpu[4-6]: no answer in 1.5 s" in done.stderr
     assert "--timeout 1.5" in done.stderr
 
 
@@ -171,7 +171,7 @@ def test_nodes_in_the_file_are_not_asked_again(tmp_path: Path, nodes: SshNodes) 
 def test_no_node_answers(tmp_path: Path, nodes: SshNodes) -> None:
     done = inside(*words(nodes, "closed[1-2]"), folder=tmp_path)
     assert done.returncode == ExitCode.INPUT
-    assert "error: there is no host record: closed[1-2]: ssh: Connection refused" in done.stderr
+    assert "error: no host could be read: closed[1-2]: ssh: Connection refused" in done.stderr
     assert not (tmp_path / "fleet.ndjson").exists()
 
 

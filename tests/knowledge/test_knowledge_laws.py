@@ -407,9 +407,9 @@ def test_a_guard_is_a_kind_of_its_any_cuda_glob() -> None:
 
 def test_the_torch_build_itself_is_a_twin_in_both_channels() -> None:
     for channel in ("conda-forge", "pytorch"):
-        twin = base().twin("pytorch", channel)
-        assert twin is not None
-        assert twin.essential
+        variant = base().cuda_variant("pytorch", channel)
+        assert variant is not None
+        assert variant.essential
 
 
 def test_labels_proven_to_fit() -> None:

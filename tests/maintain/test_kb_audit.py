@@ -316,9 +316,9 @@ def libraries(*records: Record, knowledge: Knowledge | None = None, platform: st
 )
 def test_a_package_with_cpu_and_cuda_builds_is_learned_from_its_records(builds: tuple[str, ...], glob: str) -> None:
     found = libraries(*(build("newlib", "1.0", text) for text in builds))
-    twin = found.twin("newlib", "conda-forge")
-    assert twin
-    assert (twin.guard, twin.any_cuda, twin.essential, twin.low) == (glob, glob, True, True)
+    variant = found.cuda_variant("newlib", "conda-forge")
+    assert variant
+    assert (variant.guard, variant.any_cuda, variant.essential, variant.low) == (glob, glob, True, True)
     assert libraries(*(build("newlib", "1.0", text) for text in builds), knowledge=found) is found
 
 
@@ -342,9 +342,9 @@ def test_a_package_that_changed_how_it_names_its_cuda_builds_is_told_by_the_newe
     found = libraries(
         build("newlib", "1.0", "gpuh0_0"), build("newlib", "1.1", "cuda_129h0_0"), build("newlib", "1.1", "cpuh0_0")
     )
-    twin = found.twin("newlib", "conda-forge")
-    assert twin
-    assert twin.any_cuda == "cuda*"
+    variant = found.cuda_variant("newlib", "conda-forge")
+    assert variant
+    assert variant.any_cuda == "cuda*"
 
 
 def torch(low: str, below: str) -> tuple[str, str]:

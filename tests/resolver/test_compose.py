@@ -176,15 +176,15 @@ def test_a_wished_package_with_a_cpu_twin_is_guarded(name: str, package: str) ->
     decision = settled(name, packages=(package, f"{package}-x"))
     spec = composed(decision)
     pin, other = spec.pin(package), spec.pin(f"{package}-x")
-    twin = base().twin(package, "conda-forge")
+    variant = base().cuda_variant(package, "conda-forge")
     own = choice(decision).build.cuda
     assert pin
     assert other
-    assert twin
+    assert variant
     assert own
     digits = f"{own.major}{own.minor}"
     assert pin.channel == "conda-forge"
-    assert pin.build == twin.guard.format(cuda=digits, dotted=str(own))
+    assert pin.build == variant.guard.format(cuda=digits, dotted=str(own))
     assert "cuda" in pin.build
     assert other.build == ""
 

@@ -82,7 +82,7 @@ _planning = several(
         help="The best plan of at most K environments (default: as few as serve every GPU as its best does).",
     ),
     click.option(
-        "--assume-glibc", metavar="VERSION", help="The glibc of hosts of which none is known; the plan says so."
+        "--assume-glibc", metavar="VERSION", help="glibc assumed for hosts whose glibc is not known; the plan says so."
     ),
 )
 

@@ -84,7 +84,7 @@ def gather_command(**values: Unpack[GatherValues]) -> int:
     _say(found, failed, output, quiet=quiet)
     if not found.hosts:
         reasons = "; ".join(f"{item['nodes']}: {item['reason']}" for item in failed[:3])
-        raise InputError(f"there is no host record: {reasons}", hint=next((item["command"] for item in failed), None))
+        raise InputError(f"no host could be read: {reasons}", hint=next((item["command"] for item in failed), None))
     if values["as_json"]:
         emit_json(_document(found, failed, output))
     elif output is None:

@@ -218,7 +218,7 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str:
     """The day of ``--as-of``; empty where it is not given.
 
     Raises:
-        UsageError: it is no day, lies in the future, or before the tables begin.
+        UsageError: the text is not a day, or a day in the future or before the tables begin.
     """
     if value is None:
         return ""

@@ -908,7 +908,7 @@ class HostDocument(HostFields):
 
 
 class NotGathered(TypedDict):
-    """Nodes or files of which there is no host record, and why."""
+    """Nodes or files from which no host could be read, and why."""
 
     nodes: str  # a set of nodes, such as gpu[004-006], or the place in a file
     count: int
@@ -1234,7 +1234,7 @@ class FleetPlanDocument(TypedDict):
     request: FleetRequestFields
     hosts: int
     at_most: int | None
-    assumed_glibc: str | None  # of hosts of which none is known
+    assumed_glibc: str | None  # of hosts whose glibc is not known
     environments: list[FleetEnvironmentFields]
     kinds: list[FleetKindFields]
     prices: list[FleetPriceFields]

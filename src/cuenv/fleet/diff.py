@@ -70,7 +70,7 @@ def diff_fleets(
         request: what is wanted on all of them.
         knowledge: the tables.
         at_most: how many environments there may be.
-        glibc: assumed of hosts of which none is known.
+        glibc: assumed of hosts whose glibc is not known.
     """
     pools: dict[str, Pool] = {}
     before, after = tuple(old), tuple(new)

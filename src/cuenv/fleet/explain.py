@@ -43,7 +43,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
         yield f"error: nothing serves {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
     yield from unknown_lines(plan.unknown)
     if plan.assumed:
-        yield f"note    glibc {plan.assumed.version} was assumed for hosts of which none is known"
+        yield f"note    glibc {plan.assumed.version} was assumed for hosts whose glibc is not known"
 
 
 def unknown_lines(items: Iterable[Unknown], then: str = "; --assume-glibc VERSION assumes one") -> Iterator[str]:

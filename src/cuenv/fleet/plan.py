@@ -141,7 +141,7 @@ class FleetPlan(Drawable):
     Attributes:
         environments: the largest first; none where there is none, or where more than the limit are needed.
         proofs: that fewer cannot serve all, and, where that needs more, that fewer cannot serve all as well.
-        assumed: the glibc of hosts of which none is known; ``None`` where nothing was assumed.
+        assumed: the glibc of hosts whose glibc is not known; ``None`` where nothing was assumed.
         merges: drivers that would save an environment.
         judged: for how many kinds of hosts the rules were asked.
     """
@@ -178,7 +178,7 @@ def plan(
         request: what is wanted on all of them.
         knowledge: the tables.
         at_most: how many environments there may be.
-        glibc: assumed of hosts of which none is known.
+        glibc: assumed of hosts whose glibc is not known.
         pools: the candidates of each platform with what the rules said of them, kept between plans of one request.
     """
     given = tuple(nodes)

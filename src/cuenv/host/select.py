@@ -456,7 +456,7 @@ def check_day(text: str, knowledge: Knowledge) -> str:
         knowledge: the tables, which date builds from some day on.
 
     Raises:
-        UsageError: it is no day, lies ahead, or before the tables begin.
+        UsageError: the text is not a day, or a day in the future or before the tables begin.
     """
     from cuenv.core.io.clock import is_day, today  # noqa: PLC0415 - most requests name no day
 

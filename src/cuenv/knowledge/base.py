@@ -250,7 +250,7 @@ class Knowledge:
         """The row that covers a release of a library, made for a CUDA release."""
         return next((row for row in self.layers_of(library, cuda) if within(release, row.first, row.below)), None)
 
-    def twin(self, package: str, channel: str) -> CudaVariant | None:
+    def cuda_variant(self, package: str, channel: str) -> CudaVariant | None:
         """The row of a package with CPU and CUDA builds in a channel."""
         return next((row for row in self.twins if row.package == package and row.channel == channel), None)
 

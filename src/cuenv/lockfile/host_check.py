@@ -401,7 +401,7 @@ def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     python = spec.pin("python")
     compilers = [spec.pin(name) for name in NVCC]
     stack = _stack(spec, torch.channel if torch else "")
-    # A compiler of another channel is judged by the one-channel law, and does not ask this stack to fill the role.
+    # A compiler of another channel is judged by the one-channel check, and does not ask this stack to fill the role.
     nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
     own = build_cuda(torch.build) if torch else None
     toolkit = spec_of(cuda)

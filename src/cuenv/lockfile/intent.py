@@ -114,8 +114,10 @@ def _package(pin: Pin, knowledge: Knowledge) -> Pin:
     home = pin.channel if pin.channel.split("/")[0] not in _OURS else ""
     if knowledge.is_component(pin.name):
         return Pin(name=pin.name)
-    twin = any(row.package == pin.name for row in knowledge.twins)
-    return replace(pin, channel=home, version=pin.condition() if twin else pin.version, build="" if twin else pin.build)
+    variant = any(row.package == pin.name for row in knowledge.twins)
+    return replace(
+        pin, channel=home, version=pin.condition() if variant else pin.version, build="" if variant else pin.build
+    )
 
 
 def release_pins(pin: Pin) -> tuple[Pin, ...]:

@@ -40,7 +40,7 @@ def variants_of(records: Iterable[Record], channel: str, knowledge: Knowledge, s
     found = []
     for name in sorted(packages):
         glob = None
-        known = knowledge.is_component(name) or knowledge.twin(name, channel)
+        known = knowledge.is_component(name) or knowledge.cuda_variant(name, channel)
         if not known and not name.endswith("-cpu"):
             glob = _told_apart(packages[name])
         if glob:

@@ -209,10 +209,10 @@ def _cuda_build(name: str, subject: Subject) -> str | None:
     prefix = subject.prefix
     locked = subject.solution.package(name) if subject.solution else None
     mine = prefix.package(name)
-    twin = subject.knowledge.twin(name, mine.channel_name) if mine else None
+    variant = subject.knowledge.cuda_variant(name, mine.channel_name) if mine else None
     if locked and mine and locked.build != mine.build:
         return put_back(locked, prefix)
-    return conda_exactly(prefix, f"{name}={mine.version}={twin.any_cuda}") if mine and twin else None
+    return conda_exactly(prefix, f"{name}={mine.version}={variant.any_cuda}") if mine and variant else None
 
 
 def _cuda_torch(release: str, subject: Subject) -> str:
@@ -231,7 +231,9 @@ def _variants(subject: Subject) -> Iterator[Finding]:
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)
     twins = (
-        [twin for law in (cpu_variants, cpu_builds) for twin in law(prefix.conda, subject.knowledge)] if cuda else []
+        [variant for judge in (cpu_variants, cpu_builds) for variant in judge(prefix.conda, subject.knowledge)]
+        if cuda
+        else []
     )
     conda = [replace(item, fix=_cuda_build(item.subject, subject) or item.fix) for item in twins]
     yield from conda

@@ -112,7 +112,7 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
         seen.add(wheel.name)
         how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
         out = [pip_command(prefix, "uninstall", "-y", wheel.name)]
-        grave = wheel.name in _GRAVE or knowledge.twin(package.name, package.channel_name) is not None
+        grave = wheel.name in _GRAVE or knowledge.cuda_variant(package.name, package.channel_name) is not None
         yield Finding(
             code="CU204",
             severity="error" if grave else "warning",

@@ -155,7 +155,7 @@ def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
     lead = [f"{count} for {placed} of {hosts(plan['hosts'])}."]
     lead += [item["text"] for item in plan["hints"]]
     lead += (
-        [f"glibc {plan['assumed_glibc']} was assumed for hosts of which none is known."]
+        [f"glibc {plan['assumed_glibc']} was assumed for hosts whose glibc is not known."]
         if plan["assumed_glibc"]
         else []
     )

@@ -125,7 +125,7 @@ def overruled(pin: Pin, request: Pin) -> Pin:
     if request.version and pin.name.startswith("gxx_") and pin.version:
         # It is pinned to the newest major that nvcc accepts; an older one is as good.
         pin = replace(pin, version=f"<{int(pin.version.removesuffix('.*')) + 1}")
-    # Another channel is kept as asked: the one-channel law then says what is wrong with it.
+    # Another channel is kept as asked: the one-channel check then says what is wrong with it.
     return replace(_both(pin, request), why=(*pin.why, "as asked with --with"))
 
 
@@ -311,19 +311,21 @@ def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
 
 
 def requested(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
-    """A package that was asked for: guarded when it has a CPU twin, bound to the CUDA channel when it is NVIDIA's."""
+    """A package of the request: guarded if it has a CPU variant, bound to the CUDA channel if it is NVIDIA's."""
     cuda = candidate.build.cuda
     why = (asked,)
     if cuda is None:
         return replace(pin, why=why)
-    twin = knowledge.twin(pin.name, pin.channel or candidate.build.stack) or knowledge.twin(pin.name, "conda-forge")
-    if twin and not pin.build:
-        guard = twin.guard.format(cuda=f"{cuda.major}{cuda.minor}", dotted=str(cuda))
+    variant = knowledge.cuda_variant(pin.name, pin.channel or candidate.build.stack) or knowledge.cuda_variant(
+        pin.name, "conda-forge"
+    )
+    if variant and not pin.build:
+        guard = variant.guard.format(cuda=f"{cuda.major}{cuda.minor}", dotted=str(cuda))
         return replace(
             pin,
             version=pin.condition(),  # a bare release would be exact beside a build
             build=guard,
-            channel=pin.channel or twin.channel,
+            channel=pin.channel or variant.channel,
             why=(*why, "the build string excludes the CPU variant"),
         )
     if not pin.channel and knowledge.is_component(pin.name):

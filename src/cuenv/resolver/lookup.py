@@ -226,7 +226,7 @@ def pytorch(text: str, knowledge: Knowledge) -> Page:
 
 
 def package(text: str, knowledge: Knowledge) -> Page:
-    """A package: the role it fills, its CPU twin, its end, what it needs as a library that sits on torch.
+    """A package: the role it fills, its CPU variant, its end, what it needs as a library that sits on torch.
 
     Raises:
         UsageError: the tables say nothing about it.
@@ -239,13 +239,13 @@ def package(text: str, knowledge: Knowledge) -> Page:
         entries.append(
             _entry("components", component, f"{text} {role}; all CUDA components come from one channel{headers}")
         )
-    for twin in knowledge.twins:
-        if twin.package == text:
+    for variant in knowledge.twins:
+        if variant.package == text:
             says = (
-                f"{text} of {twin.channel} has CPU and CUDA builds; the build string "
-                f"{twin.any_cuda} selects a CUDA build"
+                f"{text} of {variant.channel} has CPU and CUDA builds; the build string "
+                f"{variant.any_cuda} selects a CUDA build"
             )
-            entries.append(_entry("twins", twin, says))
+            entries.append(_entry("twins", variant, says))
     for ending in knowledge.endings:
         if ending.package == text:
             says = f"{text} of {ending.channel} is discontinued: {ending.says}; use instead: {ending.instead}"

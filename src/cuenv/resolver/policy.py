@@ -392,7 +392,7 @@ def two_channels(message: str, *, ours: bool = False) -> Finding:
 
 
 def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
-    """Pins that ask for a CPU twin in a CUDA environment, and pins that would let one in."""
+    """Pins that ask for a CPU variant in a CUDA environment, and pins that would let one in."""
     channels = [short_channel(channel) for channel in spec.channels]
     torch = spec.pin("pytorch")
     home = torch_home(torch, spec) if torch else ""
@@ -406,23 +406,23 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         homes = [pin.channel] if pin.channel else channels
         if not pin.channel and home and pin.name in _WITH_TORCH:
             homes = [home]  # its CUDA build is one of the channel that torch comes from
-        twin = next((row for row in (knowledge.twin(pin.name, place) for place in homes) if row), None)
-        if twin is None and "cpu" in pin.build:  # of a channel that no row is about
-            twin = next((row for row in knowledge.twins if row.package == pin.name), None)
-        if twin is None or not twin.essential:
+        variant = next((row for row in (knowledge.cuda_variant(pin.name, place) for place in homes) if row), None)
+        if variant is None and "cpu" in pin.build:  # of a channel that no row is about
+            variant = next((row for row in knowledge.twins if row.package == pin.name), None)
+        if variant is None or not variant.essential:
             continue
         if "cpu" in pin.build:
             chosen = _cpu_variant(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
             # of another library than torch's, whoever wrote its build string may mean it
             yield chosen if pin.name in ("pytorch", *_WITH_TORCH) else replace(chosen, severity="warning")
         elif not pin.build:
-            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=twin.any_cuda).exact_text()
+            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=variant.any_cuda).exact_text()
             yield Finding(
                 code="CU104",
                 severity="warning",
                 subject=pin.name,
                 message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
-                evidence=tuple(twin.sources),
+                evidence=tuple(variant.sources),
                 edits=(FileEdit(how="write", entries=(guarded,)),),
             )
 

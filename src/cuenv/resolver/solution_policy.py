@@ -1,4 +1,4 @@
-"""What holds of every lock by itself: one CUDA channel, one release, no CPU twin, hashes, the right platform."""
+"""What holds of every lock by itself: one CUDA channel, one release, no CPU variant, hashes, the right platform."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lock_findings(
     explicit: bool = False,
     ours: bool = False,
 ) -> tuple[Finding, ...]:
-    """Judge what is locked by itself: one CUDA channel, one release, no CPU twin, hashes, platform.
+    """Judge what is locked by itself: one CUDA channel, one release, no CPU variant, hashes, platform.
 
     Args:
         packages: what is locked.
@@ -152,9 +152,9 @@ def _write(package: LockedPackage, build: str) -> FileEdit:
 def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
     """The CPU builds among packages that have CUDA builds as well, where those matter."""
     for package in packages:
-        twin = knowledge.twin(package.name, package.channel_name)
-        cuda = twin and (fnmatchcase(package.build, twin.any_cuda) or names_cuda(package.build))
-        if twin and twin.essential and not cuda:
+        variant = knowledge.cuda_variant(package.name, package.channel_name)
+        cuda = variant and (fnmatchcase(package.build, variant.any_cuda) or names_cuda(package.build))
+        if variant and variant.essential and not cuda:
             yield Finding(
                 code="CU103",
                 severity="error",
@@ -163,8 +163,8 @@ def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Ite
                     f"{package.name} {package.version} {package.build} is the CPU build, "
                     "but the file does not request one"
                 ),
-                evidence=tuple(twin.sources),
-                edits=(_write(package, twin.any_cuda),),
+                evidence=tuple(variant.sources),
+                edits=(_write(package, variant.any_cuda),),
             )
 
 
@@ -181,7 +181,7 @@ def cpu_builds(
     """
     for package in packages:
         base = package.name.removesuffix("-cpu")
-        if base != package.name and knowledge.twin(base, package.channel_name):
+        if base != package.name and knowledge.cuda_variant(base, package.channel_name):
             yield Finding(
                 code="CU103",
                 severity="warning",
@@ -235,7 +235,7 @@ def without_row(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iter
     """The packages that may be CPU builds for all that the tables know: no row, no component, no CUDA in the build."""
     for package in packages:
         plain = package.subdir != "noarch" or names_cpu(package.build)
-        known = knowledge.twin(package.name, package.channel_name) or knowledge.is_component(package.name)
+        known = knowledge.cuda_variant(package.name, package.channel_name) or knowledge.is_component(package.name)
         if plain and not known and not names_cuda(package.build):
             yield package
 

@@ -33,10 +33,10 @@ from cuenv.prefix.linkage.symbols import Failure, NoSymbol, NoVersion, SymbolChe
 from cuenv.prefix.subject import Subject
 
 
-def short(path: str, ground: LinkageContext) -> str:
+def short(path: str, context: LinkageContext) -> str:
     """A file's path, from the environment or its site-packages on where it lies in them."""
     text = posixpath.normpath(path)
-    text = text.removeprefix(f"{ground.prefix}/") if ground.inside(text) else text
+    text = text.removeprefix(f"{context.prefix}/") if context.inside(text) else text
     text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
     return text if text.isprintable() else repr(text)
 
@@ -52,37 +52,37 @@ def count(names: list[str]) -> str:
     return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
-def again(root: Root, ground: LinkageContext) -> str | None:
+def again(root: Root, context: LinkageContext) -> str | None:
     """What brings a build of an extension for the torch that is here; ``None`` when nobody says where it is from."""
     if root.built:
         return f"rm -r {shlex.quote(posixpath.dirname(root.path))}"
-    return ground.fitting(root.owner) if root.owner else None
+    return context.fitting(root.owner) if root.owner else None
 
 
-def unspoiled(path: str, ground: LinkageContext) -> str | None:
+def unspoiled(path: str, context: LinkageContext) -> str | None:
     """What installs once more the package that a file belongs to; ``None`` when no record names one."""
-    return bring_again(ground.owner(path), ground.home)
+    return bring_again(context.owner(path), context.home)
 
 
-def install(name: str, ground: LinkageContext) -> str | None:
+def install(name: str, context: LinkageContext) -> str | None:
     """What brings a library; ``None`` when no row says which package does."""
-    package = ground.packages.get(stem_of(name))
+    package = context.packages.get(stem_of(name))
     if not package:
         return None
-    if ground.home.kind == "conda" and not package.startswith("nvidia-"):
-        return conda_install(ground.home, package)
-    if package in ground.pinned:
-        return pip_exactly(ground.home, f"{package}=={ground.pinned[package]}")
-    return pip_command(ground.home, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
+    if context.home.kind == "conda" and not package.startswith("nvidia-"):
+        return conda_install(context.home, package)
+    if package in context.pinned:
+        return pip_exactly(context.home, f"{package}=={context.pinned[package]}")
+    return pip_command(context.home, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
 
 
-def replace(name: str, winner: Loaded, ground: LinkageContext) -> str | None:
+def replace(name: str, winner: Loaded, context: LinkageContext) -> str | None:
     """What makes another file win."""
-    if not ground.inside(winner.path):
+    if not context.inside(winner.path):
         return unset(winner.via, winner)
-    package = ground.packages.get(stem_of(name), "")
-    known = ground.home.kind == "conda" and ground.home.package(package)
-    return with_torch(ground.home, package) if known else install(name, ground)
+    package = context.packages.get(stem_of(name), "")
+    known = context.home.kind == "conda" and context.home.package(package)
+    return with_torch(context.home, package) if known else install(name, context)
 
 
 def unset(via: str, winner: Loaded) -> str | None:
@@ -128,18 +128,18 @@ def forbidden(opening: Opening, item: MissingLibrary) -> str | None:
     return next((found.path for found in seen if found.kind == "denied" and found.identity != (0, 0)), None)
 
 
-def elsewhere(name: str, ground: LinkageContext) -> tuple[str, ...]:
+def elsewhere(name: str, context: LinkageContext) -> tuple[str, ...]:
     """Copies in the environment of a library that the search does not find."""
-    return ground.own.get(name, ())
+    return context.own.get(name, ())
 
 
-def other_releases(name: str, ground: LinkageContext) -> tuple[str, ...]:
+def other_releases(name: str, context: LinkageContext) -> tuple[str, ...]:
     """Libraries of the environment that differ in the number of their name alone: ``libcudart.so.12``."""
     start = f"{stem_of(name)}.so."
-    return tuple(sorted(other for other in ground.own if other.startswith(start) and other != name))
+    return tuple(sorted(other for other in context.own if other.startswith(start) and other != name))
 
 
-def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: LinkageContext) -> tuple[str, ...]:
+def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext) -> tuple[str, ...]:
     """The files that could have been chosen, in the order of the search, the winner first."""
     process = opening.process
     lines: list[str] = []
@@ -150,7 +150,7 @@ def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: L
             seen.add(found.identity)
             word = "wins" if found.path == winner.path else "skipped"
             lines.append(f"{word}: {_clean(found.path)} ({candidate.via})")
-    for path in elsewhere(name, ground):
+    for path in elsewhere(name, context):
         if process.look(path).identity not in seen:
             lines.append(f"not searched from there: {_clean(path)}")
     return tuple(lines[:_COPIES])
@@ -165,50 +165,50 @@ GLIBC = regex(r"GLIBC_([0-9]{1,3}(?:\.[0-9]{1,5}){1,2})")
 _SHOWN = 3
 
 
-def missing_findings(openings: Iterable[Opening], ground: LinkageContext) -> Iterator[Finding]:
+def missing_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
     """Libraries that are found nowhere (CU230), that cannot be loaded (CU231), and the driver's own (CU238)."""
     groups: dict[str, list[tuple[Opening, MissingLibrary]]] = {}
     for opening in (item for item in openings if not item.mended):
         if opening.opened.root is None:
-            yield _no_root(opening, ground)
+            yield _no_root(opening, context)
         for item in opening.opened.missing:
             groups.setdefault(item.name, []).append((opening, item))
     for name, cases in groups.items():
         if is_driver(name) and cases[0][1].broken is None:
-            if ground.driver:
-                yield _no_driver(name, cases, ground)
+            if context.driver:
+                yield _no_driver(name, cases, context)
             continue
-        yield _missing(name, cases, ground)
+        yield _missing(name, cases, context)
 
 
-def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: LinkageContext) -> Finding:
+def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], context: LinkageContext) -> Finding:
     opening, item = next(((o, m) for o, m in cases if o.root.needed), cases[0])
     askers = [m.asker for _, m in cases]
-    needed = f"{short(item.asker.path, ground)} needs it{more(askers)}"
+    needed = f"{short(item.asker.path, context)} needs it{more(askers)}"
     severity: Severity = "error" if opening.root.needed else "warning"
     if item.broken is not None:
-        text = f"{name}: {short(item.broken.path, ground)} is found first and cannot be loaded ({item.broken.why})"
+        text = f"{name}: {short(item.broken.path, context)} is found first and cannot be loaded ({item.broken.why})"
         return Finding(
             code="CU231",
             severity=severity,
             subject=name,
             message=f"{text}; {needed}",
             evidence=looked(opening, item),
-            fix=unspoiled(item.broken.path, ground),
+            fix=unspoiled(item.broken.path, context),
         )
-    lying, others = elsewhere(name, ground), other_releases(name, ground)
-    known, fix = "", install(name, ground)
+    lying, others = elsewhere(name, context), other_releases(name, context)
+    known, fix = "", install(name, context)
     barred = forbidden(opening, item)
     if barred:
-        known = f"; {short(barred, ground)} may not be read"
+        known = f"; {short(barred, context)} may not be read"
         fix = f"chmod a+r {shlex.quote(barred)}"
     elif lying:
-        known = f"; {short(lying[0], ground)} exists, but the loader does not look there"
+        known = f"; {short(lying[0], context)} exists, but the loader does not look there"
         first = shlex.quote(posixpath.dirname(lying[0]))
         fix = f'export LD_LIBRARY_PATH={first}"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
     elif others and opening.root.kind == "extension":
         known = f"; the environment has {others[0]}, which is another major version"
-        fix = again(opening.root, ground)
+        fix = again(opening.root, context)
     return Finding(
         code="CU230",
         severity=severity,
@@ -219,22 +219,22 @@ def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: Lin
     )
 
 
-def _no_root(opening: Opening, ground: LinkageContext) -> Finding:
+def _no_root(opening: Opening, context: LinkageContext) -> Finding:
     seen = opening.opened.seen
-    text = f"{short(seen.path, ground)} cannot be loaded ({seen.why or 'no such file'}), so {_fails(opening.root)}"
+    text = f"{short(seen.path, context)} cannot be loaded ({seen.why or 'no such file'}), so {_fails(opening.root)}"
     severity: Severity = "error" if opening.root.needed else "warning"
     return Finding(
         code="CU231",
         severity=severity,
         subject=opening.root.label,
         message=text,
-        fix=unspoiled(seen.path, ground) or again(opening.root, ground),
+        fix=unspoiled(seen.path, context) or again(opening.root, context),
     )
 
 
-def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: LinkageContext) -> Finding:
+def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], context: LinkageContext) -> Finding:
     opening, item = cases[0]
-    text = f"{name} comes with the NVIDIA driver, but the loader does not find it; {short(item.asker.path, ground)}"
+    text = f"{name} comes with the NVIDIA driver, but the loader does not find it; {short(item.asker.path, context)}"
     return Finding(
         code="CU238",
         severity="warning",
@@ -245,45 +245,45 @@ def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], ground: L
     )
 
 
-def foreign_findings(openings: Iterable[Opening], ground: LinkageContext) -> Iterator[Finding]:
+def foreign_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
     """Libraries that win from outside although the environment has its own (CU232)."""
     told: set[str] = set()
     for opening in openings:
         for item in opening.opened.new:
             for name, became in item.needed:
-                if became is None or ground.inside(became.path) or became.path in told:
+                if became is None or context.inside(became.path) or became.path in told:
                     continue
-                if name in ground.own and stem_of(name) in ground.packages:
+                if name in context.own and stem_of(name) in context.packages:
                     told.add(became.path)
-                    yield _foreign(name, item, became, opening, ground)
+                    yield _foreign(name, item, became, opening, context)
 
 
-def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, ground: LinkageContext) -> Finding:
-    via, own = winner.via or "the executable", ground.own[name]
-    text = f"{name}: {winner.path} is loaded in place of the environment's {short(own[0], ground)}, by {via}"
+def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext) -> Finding:
+    via, own = winner.via or "the executable", context.own[name]
+    text = f"{name}: {winner.path} is loaded in place of the environment's {short(own[0], context)}, by {via}"
     return Finding(
         code="CU232",
         severity="warning",
         subject=name,
         message=text,
         evidence=(
-            f"needed by {short(asker.path, ground)}",
-            *copies(name, winner.loader or asker, winner, opening, ground),
+            f"needed by {short(asker.path, context)}",
+            *copies(name, winner.loader or asker, winner, opening, context),
         ),
         fix=unset(via, winner),
     )
 
 
-def glibc_findings(openings: Iterable[Opening], ground: LinkageContext) -> Iterator[Finding]:
+def glibc_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
     """Files that need a later glibc than the host has (CU234)."""
-    if ground.glibc is None:
+    if context.glibc is None:
         return
     lowest: dict[str, Version] = {}
     items = dict.fromkeys(
         item
         for opening in openings
         for item in opening.opened.new
-        if ground.inside(item.path) or (item is opening.opened.root and opening.root.kind != "python")
+        if context.inside(item.path) or (item is opening.opened.root and opening.root.kind != "python")
     )
     for item in items:
         versions = [
@@ -292,19 +292,19 @@ def glibc_findings(openings: Iterable[Opening], ground: LinkageContext) -> Itera
             for name, weak in need.versions
             if not weak and (found := GLIBC.fullmatch(name))
         ]
-        if versions and max(versions) > ground.glibc:
+        if versions and max(versions) > context.glibc:
             lowest[item.path] = max(versions)
     if lowest:
         worst = max(lowest, key=lambda path: lowest[path])
-        text = f"{short(worst, ground)} needs glibc {lowest[worst]}, but the host has {ground.glibc}"
+        text = f"{short(worst, context)} needs glibc {lowest[worst]}, but the host has {context.glibc}"
         more = f"; {len(lowest)} files need a later one" if len(lowest) > 1 else ""
         yield Finding(
             code="CU234",
             severity="error",
             subject="glibc",
             message=text + more,
-            evidence=tuple(f"{short(path, ground)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
-            fix=f"make the environment for that host: cuenv resolve --glibc {ground.glibc}",
+            evidence=tuple(f"{short(path, context)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
+            fix=f"make the environment for that host: cuenv resolve --glibc {context.glibc}",
         )
 
 
@@ -318,79 +318,79 @@ _CPP = regex(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
 _SHOWN_SYMBOLS = 3
 
 
-def symbol_findings(failures: Iterable[Failure], ground: LinkageContext) -> Iterator[Finding]:
+def symbol_findings(failures: Iterable[Failure], context: LinkageContext) -> Iterator[Finding]:
     """Versions and symbols that the winning files do not define (CU233, CU235, CU236); unreadable tables (CU237)."""
     versions: dict[tuple[str, str], list[NoVersion]] = {}
     symbols: dict[tuple[str, str], list[NoSymbol]] = {}
     for failure in failures:
         if isinstance(failure, Unreadable):
-            text = f"{short(failure.item.path, ground)} could not be read whole: {failure.reason}"
-            yield Finding(code="CU237", severity="warning", subject=short(failure.item.path, ground), message=text)
+            text = f"{short(failure.item.path, context)} could not be read whole: {failure.reason}"
+            yield Finding(code="CU237", severity="warning", subject=short(failure.item.path, context), message=text)
         elif isinstance(failure, NoVersion):
-            if not (GLIBC.fullmatch(failure.version) and ground.glibc):
+            if not (GLIBC.fullmatch(failure.version) and context.glibc):
                 versions.setdefault((failure.winner.path, _kind(failure.version)), []).append(failure)
         elif is_torch(failure.symbol.name) and failure.winner is None:
             symbols.setdefault((failure.asker.path, "torch"), []).append(failure)
         else:
             symbols.setdefault((failure.asker.path, failure.symbol.file or ""), []).append(failure)
     for version_cases in versions.values():
-        yield _version(version_cases, ground)
+        yield _version(version_cases, context)
     for (_, kind), symbol_cases in symbols.items():
-        yield _other_torch(symbol_cases, ground) if kind == "torch" else _symbol(symbol_cases, ground)
+        yield _other_torch(symbol_cases, context) if kind == "torch" else _symbol(symbol_cases, context)
 
 
 def _kind(version: str) -> str:
     return "c++" if _CPP.fullmatch(version) else ""
 
 
-def _version(cases: list[NoVersion], ground: LinkageContext) -> Finding:
+def _version(cases: list[NoVersion], context: LinkageContext) -> Finding:
     first = cases[0]
     names = sorted({case.version for case in cases}, key=_numbers)
     text = (
-        f"{first.file}: {short(first.winner.path, ground)} is loaded, but it does not define {names[-1]}{count(names)}"
+        f"{first.file}: {short(first.winner.path, context)} is loaded, but it does not define {names[-1]}{count(names)}"
     )
     askers = [case.asker for case in cases]
     return Finding(
         code="CU235" if _CPP.fullmatch(names[-1]) else "CU233",
         severity="error",
         subject=first.file,
-        message=f"{text}, which {short(first.asker.path, ground)} needs{more(askers)}",
+        message=f"{text}, which {short(first.asker.path, context)} needs{more(askers)}",
         evidence=(
             f"the loader will report: version `{first.version}' not found (required by {first.asker.path})",
             f"{first.winner.path} is found by {first.winner.via or 'the executable'}",
         ),
-        fix=replace(first.file, first.winner, ground),
+        fix=replace(first.file, first.winner, context),
     )
 
 
-def _symbol(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
+def _symbol(cases: list[NoSymbol], context: LinkageContext) -> Finding:
     first = cases[0]
     want, winner = first.symbol, first.winner
     names = [case.symbol.name for case in cases]
     version = f", version {want.version}" if want.version else ""
-    said = f"{short(first.asker.path, ground)}: undefined symbol: {want.name}{version}{count(names)}"
+    said = f"{short(first.asker.path, context)}: undefined symbol: {want.name}{version}{count(names)}"
     evidence = [f"undefined: {', '.join(names[:_SHOWN_SYMBOLS])}{count(names[_SHOWN_SYMBOLS - 1 :])}"]
     fix = None
     if winner is not None and want.file:
-        said += f"; {short(winner.path, ground)} is loaded for {want.file} but does not define it"
+        said += f"; {short(winner.path, context)} is loaded for {want.file} but does not define it"
         evidence.append(f"{winner.path} is found by {winner.via or 'the executable'}")
-        fix = replace(want.file, winner, ground)
+        fix = replace(want.file, winner, context)
     elif want.version is None:
         said += "; the libraries loaded with it do not define it"
     return Finding(
         code="CU233",
         severity="error",
-        subject=short(first.asker.path, ground),
+        subject=short(first.asker.path, context),
         message=said,
         evidence=tuple(evidence),
         fix=fix,
     )
 
 
-def _other_torch(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
+def _other_torch(cases: list[NoSymbol], context: LinkageContext) -> Finding:
     first = cases[0]
     names = [case.symbol.name for case in cases]
-    path = short(first.asker.path, ground)
+    path = short(first.asker.path, context)
     text = (
         f"{path} was built for another torch: {readable(names[0])}{count(names)} is not defined by the installed torch"
     )
@@ -400,7 +400,7 @@ def _other_torch(cases: list[NoSymbol], ground: LinkageContext) -> Finding:
         subject=path,
         message=text,
         evidence=tuple(f"undefined symbol: {name}" for name in names[:_SHOWN_SYMBOLS]),
-        fix=again(first.root, ground),
+        fix=again(first.root, context),
     )
 
 
@@ -439,7 +439,7 @@ def _check(subject: Subject, machine: str) -> Check:
         interpreter = python.elf.interpreter if python and python.elf else None
         system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
         here = facts.label == THIS_MACHINE
-        ground = LinkageContext(
+        context = LinkageContext(
             home=prefix,
             own=own_libraries(prefix),
             packages=packages,
@@ -450,13 +450,13 @@ def _check(subject: Subject, machine: str) -> Check:
             driver=here and facts.driver is not None,
         )
         openings = tuple(open_all(Process(system, files.look), plan))
-        symbols = SymbolCheck(files.data, ground)
+        symbols = SymbolCheck(files.data, context)
         failures = [failure for opening in openings for failure in symbols.failures(opening)]
         findings = [
-            *missing_findings(openings, ground),
-            *foreign_findings(openings, ground),
-            *glibc_findings(openings, ground),
-            *symbol_findings(failures, ground),
+            *missing_findings(openings, context),
+            *foreign_findings(openings, context),
+            *glibc_findings(openings, context),
+            *symbol_findings(failures, context),
             *_unread(files, notes),
         ]
         return judged("linkage", _linkage_says(openings, files, here), map(printable, findings))

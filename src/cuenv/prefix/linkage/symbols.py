@@ -63,8 +63,8 @@ Failure = NoVersion | NoSymbol | Unreadable
 class SymbolCheck:
     """Checks what openings bring; each library's table is opened once."""
 
-    def __init__(self, contents: Contents, ground: LinkageContext) -> None:
-        self._contents, self._ground = contents, ground
+    def __init__(self, contents: Contents, context: LinkageContext) -> None:
+        self._contents, self._context = contents, context
         self._finders: dict[str, Finder | None] = {}
         self._left = _MOST_WANTED
         self._memory = Memory()
@@ -86,7 +86,7 @@ class SymbolCheck:
             self._done.add(key)
             lacking = list(self._versions(item, opening))
             yield from lacking
-            if self._ground.inside(item.path) or item is opening.opened.root:
+            if self._context.inside(item.path) or item is opening.opened.root:
                 yield from self._symbols(item, scope, opening, {failure.version for failure in lacking})
 
     def _versions(self, item: Loaded, opening: Opening) -> Iterator[NoVersion]:
