@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rattler import MatchSpec, PackageRecord, Version, VersionSpec
 from rattler.package import BuildString
 
-from cuenv.core.versions import Capability, driver_key, parse_version_spec, reaches, serve, target_for, version
+from cuenv.core.versions import Capability, driver_key, parse_version_spec, reaches, support_of, target_for, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
@@ -85,7 +85,7 @@ def test_the_target_of_nvcc_runs_and_is_the_nearest(row: Any, device: Capability
 def _runs(own: Capability, device: Capability) -> bool:
     from cuenv.core.versions import DeviceCode, Native, Target
 
-    return isinstance(serve(DeviceCode(sass=(Target(own),)), device), Native)
+    return isinstance(support_of(DeviceCode(sass=(Target(own),)), device), Native)
 
 
 # versions: rattler's own is the judge

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cuenv.binary.code import CodeObject
 from cuenv.binary.fatbin import Entry
 from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code, host_gpus, release_of
-from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
+from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, support_of, version
 from cuenv.host.facts import Driver, Gpu, HostFacts
 from given import base
 
@@ -126,6 +126,6 @@ def test_every_object_is_counted_once_and_as_versions_says(
             sass=tuple(item.target for item in entries if item.kind == "sass"),
             ptx=tuple(item.target for item in entries if item.kind == "ptx"),
         )
-        service = serve(code, Capability.parse(device))
+        service = support_of(code, Capability.parse(device))
         assert (index in found.missing) == (not isinstance(service, (Native, Jit)))
         assert index not in found.beyond or isinstance(service, Jit)

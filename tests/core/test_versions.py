@@ -29,7 +29,7 @@ from cuenv.core.versions import (
     reaches,
     releases_named,
     satisfies,
-    serve,
+    support_of,
     target_for,
     version,
     within,
@@ -240,7 +240,7 @@ def test_ptx_runs_on_every_later_capability(own: Capability, device: Capability)
 
 @given(codes(), capabilities)
 def test_service_is_native_before_jit_before_no(build: DeviceCode, device: Capability) -> None:
-    service = serve(build, device)
+    service = support_of(build, device)
     native = [target for target in build.sass if target.sass_runs_on(device)]
     jit = [target for target in build.ptx if target.ptx_runs_on(device)]
     if native:
@@ -255,15 +255,15 @@ def test_service_is_native_before_jit_before_no(build: DeviceCode, device: Capab
 def test_more_code_never_serves_worse(one: DeviceCode, other: DeviceCode, device: Capability) -> None:
     both = DeviceCode(sass=one.sass + other.sass, ptx=one.ptx + other.ptx, isa=version("12.9"))
     rank = [type(None), Jit, Native]
-    assert rank.index(type(serve(both, device))) >= rank.index(type(serve(one, device)))
+    assert rank.index(type(support_of(both, device))) >= rank.index(type(support_of(one, device)))
 
 
 def test_conda_forge_serves_a_later_card_by_jit_only_from_its_ptx() -> None:
     build = code("5.0;6.0;7.0;7.5;8.0;8.6;9.0;10.0;12.0+PTX")
-    assert serve(build, Capability(8, 9)) == Native(Target(Capability(8, 6)))
-    assert serve(build, Capability(13, 0)) == Jit(Target(Capability(12, 0)), version("12.9"))
-    assert serve(build, Capability(11, 0)) is None
-    assert serve(build, Capability(3, 7)) is None
+    assert support_of(build, Capability(8, 9)) == Native(Target(Capability(8, 6)))
+    assert support_of(build, Capability(13, 0)) == Jit(Target(Capability(12, 0)), version("12.9"))
+    assert support_of(build, Capability(11, 0)) is None
+    assert support_of(build, Capability(3, 7)) is None
 
 
 # the notation of TORCH_CUDA_ARCH_LIST

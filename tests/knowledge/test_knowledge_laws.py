@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cases import collect
-from cuenv.core.versions import Capability, Jit, driver_key, minor, serve, version
+from cuenv.core.versions import Capability, Jit, driver_key, minor, support_of, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.knowledge.tables import TABLES, rows_of
@@ -271,7 +271,7 @@ def test_the_release_of_ptx_stands_for_its_isa() -> None:
     judged = 0
     for build in base().torch:
         for generation in base().generations:
-            service = serve(build.code, generation.capability) if build.code else None
+            service = support_of(build.code, generation.capability) if build.code else None
             if isinstance(service, Jit) and service.needs in later and generation.first_branch:
                 judged += 1
                 assert levels[generation.first_branch] >= service.needs, (build.build, generation.capability)

@@ -1,4 +1,4 @@
-"""How each layer of a lock serves the GPUs, which one is the weakest, and the smallest pins that mend it."""
+"""How each component of a lock supports the GPUs, which one limits it, and the smallest pins that mend it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from channel_builder import pkg, write
-from cuenv.core.findings import LayerCoverage
+from cuenv.core.findings import ComponentSupport
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import pool
 from cuenv.host.select import HostOptions
@@ -32,17 +32,17 @@ def locked(*more: LockedPackage, torch: LockedPackage = TORCH) -> Solution:
     return solution(torch, package("cuda-version", "12.9"), *more)
 
 
-def layers(have: Solution, *gpus: str, driver: str = "575.57.08") -> dict[str, LayerCoverage]:
+def components(have: Solution, *gpus: str, driver: str = "575.57.08") -> dict[str, ComponentSupport]:
     return {item.rule: item for item in coverage(have, machine(*gpus, driver=driver), base())}
 
 
-def served(layer: LayerCoverage) -> dict[str, str]:
-    return {str(device): how for device, how in layer.served}
+def served(component: ComponentSupport) -> dict[str, str]:
+    return {str(device): how for device, how in component.support}
 
 
-def test_each_layer_is_judged_for_each_gpu() -> None:
+def test_each_component_is_judged_for_each_gpu() -> None:
     have = locked(package("libcudnn", "9.13.1.26"), package("nccl", "2.28.9.1"), package("cuda-nvcc", "12.9.86"))
-    found = layers(have, "7.0", "12.0")
+    found = components(have, "7.0", "12.0")
     assert list(found) == ["device-code", "cudnn", "nccl", "nvcc"]
     assert served(found["device-code"]) == {"7.0": "native", "12.0": "native"}
     assert served(found["cudnn"]) == {"7.0": "no", "12.0": "native"}
@@ -56,8 +56,8 @@ def test_an_nvcc_is_mended_from_either_side() -> None:
     def mended(number: str, gpu: str) -> str:
         have = locked(package("cuda-nvcc", f"{number}.20"), torch=package("pytorch", "2.10.0", "cuda130_py312_h0"))
         have = replace(have, packages=(*have.packages[:1], package("cuda-version", number), *have.packages[2:]))
-        layer = layers(have, gpu, driver="580.65.06")["nvcc"]
-        (pin,) = [pin for pin in repairs(have, (layer,), base()) if pin.name == "cuda-version"]
+        component = components(have, gpu, driver="580.65.06")["nvcc"]
+        (pin,) = [pin for pin in repairs(have, (component,), base()) if pin.name == "cuda-version"]
         return pin.version
 
     assert mended("13.0", "7.0") == "<13"
@@ -66,20 +66,20 @@ def test_an_nvcc_is_mended_from_either_side() -> None:
 
 
 def test_a_cudnn_below_9_11_serves_them_all() -> None:
-    assert weakest(tuple(layers(locked(package("libcudnn", "9.10.2.21")), "7.0", "12.0").values())) is None
+    assert weakest(tuple(components(locked(package("libcudnn", "9.10.2.21")), "7.0", "12.0").values())) is None
 
 
 def test_a_gpu_that_only_ptx_serves_is_served_by_jit() -> None:
     old = package("pytorch", "2.3.1", "cuda120_py311_h0_300")
     have = solution(old, package("cuda-version", "12.4"))
-    assert served(layers(have, "10.0", driver="575.57.08")["device-code"]) == {"10.0": "jit"}
-    assert served(layers(have, "8.9", driver="535.129.03")["device-code"]) == {"8.9": "native"}
+    assert served(components(have, "10.0", driver="575.57.08")["device-code"]) == {"10.0": "jit"}
+    assert served(components(have, "8.9", driver="535.129.03")["device-code"]) == {"8.9": "native"}
 
 
-def test_the_weakest_layer_is_the_one_that_cuts_most() -> None:
+def test_the_limiting_component_is_the_one_that_lacks_most_gpus() -> None:
     torch = package("pytorch", "2.12.1", "cuda130_mkl_py314_h0_300")
     have = solution(torch, package("cuda-version", "13.0"), package("cuda-nvcc", "13.0.88"))
-    found = weakest(tuple(layers(have, "5.0", "6.1", "7.0", "9.0", driver="580.65.06").values()))
+    found = weakest(tuple(components(have, "5.0", "6.1", "7.0", "9.0", driver="580.65.06").values()))
     assert found is not None
     assert (found.rule, [str(item) for item in found.cut]) == ("device-code", ["5.0", "6.1", "7.0"])
 
@@ -102,7 +102,7 @@ def test_in_a_pool_each_gpu_is_judged_with_its_own_driver() -> None:
 @examples(
     st.lists(capabilities, min_size=1, max_size=3, unique=True), drivers, st.sampled_from(["9.10.2.21", "9.13.1.26"])
 )
-def test_a_layer_cuts_exactly_when_check_says_so(gpus: list[object], driver: str, cudnn: str) -> None:
+def test_a_component_lacks_a_gpu_exactly_when_check_says_so(gpus: list[object], driver: str, cudnn: str) -> None:
     """Coverage and findings come of the same rules: there is no second opinion."""
     facts: HostFacts = machine(*map(str, gpus), driver=driver)
     have = locked(package("libcudnn", cudnn), package("cuda-nvcc", "12.9.86"))
@@ -111,20 +111,20 @@ def test_a_layer_cuts_exactly_when_check_says_so(gpus: list[object], driver: str
     assert cuts == errors & {"device-code", "cudnn", "nccl", "nvcc"}
 
 
-def test_the_pin_of_a_layer_is_the_release_before_it_cut() -> None:
+def test_the_pin_of_a_component_is_the_last_release_that_supports_the_gpu() -> None:
     have = locked(package("libcudnn", "9.13.1.26"))
-    found = tuple(layers(have, "7.0").values())
+    found = tuple(components(have, "7.0").values())
     (pin,) = repairs(have, found, base())
     assert (pin.name, pin.version, pin.channel) == ("libcudnn", "<9.11", "conda-forge")
     assert pin.why == ("cuDNN 9.13.1.26 supports compute capability 7.5 and later, but not compute capability 7.0",)
     older = locked(package("cudnn", "9.13.1.26"))
-    assert [item.name for item in repairs(older, tuple(layers(older, "7.0").values()), base())] == ["cudnn"]
+    assert [item.name for item in repairs(older, tuple(components(older, "7.0").values()), base())] == ["cudnn"]
 
 
 def test_the_pins_of_torch_and_nvcc() -> None:
     torch = package("pytorch", "2.12.1", "cuda130_mkl_py314_h0_300")
     have = solution(torch, package("cuda-version", "13.0"), package("cuda-nvcc", "13.0.88"))
-    found = repairs(have, tuple(layers(have, "7.0", driver="580.65.06").values()), base())
+    found = repairs(have, tuple(components(have, "7.0", driver="580.65.06").values()), base())
     assert {(pin.name, pin.version, pin.build) for pin in found} == {
         ("pytorch", "", "cuda129*"),
         ("cuda-version", "<13", ""),
@@ -171,9 +171,9 @@ def test_the_repair_of_a_cut_is_exactly_one_pin(records: Path, tmp_path: Path) -
     assert found.tried == 0
     assert found.spec is not None
     assert found.spec.pin("libcudnn") is not None
-    weak = weakest(found.layers)
+    weak = weakest(found.components)
     assert weak is not None
-    assert (weak.layer, [str(item) for item in weak.cut]) == ("cuDNN", ["7.0"])
+    assert (weak.name, [str(item) for item in weak.cut]) == ("cuDNN", ["7.0"])
     assert not mend(records, tmp_path, render(found.spec), "7.0", "12.0").needed
 
 
@@ -216,4 +216,4 @@ def test_a_cut_that_no_pin_mends_is_decided_anew(records: Path, tmp_path: Path) 
 @pytest.mark.records
 def test_what_serves_every_gpu_needs_no_repair(records: Path, tmp_path: Path) -> None:
     found = mend(records, tmp_path, CUT.format(cudnn=""), "8.0", "12.0")
-    assert (found.needed, found.pins, weakest(found.layers)) == (False, (), None)
+    assert (found.needed, found.pins, weakest(found.components)) == (False, (), None)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import doc_pictures
 from cases import collect
 from cuenv.core.errors import UsageError
-from cuenv.core.findings import LayerCoverage
+from cuenv.core.findings import ComponentSupport
 from cuenv.core.io.templates import fill
 from cuenv.core.versions import Capability
 from cuenv.report.builds import builds
-from cuenv.report.components import components, limit
+from cuenv.report.components import component_grid, limit
 from cuenv.report.drawing import squarified
 from cuenv.report.drivers import drivers
 from cuenv.report.make import decision_page
@@ -29,15 +29,15 @@ HOSTILE = "</svg><script>alert(1)</script>\"' onload=x &amp; \x1b[31m \u202e ]]>
 V100, RTX5090 = Capability(7, 0), Capability(12, 0)
 
 
-def layer(name: str, package: str, **served: str) -> LayerCoverage:
+def component(name: str, package: str, **served: str) -> ComponentSupport:
     pairs = tuple((Capability.parse(text[1:].replace("_", ".")), how) for text, how in served.items())
-    return LayerCoverage(rule=name, layer=name, package=package, served=pairs, because="")  # type: ignore[arg-type]
+    return ComponentSupport(rule=name, name=name, package=package, support=pairs, because="")  # type: ignore[arg-type]
 
 
 def every() -> list[Picture]:
     """Pictures of ordinary and of hostile input."""
     page = decision_page(settled("v100-rtx5090-575"))
-    hostile = components([layer(HOSTILE, HOSTILE, c7_0="no", c12_0="unknown")], options("V100", "RTX 5090"))
+    hostile = component_grid([component(HOSTILE, HOSTILE, c7_0="no", c12_0="unknown")], options("V100", "RTX 5090"))
     parts = [SizedPackage(HOSTILE, HOSTILE, 10**9, "NVIDIA"), SizedPackage("tiny", "1", 1, "others")]
     sized = sizes(parts, 3, "as files on disk")
     assert hostile
@@ -77,11 +77,13 @@ def test_nothing_stands_outside_of_the_frame(picture: Picture) -> None:
 
 
 def test_the_limiting_component_is_named() -> None:
-    layers = [layer("torch", "pytorch 2.12", c7_0="native", c12_0="native")]
-    layers += [layer("cuDNN", "libcudnn 9.13", c7_0="no", c12_0="native")]
+    components = [component("torch", "pytorch 2.12", c7_0="native", c12_0="native")]
+    components += [component("cuDNN", "libcudnn 9.13", c7_0="no", c12_0="native")]
     facts = options("V100", "RTX 5090")
-    assert limit(layers, facts) == "cuDNN (libcudnn 9.13) is the limiting component: it does not support V100 (7.0)."
-    picture = components(layers, facts)
+    assert (
+        limit(components, facts) == "cuDNN (libcudnn 9.13) is the limiting component: it does not support V100 (7.0)."
+    )
+    picture = component_grid(components, facts)
     assert picture
     assert picture.columns == ("component", "package", "V100 (7.0)", "RTX 5090 (12.0)")
     assert picture.rows == (
@@ -89,10 +91,10 @@ def test_the_limiting_component_is_named() -> None:
         ("cuDNN", "libcudnn 9.13", "not supported", "native"),
     )
     assert "cuDNN is not supported on compute capability 7.0" in picture.desc
-    assert limit([layer("NCCL", "", c7_0="unknown")], facts).startswith("The tables do not say whether NCCL")
-    assert "by JIT" in limit([layer("NCCL", "", c7_0="jit")], facts)
-    assert components([], facts) is None
-    assert components(layers, shipped("no-gpu")) is None
+    assert limit([component("NCCL", "", c7_0="unknown")], facts).startswith("The tables do not say whether NCCL")
+    assert "by JIT" in limit([component("NCCL", "", c7_0="jit")], facts)
+    assert component_grid([], facts) is None
+    assert component_grid(components, shipped("no-gpu")) is None
 
 
 def test_the_builds_say_what_the_decision_says() -> None:

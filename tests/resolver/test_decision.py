@@ -15,7 +15,7 @@ from cases import collect
 from cuenv.config.io.profiles import read_profile
 from cuenv.config.io.profiles import shipped_names as profile_names
 from cuenv.core.errors import ChannelError
-from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_version_spec, serve, version
+from cuenv.core.versions import Capability, Native, driver_key, parse_arch_list, parse_version_spec, support_of, version
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
@@ -81,7 +81,7 @@ def test_a_build_that_nobody_saw_in_a_channel_loses_to_the_next_unless_the_chann
 def native_everywhere(decision: Decision) -> bool:
     code = choice(decision).build.code
     assert code
-    return all(isinstance(serve(code, gpu), Native) for gpu in decision.case.facts.capabilities)
+    return all(isinstance(support_of(code, gpu), Native) for gpu in decision.case.facts.capabilities)
 
 
 def pins(decision: Decision) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from cuenv.core.versions import Native, serve
+from cuenv.core.versions import Native, support_of
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts
@@ -142,4 +142,4 @@ def test_a_wheel_serves_what_its_cuda_release_can_compile_for() -> None:
         cuda = TABLES.cuda(row.cuda)
         for target in row.code.sass if row.code and cuda else ():
             assert cuda is None or target.capability in cuda.targets, row.name
-            assert row.code is None or isinstance(serve(row.code, target.capability), Native)
+            assert row.code is None or isinstance(support_of(row.code, target.capability), Native)

@@ -14,7 +14,7 @@ from cuenv.binary.io.binaries import Unlisted, files_below, may_be_binary, scan
 from cuenv.core.errors import ExitCode, Progress
 from cuenv.core.io.files import is_folder
 from cuenv.core.record import dataclass
-from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, serve, version
+from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, support_of, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
@@ -133,7 +133,7 @@ def _answer(entries: Iterable[Entry], device: Capability, knowledge: Knowledge) 
     useful = [entry for entry in entries if not entry.bare]
     sass = tuple(entry.target for entry in useful if entry.kind == "sass")
     ptx = tuple(entry.target for entry in useful if entry.kind == "ptx")
-    service = serve(DeviceCode(sass=sass, ptx=ptx), device)
+    service = support_of(DeviceCode(sass=sass, ptx=ptx), device)
     if isinstance(service, Native):
         return _Answer("native", service.target)
     if not isinstance(service, Jit):

@@ -26,7 +26,7 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.findings import FORMS, CheckResult
-from cuenv.core.render import counted, layer_json, report_json, report_lines
+from cuenv.core.render import component_json, counted, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.solve import ENGINES, PIXI, WHEEL_LOCKS
@@ -119,7 +119,7 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
         lines.append(f"error: the channels cannot satisfy the environment file: {answer.open}")
     if not answer.needed:
         return [*lines, "ok      nothing to repair"]
-    lines += [f"support {layer}" for layer in answer.layers]
+    lines += [f"support {component}" for component in answer.components]
     shown = answer.skipped if verbose else answer.skipped[:_SKIPPED]
     lines += [f"skipped {what}: {why}" for what, why in shown]
     if len(shown) < len(answer.skipped):
@@ -168,7 +168,7 @@ def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
             for item in answer.changes
         ],
         "pins": [pin.yaml_text() for pin in answer.pins],
-        "layers": [layer_json(layer) for layer in answer.layers],
+        "layers": [component_json(component) for component in answer.components],
         "skipped": [{"candidate": what, "why": why} for what, why in answer.skipped],
         "obstacles": [{"entry": entry, "why": why} for entry, why in answer.obstacles],
     }

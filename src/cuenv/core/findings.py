@@ -88,7 +88,7 @@ class Finding:
         edits: of an environment file, that mend it.
         at: line and column in the file that it is about, both from 1; ``None`` for all of it.
         fixable: ``cuenv lint --fix`` mends it.
-        unknown: nobody can say whether a layer serves the host: what has such a finding is not called fine.
+        unknown: nobody can say whether a component supports the host: what has such a finding is not called fine.
     """
 
     code: str
@@ -176,32 +176,32 @@ How = Literal["native", "jit", "no", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCoverage:
-    """One layer, and how it serves each GPU.
+class ComponentSupport:
+    """One component, and how it supports each GPU.
 
     Attributes:
-        rule: the rule that judges it; ``layer`` is its name for people.
+        rule: the rule that judges it; ``name`` is its name for people.
         package: as it is locked, ``libcudnn 9.24.0.43``; for a library inside another, that other.
-        served: each capability, and how: ``native``, by ``jit``, ``no``, or ``unknown``.
-        because: the sentence of the rule on the GPU that it serves worst.
+        support: each capability, and how: ``native``, by ``jit``, ``no``, or ``unknown``.
+        because: the sentence of the rule on the GPU that it supports worst.
         evidence: the rows and facts behind it.
     """
 
     rule: str
-    layer: str
+    name: str
     package: str
-    served: tuple[tuple[Capability, How], ...]
+    support: tuple[tuple[Capability, How], ...]
     because: str
     evidence: tuple[str, ...] = ()
 
     @property
     def cut(self) -> tuple[Capability, ...]:
-        """The GPUs that it does not serve."""
-        return tuple(device for device, how in self.served if how == "no")
+        """The GPUs that it does not support."""
+        return tuple(device for device, how in self.support if how == "no")
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{device} {_WORDS[how]}" for device, how in self.served)
-        return f"{self.layer} ({self.package}): compute capability {parts}"
+        parts = ", ".join(f"{device} {_WORDS[how]}" for device, how in self.support)
+        return f"{self.name} ({self.package}): compute capability {parts}"
 
 
 _WORDS = {"native": "native", "jit": "by JIT", "no": "not supported", "unknown": "unknown"}
@@ -232,7 +232,7 @@ class CheckResult:
         host: the host that it was judged for, in one line; empty where no host matters.
         file: the file that annotations stand at; ``None`` for an environment.
         checks: one line each; a lock has none.
-        layers: how each layer of a lock serves the GPUs.
+        components: how each component of a lock supports the GPUs.
         part: what was read of a lock that holds more; empty for all of it.
     """
 
@@ -240,7 +240,7 @@ class CheckResult:
     host: str = ""
     file: str | None = None
     checks: tuple[Check, ...] = ()
-    layers: tuple[LayerCoverage, ...] = ()
+    components: tuple[ComponentSupport, ...] = ()
     part: str = ""
 
     def negative(self, *, strict: bool) -> bool:

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core import __version__
-from cuenv.core.findings import CheckResult, FileEdit, Finding, LayerCoverage, Report
+from cuenv.core.findings import CheckResult, ComponentSupport, FileEdit, Finding, Report
 from cuenv.core.urls import printable
 
 if TYPE_CHECKING:  # types alone
@@ -56,7 +56,7 @@ def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, 
     Args:
         results: the lock's first.
         strict: warnings are a no as well.
-        verbose: with evidence, all findings, and how each layer serves the GPUs.
+        verbose: with evidence, all findings, and how each component supports the GPUs.
         most: findings of one code that are shown of an environment.
     """
     lines: list[str] = []
@@ -65,8 +65,8 @@ def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, 
         head, *findings = report_lines(told.report, verbose=verbose, strict=strict, most=shown)
         width = max((len(check.name) for check in told.checks), default=0)
         checks = [f"{check.status:<5}{check.name:<{width}}  {check.says}" for check in told.checks]
-        layers = [f"support {layer}" for layer in told.layers if verbose]
-        lines += [*([""] if lines else []), head, *checks, *findings, *layers]
+        components = [f"support {component}" for component in told.components if verbose]
+        lines += [*([""] if lines else []), head, *checks, *findings, *components]
     return lines
 
 
@@ -122,10 +122,10 @@ def report_json(report: Report) -> ReportDocument:
     }
 
 
-def layer_json(layer: LayerCoverage) -> LayerFields:
-    """How a layer serves the GPUs of a host, as plain data."""
-    served = {str(device): how for device, how in layer.served}
-    return {"layer": layer.layer, "package": layer.package, "served": served, "because": layer.because}
+def component_json(component: ComponentSupport) -> LayerFields:
+    """How a component supports the GPUs of a host, as plain data."""
+    support = {str(device): how for device, how in component.support}
+    return {"layer": component.name, "package": component.package, "served": support, "because": component.because}
 
 
 def check_json(results: Sequence[CheckResult], *, strict: bool) -> ReportDocument:
@@ -135,7 +135,7 @@ def check_json(results: Sequence[CheckResult], *, strict: bool) -> ReportDocumen
         more = report_json(told.report)
         more["host"], more["ok"] = told.host, not told.negative(strict=strict)
         if told.file is not None:
-            more["layers"] = [layer_json(layer) for layer in told.layers]
+            more["layers"] = [component_json(component) for component in told.components]
         if told.part:
             more["part"] = told.part
         if told.checks:

@@ -141,11 +141,11 @@ class Jit(NamedTuple):
     needs: Version | None
 
 
-Service: TypeAlias = Native | Jit | None
+Support: TypeAlias = Native | Jit | None
 """How code runs on a device; ``None`` where nothing in it does."""
 
 
-def serve(code: DeviceCode, device: Capability) -> Service:
+def support_of(code: DeviceCode, device: Capability) -> Support:
     """Tell how code runs on a device: natively, by JIT, or not at all."""
     native = [target for target in code.sass if target.sass_runs_on(device)]
     if native:

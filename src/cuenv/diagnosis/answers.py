@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.core.versions import Capability, serve, target_for, version
+from cuenv.core.versions import Capability, support_of, target_for, version
 from cuenv.diagnosis.log_scan import scan
 from cuenv.diagnosis.on_host import LogContext, floor_verdict, newest_for, with_code
 from cuenv.host.describe import gpu_text
@@ -253,7 +253,7 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
     builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
     newest = max((row.version for row in wheels), default=None)
     for capability in _capabilities(asked, facts):
-        able = [row for row in wheels if row.code and serve(row.code, capability)]
+        able = [row for row in wheels if row.code and support_of(row.code, capability)]
         names = ", ".join(model.name for model in asked.models if model.capability == capability)
         of = f"compute capability {capability}" + (f" ({names})" if names else "")
         if not able:
@@ -265,7 +265,7 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
             "" if last == newest else f"; the newest release is {newest}"
         )
         yield f"{of}: wheels of torch {first} {until}"
-        conda = [row for row in builds if row.code and serve(row.code, capability) and row.stack == "conda-forge"]
+        conda = [row for row in builds if row.code and support_of(row.code, capability) and row.stack == "conda-forge"]
         if conda:
             top = max(row.version for row in conda)
             cudas = sorted({row.cuda for row in conda if row.version == top and row.cuda})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import Finding, LayerCoverage, Report, allowed, report
+from cuenv.core.findings import ComponentSupport, Finding, Report, allowed, report
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.render import counted
@@ -43,11 +43,11 @@ from cuenv.solve.model import Lock, Solution
 
 @dataclass(frozen=True, kw_only=True)
 class LockCheck(Drawable):
-    """A report, the host that it was made for, how each layer of the lock serves its GPUs, the part of it, and it."""
+    """A report, the host that it was made for, how its components support the GPUs, the part of it, and it."""
 
     report: Report
     facts: HostFacts
-    layers: tuple[LayerCoverage, ...] = ()
+    components: tuple[ComponentSupport, ...] = ()
     part: str = ""
     lock: Lock | None = None
 
@@ -137,12 +137,12 @@ class CheckedLock:
             other = len(lock.solutions) > 1 and solution.platform != facts.platform
             found += (_named(item, solution.platform) for item in one) if other else one
         mine = lock.solution(facts.platform)
-        layers = coverage(mine, judged, knowledge) if mine else ()
+        components = coverage(mine, judged, knowledge) if mine else ()
         found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
         looked = (_looked(chosen, lock), host_line(facts))
         lenient = allowed(found, lock.allowed)
         told = report(str(self.path), lenient, looked)
-        return LockCheck(report=told, facts=facts, layers=layers, part=lock.part, lock=lock)
+        return LockCheck(report=told, facts=facts, components=components, part=lock.part, lock=lock)
 
     def _of(self, solution: Solution) -> tuple[Finding, ...]:
         """What is true of the packages of one platform, whatever the host."""

@@ -1,6 +1,6 @@
-"""Which GPUs each layer of a lock serves, which layer is the weakest, and the pins that could mend it.
+"""Which GPUs each component of a lock supports, which component limits it, and the pins that could mend it.
 
-A layer is a library with device code, or the compiler. What it serves is read from the rows of its release, which
+A component is a library with device code, or the compiler. What it supports is read from the rows of its release, which
 say what the file with the least device code serves, never the union over a package.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from cuenv.core.findings import How, LayerCoverage
+from cuenv.core.findings import ComponentSupport, How
 from cuenv.core.record import replace
-from cuenv.core.versions import Capability, Jit, Native, serve
+from cuenv.core.versions import Capability, Jit, Native, support_of
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -23,7 +23,7 @@ from cuenv.resolver.rules import Context, Verdict, verdict_of
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
-_LAYERS = {"device-code": "torch", "cudnn": "cuDNN", "nccl": "NCCL", "nvcc": "nvcc"}
+_COMPONENTS = {"device-code": "torch", "cudnn": "cuDNN", "nccl": "NCCL", "nvcc": "nvcc"}
 _PACKAGES = {
     "device-code": ("pytorch",),
     "cudnn": ("libcudnn", "cudnn"),
@@ -36,22 +36,22 @@ _WHEELS = {"device-code": "torch", "cudnn": r"nvidia-cudnn-cu\d\d", "nccl": r"nv
 
 _DEVELOPING = Request(dev=True)
 RANK: dict[How, int] = {"no": 0, "unknown": 1, "jit": 2, "native": 3}
-"""How a GPU is served, the worst first."""
+"""How a GPU is supported, the worst first."""
 
 
-def coverage(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[LayerCoverage, ...]:
-    """How each layer of a solved environment serves the GPUs of a host; empty without a CUDA torch or without GPUs."""
+def coverage(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[ComponentSupport, ...]:
+    """How each component of a solved environment supports the GPUs of a host; empty without CUDA or without GPUs."""
     candidate = candidate_of(solution, knowledge)
     if candidate is None or candidate.cuda is None:
         return ()
-    return tuple(_layers(candidate, solution, facts, knowledge))
+    return tuple(_components(candidate, solution, facts, knowledge))
 
 
-def _layers(
+def _components(
     candidate: Candidate, solution: Solution, facts: HostFacts, knowledge: Knowledge
-) -> Iterator[LayerCoverage]:
+) -> Iterator[ComponentSupport]:
     torch = solution.package("pytorch")
-    for rule, layer in _LAYERS.items():
+    for rule, component in _COMPONENTS.items():
         packages: list[LockedPackage | PipLocked] = []
         packages += [found for name in _PACKAGES[rule] if (found := solution.package(name))]
         if rule in _WHEELS:
@@ -63,13 +63,13 @@ def _layers(
             continue
         inside = packages[0] if packages else next((item for item in solution.pip if item.name == "torch"), torch)
         worst = min(judged, key=lambda item: RANK[item[1]])[2]
-        yield LayerCoverage(
+        yield ComponentSupport(
             rule=rule,
-            layer=layer,
+            name=component,
             package=(f"{inside.name} {inside.version}" if packages else f"in {inside.name} {inside.version}")
             if inside
-            else layer,
-            served=tuple((device, how) for device, how, _ in judged),
+            else component,
+            support=tuple((device, how) for device, how, _ in judged),
             because=worst.because,
             evidence=tuple(evidence_of(worst, knowledge)),
         )
@@ -104,7 +104,7 @@ def served_alone(
     if verdict.outcome == "unknown":
         return device, "unknown", verdict
     code = candidate.build.code if rule == "device-code" else None
-    return device, "jit" if code and isinstance(serve(code, device), Jit) else "native", verdict
+    return device, "jit" if code and isinstance(support_of(code, device), Jit) else "native", verdict
 
 
 def _only(facts: HostFacts, device: Capability) -> HostFacts:
@@ -114,49 +114,49 @@ def _only(facts: HostFacts, device: Capability) -> HostFacts:
     return replace(facts, gpus=gpus, members=members)
 
 
-def weakest(layers: tuple[LayerCoverage, ...]) -> LayerCoverage | None:
-    """The layer that serves fewest GPUs, if any is cut; of equals the one nearest to torch."""
-    return max((item for item in layers if item.cut), key=lambda item: len(item.cut), default=None)
+def weakest(components: tuple[ComponentSupport, ...]) -> ComponentSupport | None:
+    """The component that supports fewest GPUs, if it lacks any; of equals the one nearest to torch."""
+    return max((item for item in components if item.cut), key=lambda item: len(item.cut), default=None)
 
 
-def repairs(solution: Solution, layers: tuple[LayerCoverage, ...], knowledge: Knowledge) -> tuple[Pin, ...]:
-    """Pins of which each could mend one layer that cuts; which of them are needed only solving tells.
+def repairs(solution: Solution, components: tuple[ComponentSupport, ...], knowledge: Knowledge) -> tuple[Pin, ...]:
+    """Pins of which each could mend one limiting component; which of them are needed only solving tells.
 
     Args:
         solution: what is locked.
-        layers: its coverage.
+        components: its coverage.
         knowledge: the tables.
     """
     found: dict[str, Pin] = {}
-    for layer in layers:
-        pin = _repair(layer, solution, knowledge) if layer.cut else None
+    for component in components:
+        pin = _repair(component, solution, knowledge) if component.cut else None
         if pin:
             found.setdefault(pin.name, pin)
     return tuple(found.values())
 
 
-def _repair(layer: LayerCoverage, solution: Solution, knowledge: Knowledge) -> Pin | None:
-    why = (layer.because,)
-    if layer.rule in ("cudnn", "nccl"):
-        package = next((found for name in _PACKAGES[layer.rule] if (found := solution.package(name))), None)
-        cap = _last_release(layer.rule, layer.cut[0], candidate_of(solution, knowledge), knowledge)
+def _repair(component: ComponentSupport, solution: Solution, knowledge: Knowledge) -> Pin | None:
+    why = (component.because,)
+    if component.rule in ("cudnn", "nccl"):
+        package = next((found for name in _PACKAGES[component.rule] if (found := solution.package(name))), None)
+        cap = _last_release(component.rule, component.cut[0], candidate_of(solution, knowledge), knowledge)
         if package is None or cap is None:
             return None
-        return Pin(name=package.name, version=f"<{cap}", channel=package.channel_name, role=layer.rule, why=why)
-    if layer.rule == "nvcc":
-        generation = knowledge.compute_capability(layer.cut[0])
+        return Pin(name=package.name, version=f"<{cap}", channel=package.channel_name, role=component.rule, why=why)
+    if component.rule == "nvcc":
+        generation = knowledge.compute_capability(component.cut[0])
         first, last = (generation.first_cuda, generation.last_cuda) if generation else (None, None)
         candidate = candidate_of(solution, knowledge)
         too_old = first and candidate and candidate.cuda and candidate.cuda < first
         bounds = (f">={first}" if too_old else "", f"<{last.major + 1}" if last else "")
         version = ",".join(filter(None, bounds))
         return Pin(name="cuda-version", version=version, why=why) if version else None
-    builds = _serving(layer.cut, solution, knowledge)
+    builds = _serving(component.cut, solution, knowledge)
     return Pin(name="pytorch", build=builds, why=why) if builds else None
 
 
 def _last_release(library: str, device: Capability, torch: Candidate | None, knowledge: Knowledge) -> Version | None:
-    """The release from which on a library, built for the CUDA of torch, no longer serves a GPU."""
+    """The release from which on a library, built for the CUDA of torch, no longer supports a GPU."""
     of_library = knowledge.layers_of(library, torch.build.cuda if torch else None)
     rows = [row for row in of_library if row.serves_from <= device]
     return max((row.below for row in rows if row.below), default=None)
@@ -168,7 +168,7 @@ def _serving(devices: tuple[Capability, ...], solution: Solution, knowledge: Kno
     for row in reversed(knowledge.torch) if torch else ():
         if torch and (row.stack, row.platform) == (torch.channel_name, solution.platform) and row.code:
             same = str(row.version) == torch.version and row.cuda is not None
-            if same and all(isinstance(serve(row.code, device), Native) for device in devices):
+            if same and all(isinstance(support_of(row.code, device), Native) for device in devices):
                 return row.build
     return ""
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from cuenv.core.findings import Finding, How
 from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import Capability, Native, serve
+from cuenv.core.versions import Capability, Native, support_of
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
@@ -23,7 +23,7 @@ from cuenv.solve.model import Lock, LockedPackage, Solution
 _CORE = ("python", "pytorch-cuda", "torchtriton", "triton")
 """Parts of the CUDA core that are neither NVIDIA's nor have a CPU build."""
 _LAYERS = ("CU403", "CU405", "CU406")
-"""Findings that say that a layer does not serve a GPU."""
+"""Findings that say that a component does not support a GPU."""
 
 
 def is_core(package: LockedPackage, knowledge: Knowledge) -> bool:
@@ -76,8 +76,8 @@ class HostEffect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """How one capability is served by two locks: ``native``, ``jit``, ``no`` or ``unknown``."""
+class SupportChange:
+    """How two locks support one capability: ``native``, ``jit``, ``no`` or ``unknown``."""
 
     platform: str
     capability: Capability
@@ -93,7 +93,7 @@ class LockDiff:
         changes: for each platform that both have, the CUDA core first, then by name.
         platforms_added, platforms_removed: those that only one of them has.
         pip_added, pip_removed: ``name==version`` of the pip part, with the hash where nothing else differs.
-        services: the capabilities that the new lock serves in another way.
+        services: the capabilities that the new lock supports in another way.
         hosts: the effect on each host that was judged.
     """
 
@@ -102,7 +102,7 @@ class LockDiff:
     platforms_removed: tuple[str, ...] = ()
     pip_added: tuple[str, ...] = ()
     pip_removed: tuple[str, ...] = ()
-    services: tuple[Service, ...] = ()
+    services: tuple[SupportChange, ...] = ()
     hosts: tuple[HostEffect, ...] = ()
 
     @property
@@ -211,15 +211,15 @@ def _minimum(solution: Solution, host: HostFacts, knowledge: Knowledge) -> str |
     return minimum_driver(candidate, Context(facts=host, request=Request(), knowledge=knowledge)) if candidate else None
 
 
-def _services(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[Service]:
+def _services(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[SupportChange]:
     for row in sorted(knowledge.generations, key=lambda row: row.capability):
         ways = [_service(item, row.capability, knowledge) for item in (old, new)]
         if ways[0] != ways[1]:
-            yield Service(platform=new.platform, capability=row.capability, old=ways[0], new=ways[1])
+            yield SupportChange(platform=new.platform, capability=row.capability, old=ways[0], new=ways[1])
 
 
 def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -> How:
-    """How a lock serves a capability: by torch's code, unless another layer cuts it."""
+    """How a lock supports a capability: by torch's code, unless another component lacks it."""
     candidate = candidate_of(solution, knowledge)
     if candidate is None or candidate.build.code is None:
         return "unknown"
@@ -228,7 +228,7 @@ def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -
     found = host_findings(solution, host, knowledge)
     if any(item.severity == "error" and item.code in _LAYERS for item in found):
         return "no"
-    return "native" if isinstance(serve(candidate.build.code, capability), Native) else "jit"
+    return "native" if isinstance(support_of(candidate.build.code, capability), Native) else "jit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

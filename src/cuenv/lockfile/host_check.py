@@ -242,17 +242,17 @@ def cpu_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterat
 
 
 def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
-    """What the packages themselves ask of the C library: it may be more than the rows on torch and its layers say."""
+    """What the packages themselves require of the C library, which may be more than the rows on torch say."""
     needs = solution.glibcs
-    floor = max((lowest for _, lowest in needs), default=None)
-    if floor is None:
+    lowest = max((needed for _, needed in needs), default=None)
+    if lowest is None:
         return
     for machine in facts.machines:
         libc = machine.libc
-        lacking = sorted(name for name, lowest in needs if libc is None or lowest > libc.version)
+        lacking = sorted(name for name, needed in needs if libc is None or needed > libc.version)
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        says = f"{', '.join(lacking[:_SHOWN])}{more} {'need' if len(lacking) > 1 else 'needs'} glibc {floor} or later"
-        verdict = told(glibc_verdict(floor, Reason("row", says), libc), machine)
+        says = f"{', '.join(lacking[:_SHOWN])}{more} {'need' if len(lacking) > 1 else 'needs'} glibc {lowest} or later"
+        verdict = told(glibc_verdict(lowest, Reason("row", says), libc), machine)
         if verdict.outcome == "reject":
             yield Finding(
                 code=rule_named("glibc").code,
@@ -358,7 +358,7 @@ def _resolve(facts: HostFacts, *options: str | None) -> str:
 
 
 def _narrowed(candidate: Candidate, case: Context) -> FileEdit | None:
-    """The bound on cuDNN that serves the oldest GPU again, where the torch build admits such a release."""
+    """The bound on cuDNN that supports the oldest GPU again, where the torch build admits such a release."""
     asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
     if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEELS:
         return None  # a torch from pip asks for one cuDNN exactly

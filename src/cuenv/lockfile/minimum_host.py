@@ -1,4 +1,4 @@
-"""The least host that runs a lock: which GPUs it serves, how, from which driver, and the oldest C library.
+"""The least host that runs a lock: which GPUs it supports, how, from which driver, and the oldest C library.
 
 It is written into the lock, so that a machine whose tables do not know the locked torch can still judge.
 """
@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding
 from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import Capability, Jit, check_driver, reaches, serve
+from cuenv.core.versions import Capability, Jit, check_driver, reaches, support_of
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -31,8 +31,8 @@ MINIMUM_GLIBC = "cuenv_minimum_glibc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A GPU that a lock serves with every layer that it holds.
+class SupportedGpu:
+    """A GPU that a lock supports with every component that it holds.
 
     Attributes:
         how: whether torch holds machine code for it, or PTX that the driver compiles.
@@ -65,7 +65,7 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
         lowest = None if place else minimum_driver(candidate, _case(facts, knowledge))
         if lowest:
             found[MINIMUM_DRIVER] = lowest
-        text = " ".join(map(str, served(solution, candidate, knowledge)))
+        text = " ".join(map(str, supported_gpus(solution, candidate, knowledge)))
         if text:
             found[SERVED + solution.platform] = text
     if libraries:
@@ -73,24 +73,24 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
     return found
 
 
-def served(solution: Solution, candidate: Candidate, knowledge: Knowledge) -> Iterator[Served]:
-    """Every GPU of the tables that torch and all other layers serve, lowest capability first."""
+def supported_gpus(solution: Solution, candidate: Candidate, knowledge: Knowledge) -> Iterator[SupportedGpu]:
+    """Every GPU of the tables that torch and all other components support, lowest capability first."""
     code = candidate.build.code
     if code is None or candidate.cuda is None:
         return
     every = sorted(row.capability for row in knowledge.generations)
-    every = [capability for capability in every if serve(code, capability) is not None]
+    every = [capability for capability in every if support_of(code, capability) is not None]
     facts = HostFacts(label="any host", platform=solution.platform, gpus=tuple(map(_gpu, every)))
-    cut = {item for layer in coverage(solution, facts, knowledge) for item in layer.cut}
+    cut = {item for component in coverage(solution, facts, knowledge) for item in component.cut}
     for capability in every:
         if capability in cut:
             continue
-        how: How = "jit" if isinstance(serve(code, capability), Jit) else "native"
+        how: How = "jit" if isinstance(support_of(code, capability), Jit) else "native"
         row = knowledge.compute_capability(capability)
         lowest = None  # a GPU newer than the toolkit, of which no row says when drivers began to drive it
         if row and (row.first_branch or (row.first_cuda and row.first_cuda <= candidate.cuda)):
             lowest = minimum_driver(candidate, _case(replace(facts, gpus=(_gpu(capability),)), knowledge))
-        yield Served(capability=capability, how=how, driver=lowest)
+        yield SupportedGpu(capability=capability, how=how, driver=lowest)
 
 
 def _gpu(capability: Capability) -> Gpu:
@@ -101,8 +101,8 @@ def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
     return Context(facts=facts, request=Request(), knowledge=knowledge)
 
 
-def recorded(metadata: Mapping[str, str], platform: str) -> tuple[Served, ...]:
-    """What a lock says of the GPUs that it serves; empty where it says nothing.
+def recorded(metadata: Mapping[str, str], platform: str) -> tuple[SupportedGpu, ...]:
+    """What a lock says of the GPUs that it supports; empty where it says nothing.
 
     Raises:
         ValueError: the record is not as cuenv writes it.
@@ -115,7 +115,7 @@ def recorded(metadata: Mapping[str, str], platform: str) -> tuple[Served, ...]:
             raise ValueError(f"expected native or jit for a GPU, got {text!r}")
         capability = Capability.parse(device)
         kind: How = "jit" if how == "jit" else "native"
-        found.append(Served(capability=capability, how=kind, driver=check_driver(driver) if driver else None))
+        found.append(SupportedGpu(capability=capability, how=kind, driver=check_driver(driver) if driver else None))
     return tuple(found)
 
 

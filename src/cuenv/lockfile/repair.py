@@ -1,7 +1,7 @@
 """Repair: the file that does what an environment file was meant to do, proven by locking it.
 
 What is wrong is mended by what the findings say themselves, and by relaxing entries that the channels cannot satisfy.
-Where torch itself must move, the nearest torch is decided anew. A lock in which one layer cuts the GPU set needs pins:
+Where torch itself must move, the nearest torch is decided anew. A lock in which one component lacks a GPU needs pins:
 all sets of them are tried on the solver, smaller ones first, so that the first that works is the smallest.
 """
 
@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, NoChannelError, NoHashError, OutsideError, Progress, UsageError
-from cuenv.core.findings import LayerCoverage, Report, report
+from cuenv.core.findings import ComponentSupport, Report, report
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor as series
@@ -98,8 +98,8 @@ class Repaired:
         spec: the environment in its place, which locks; ``None`` when there is none, and the file itself when nothing
             is wrong.
         changes: what became of each entry; empty when only ``pins`` were added.
-        pins: the smallest set of pins that mends what a layer cuts, and ``tried`` the smaller sets that do not.
-        layers: how each layer of the lock serves the GPUs, as it would be without the repair.
+        pins: the smallest set of pins that mends what a component lacks, and ``tried`` the smaller sets that do not.
+        components: how each component of the lock supports the GPUs, as it would be without the repair.
         skipped: nearer environments, and why each does not lock.
         obstacles: where nothing locks, the entries that are in the way, and why.
         has_torch: whether the file takes torch from conda.
@@ -112,7 +112,7 @@ class Repaired:
     changes: tuple[EntryChange, ...] = ()
     pins: tuple[Pin, ...] = ()
     tried: int = 0
-    layers: tuple[LayerCoverage, ...] = ()
+    components: tuple[ComponentSupport, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     obstacles: tuple[tuple[str, str], ...] = ()
     has_torch: bool = False
@@ -232,11 +232,11 @@ class _Repair:
         title = self.request.path.name
         found = Repaired(report=answer.report if answer else report(title, ()), facts=self.facts, spec=None, open=why)
         if answer and answer.conda:
-            found = replace(found, layers=coverage(answer.conda[0], self.facts, self.knowledge))
+            found = replace(found, components=coverage(answer.conda[0], self.facts, self.knowledge))
         if answer and answer.lock:
-            layers = coverage(answer.lock.solutions[0], self.facts, self.knowledge)
-            return replace(found, spec=self.file, layers=layers)
-        if answer and answer.conda and weakest(found.layers):
+            components = coverage(answer.lock.solutions[0], self.facts, self.knowledge)
+            return replace(found, spec=self.file, components=components)
+        if answer and answer.conda and weakest(found.components):
             pinned = self._with_layers(answer.conda[0], found)
             if pinned:
                 return pinned
@@ -253,8 +253,8 @@ class _Repair:
         return answer, ""
 
     def _with_layers(self, solution: Solution, found: Repaired) -> Repaired | None:
-        """The file with the smallest set of pins with which every layer serves every GPU."""
-        for tried, pins in enumerate(_sets(repairs(solution, found.layers, self.knowledge))):
+        """The file with the smallest set of pins with which every component supports every GPU."""
+        for tried, pins in enumerate(_sets(repairs(solution, found.components, self.knowledge))):
             self._say(f"trying {', '.join(pin.yaml_text() for pin in pins)}")
             made = _with_pins(narrowed(self.file, pins), pins, self.request)
             answer, _ = self._lock(_as_read(made))

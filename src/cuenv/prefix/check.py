@@ -262,7 +262,9 @@ def checked(
         one = check(what.lock, options, knowledge, request, facts, part=what.part)
         file = str(lock_file(what.lock))
         found.append(
-            CheckResult(report=one.report, host=host_line(one.facts), file=file, layers=one.layers, part=one.part)
+            CheckResult(
+                report=one.report, host=host_line(one.facts), file=file, components=one.components, part=one.part
+            )
         )
     if what.prefix:
         other = check_prefix(

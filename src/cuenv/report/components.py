@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cuenv.core.findings import How, LayerCoverage
+from cuenv.core.findings import ComponentSupport, How
 from cuenv.core.record import replace
 from cuenv.core.render import counted
 from cuenv.core.versions import Capability
@@ -34,8 +34,8 @@ def devices(facts: HostFacts) -> tuple[tuple[Capability, str], ...]:
     return tuple((capability, listed(filter(None, names), 2)) for capability, names in found.items())
 
 
-def layers_of(candidate: Candidate, case: Context) -> list[LayerCoverage]:
-    """How the parts of a candidate that is not locked yet serve each GPU of a host."""
+def components_of(candidate: Candidate, case: Context) -> list[ComponentSupport]:
+    """How the parts of a candidate that is not locked yet support each GPU of a host."""
     parts = [("device-code", "torch", f"pytorch {candidate.build.version} {candidate.build.build}".rstrip())]
     parts += [
         (name, shown, f"{asked or release or 'any release'}")
@@ -46,118 +46,125 @@ def layers_of(candidate: Candidate, case: Context) -> list[LayerCoverage]:
     ]
     if case.request.dev:
         parts.append(("nvcc", "nvcc", f"CUDA {candidate.compiler or candidate.cuda}"))
-    return [_layer(*part, candidate, case) for part in parts] if case.facts.capabilities else []
+    return [_component(*part, candidate, case) for part in parts] if case.facts.capabilities else []
 
 
-def _layer(rule: str, layer: str, package: str, candidate: Candidate, case: Context) -> LayerCoverage:
+def _component(rule: str, component: str, package: str, candidate: Candidate, case: Context) -> ComponentSupport:
     facts = case.facts
     judged = [
         served_alone(rule, candidate, device, facts, case.knowledge, request=case.request)
         for device in facts.capabilities
     ]
     worst = min(judged, key=lambda item: RANK[item[1]])[2]
-    served = tuple((device, how) for device, how, _ in judged)
-    return LayerCoverage(rule=rule, layer=layer, package=package, served=served, because=worst.because)
+    support = tuple((device, how) for device, how, _ in judged)
+    return ComponentSupport(rule=rule, name=component, package=package, support=support, because=worst.because)
 
 
-def extensions_of(candidate: Candidate, libraries: Iterable[str], case: Context) -> Iterator[LayerCoverage]:
-    """How libraries that sit on PyTorch serve each GPU, as requirements of pip: ``flash-attn==2.8``."""
+def extensions_of(candidate: Candidate, libraries: Iterable[str], case: Context) -> Iterator[ComponentSupport]:
+    """How libraries that use PyTorch support each GPU, as requirements of pip: ``flash-attn==2.8``."""
     for text in libraries:
         request = Request(dev=True, pip=(text,))
-        yield _layer("extensions", text.partition("==")[0], text, candidate, replace(case, request=request))
+        yield _component("extensions", text.partition("==")[0], text, candidate, replace(case, request=request))
 
 
-def driver_of(candidate: Candidate, case: Context) -> LayerCoverage | None:
-    """How the driver serves each GPU with the CUDA release of a candidate."""
+def driver_of(candidate: Candidate, case: Context) -> ComponentSupport | None:
+    """How the driver supports each GPU with the CUDA release of a candidate."""
     facts = case.facts
     if candidate.cuda is None or not facts.capabilities:
         return None
-    both = [_layer(rule, "driver", "", candidate, case) for rule in _DRIVER_RULES]
-    served = tuple(
-        (device, min((dict(one.served)[device] for one in both), key=lambda how: RANK[how]))
+    both = [_component(rule, "driver", "", candidate, case) for rule in _DRIVER_RULES]
+    support = tuple(
+        (device, min((dict(one.support)[device] for one in both), key=lambda how: RANK[how]))
         for device in facts.capabilities
     )
     driver = facts.driver
     named = f"{driver.version}" if driver and driver.version else "unknown"
-    because = min(both, key=lambda one: min(RANK[how] for _, how in one.served)).because
-    return LayerCoverage(rule="driver", layer="driver", package=named, served=served, because=because)
+    because = min(both, key=lambda one: min(RANK[how] for _, how in one.support)).because
+    return ComponentSupport(rule="driver", name="driver", package=named, support=support, because=because)
 
 
-def components(layers: Sequence[LayerCoverage], facts: HostFacts) -> Picture | None:
+def component_grid(components: Sequence[ComponentSupport], facts: HostFacts) -> Picture | None:
     """The components against each GPU; ``None`` where there is no GPU or nothing that uses one."""
     heads = devices(facts)
-    if not heads or not layers:
+    if not heads or not components:
         return None
     rows = []
-    for layer in layers:
-        cells = tuple(_cell(layer, device, name) for device, name in heads)
-        rows.append(GridRow(_name(layer.layer), layer.package, cells))
+    for component in components:
+        cells = tuple(_cell(component, device, name) for device, name in heads)
+        rows.append(GridRow(_name(component.name), component.package, cells))
     drawn = grid([(name or "GPU", f"capability {device}") for device, name in heads], rows, least=118)
     return Picture(
         name="components",
         title="What each component supports on each GPU",
-        desc=_desc(layers),
+        desc=_desc(components),
         width=drawn.width,
         height=drawn.height,
         body=drawn.body,
         columns=("component", "package", *(f"{name} ({device})" if name else str(device) for device, name in heads)),
         rows=tuple(
-            (_name(layer.layer), layer.package, *(_word(layer, device) for device, _ in heads)) for layer in layers
+            (_name(component.name), component.package, *(_word(component, device) for device, _ in heads))
+            for component in components
         ),
         legend=LEGEND,
     )
 
 
-def _name(layer: str) -> str:
-    return {"torch": "PyTorch", "driver": "driver"}.get(layer, layer)
+def _name(component: str) -> str:
+    return {"torch": "PyTorch", "driver": "driver"}.get(component, component)
 
 
-def _word(layer: LayerCoverage, device: Capability) -> str:
-    how = dict(layer.served).get(device, "unknown")
-    return "supported" if how == "native" and layer.rule in ("driver", "extensions") else WORDS[MARKS[how]]
+def _word(component: ComponentSupport, device: Capability) -> str:
+    how = dict(component.support).get(device, "unknown")
+    return "supported" if how == "native" and component.rule in ("driver", "extensions") else WORDS[MARKS[how]]
 
 
-def _cell(layer: LayerCoverage, device: Capability, name: str) -> GridCell:
-    how = dict(layer.served).get(device, "unknown")
+def _cell(component: ComponentSupport, device: Capability, name: str) -> GridCell:
+    how = dict(component.support).get(device, "unknown")
     gpu = f"{name} (compute capability {device})" if name else f"compute capability {device}"
     return GridCell(
-        MARKS[how], _word(layer, device), f"{_name(layer.layer)} {layer.package} on {gpu}: {_word(layer, device)}"
+        MARKS[how],
+        _word(component, device),
+        f"{_name(component.name)} {component.package} on {gpu}: {_word(component, device)}",
     )
 
 
-def limit(layers: Sequence[LayerCoverage], facts: HostFacts) -> str:
+def limit(components: Sequence[ComponentSupport], facts: HostFacts) -> str:
     """The component that limits the environment, in one sentence."""
     names = dict(devices(facts))
-    cut = weakest(tuple(layers))
+    cut = weakest(tuple(components))
     if cut:
         listed_gpus = listed(f"{names.get(device) or 'compute capability'} ({device})" for device in cut.cut)
         return f"{_told(cut)} is the limiting component: it does not support {listed_gpus}."
-    open_ = [layer for layer in layers if any(how == "unknown" for _, how in layer.served)]
+    open_ = [component for component in components if any(how == "unknown" for _, how in component.support)]
     if open_ and open_[0].rule == "driver":
         return f"Whether the driver supports every GPU is not known: {open_[0].because}."
     if open_:
-        return f"The tables do not say whether {listed(_name(layer.layer) for layer in open_)} supports every GPU."
-    slow = [layer for layer in layers if any(how == "jit" for _, how in layer.served)]
+        return f"The tables do not say whether {listed(_name(item.name) for item in open_)} supports every GPU."
+    slow = [component for component in components if any(how == "jit" for _, how in component.support)]
     if slow:
         return (
-            f"Every component supports every GPU. {listed(_name(layer.layer) for layer in slow)} runs by JIT on at "
+            f"Every component supports every GPU. {listed(_name(item.name) for item in slow)} runs by JIT on at "
             "least one GPU: the first start takes longer."
         )
     return "Every component supports every GPU."
 
 
-def _told(layer: LayerCoverage) -> str:
-    return f"The driver {layer.package}" if layer.rule == "driver" else f"{_name(layer.layer)} ({layer.package})"
+def _told(component: ComponentSupport) -> str:
+    return (
+        f"The driver {component.package}"
+        if component.rule == "driver"
+        else f"{_name(component.name)} ({component.package})"
+    )
 
 
-def _desc(layers: Sequence[LayerCoverage]) -> str:
+def _desc(components: Sequence[ComponentSupport]) -> str:
     parts = []
     for word, how in (("not supported", "no"), ("unknown", "unknown"), ("by JIT", "jit")):
-        for layer in layers:
-            found = [str(device) for device, each in layer.served if each == how]
+        for component in components:
+            found = [str(device) for device, each in component.support if each == how]
             if found:
-                parts.append(f"{_name(layer.layer)} is {word} on compute capability {', '.join(found)}")
+                parts.append(f"{_name(component.name)} is {word} on compute capability {', '.join(found)}")
     return (
         f"{'. '.join(parts)}. " * bool(parts)
-        + f"{counted(len(layers), 'component')} against {counted(len(layers[0].served), 'kind')} of GPUs."
+        + f"{counted(len(components), 'component')} against {counted(len(components[0].support), 'kind')} of GPUs."
     )

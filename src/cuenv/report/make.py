@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuenv.core.findings import Finding, LayerCoverage, Report
+from cuenv.core.findings import ComponentSupport, Finding, Report
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.render import counted
 from cuenv.host.describe import host_line
@@ -16,7 +16,7 @@ from cuenv.lockfile.check import LockCheck
 from cuenv.lockfile.coverage import coverage
 from cuenv.lockfile.host_check import candidate_of, verdicts_on, without_torch
 from cuenv.report.builds import builds
-from cuenv.report.components import components, driver_of, extensions_of, layers_of, limit
+from cuenv.report.components import component_grid, components_of, driver_of, extensions_of, limit
 from cuenv.report.drivers import drivers
 from cuenv.report.fleets import hosts, nodes, prices
 from cuenv.report.page import Cited, ReportPage, ReportSection, Table, head_of
@@ -56,9 +56,9 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title
     lead = []
     if chosen:
         uses_gpus = chosen.candidate.cuda is not None
-        layers = _with_driver(chosen.candidate, layers_of(chosen.candidate, case), case) if uses_gpus else []
-        picture = components(layers, facts)
-        lead = [limit(layers, facts)] if picture else [] if uses_gpus else ["A CPU build uses no GPU."]
+        components = _with_driver(chosen.candidate, components_of(chosen.candidate, case), case) if uses_gpus else []
+        picture = component_grid(components, facts)
+        lead = [limit(components, facts)] if picture else [] if uses_gpus else ["A CPU build uses no GPU."]
         lead.append(f"{chosen_line(decision)}. Why this one: {rank_text(decision)}.")
         sections += [ReportSection(title="Limiting components", picture=picture)] if picture else []
     else:
@@ -91,7 +91,9 @@ def lock_page(checked: LockCheck, knowledge: Knowledge) -> ReportPage:
     facts, lock = effective(checked.facts, knowledge), checked.lock
     solution = lock.solution(facts.platform) if lock else None
     solution = solution or (lock.solutions[0] if lock and lock.solutions else None)
-    page = _environment_page(checked.report, solution=solution, layers=checked.layers, facts=facts, knowledge=knowledge)
+    page = _environment_page(
+        checked.report, solution=solution, components=checked.components, facts=facts, knowledge=knowledge
+    )
     looked = (("checked", ", ".join(checked.report.looked_at[:1])),)
     return replace(page, facts=(*looked, *page.facts))
 
@@ -129,7 +131,7 @@ def prefix_page(checked: PrefixChecked, read: ReadPrefix | None, knowledge: Know
     page = _environment_page(
         checked.report,
         solution=read.solution,
-        layers=coverage(read.solution, facts, knowledge),
+        components=coverage(read.solution, facts, knowledge),
         facts=facts,
         knowledge=knowledge,
         parts=read.parts,
@@ -190,7 +192,7 @@ def _environment_page(
     report: Report,
     *,
     solution: Solution | None,
-    layers: Sequence[LayerCoverage],
+    components: Sequence[ComponentSupport],
     facts: HostFacts,
     knowledge: Knowledge,
     parts: Sequence[SizedPackage] | None = None,
@@ -202,9 +204,9 @@ def _environment_page(
     verdicts: tuple[Verdict, ...] = ()
     if solution and candidate and candidate.cuda:
         case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
-        every = [*layers, *extensions_of(candidate, case.request.pip, case)] if facts.capabilities else []
+        every = [*components, *extensions_of(candidate, case.request.pip, case)] if facts.capabilities else []
         every = _with_driver(candidate, every, case)
-        picture = components(every, facts)
+        picture = component_grid(every, facts)
         if torch is None:
             lead.append(
                 f"The environment has CUDA {candidate.cuda} and no PyTorch; the tables do not list what else uses CUDA."
@@ -242,9 +244,9 @@ def _size_section(solution: Solution, parts: Sequence[SizedPackage] | None, know
     return ReportSection(title="Size", picture=picture, without="" if picture else _NO_SIZES)
 
 
-def _with_driver(candidate: Candidate, layers: Iterable[LayerCoverage], case: Context) -> list[LayerCoverage]:
+def _with_driver(candidate: Candidate, components: Iterable[ComponentSupport], case: Context) -> list[ComponentSupport]:
     driver = driver_of(candidate, case)
-    return [*([driver] if driver else []), *layers]
+    return [*([driver] if driver else []), *components]
 
 
 def _on_host(

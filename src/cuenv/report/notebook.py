@@ -38,8 +38,10 @@ def page_of(item: Any) -> ReportPage | None:
         return lock_page(item, knowledge)
     if isinstance(item, Locked):
         mine = item.lock.solution(item.facts.platform) if item.lock else None
-        layers = coverage(mine, item.facts, knowledge) if mine else ()
-        return lock_page(LockCheck(report=item.report, facts=item.facts, layers=layers, lock=item.lock), knowledge)
+        components = coverage(mine, item.facts, knowledge) if mine else ()
+        return lock_page(
+            LockCheck(report=item.report, facts=item.facts, components=components, lock=item.lock), knowledge
+        )
     if isinstance(item, FleetPlan):
         count = sum(kind.weight for kind in item.kinds)
         return fleet_page(plan_plain(item, knowledge), f"of {counted(count, 'host')}")

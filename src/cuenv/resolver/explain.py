@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cuenv.core.findings import Finding
 from cuenv.core.record import NamedTuple, replace
-from cuenv.core.versions import Jit, Native, Service, serve
+from cuenv.core.versions import Jit, Native, Support, support_of
 from cuenv.host.describe import host_line, host_options, short_name
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -70,10 +70,10 @@ def minimum_text(decision: Decision) -> str:
     return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
 
 
-def services(decision: Decision) -> list[tuple[str, Service]]:
+def services(decision: Decision) -> list[tuple[str, Support]]:
     """Each capability of the host with how the chosen build serves it."""
     code = decision.chosen.candidate.build.code if decision.chosen else None
-    return [(str(item), serve(code, item)) for item in decision.case.facts.capabilities] if code else []
+    return [(str(item), support_of(code, item)) for item in decision.case.facts.capabilities] if code else []
 
 
 def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:

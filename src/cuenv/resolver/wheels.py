@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.regex import regex
-from cuenv.core.versions import Capability, minor, serve, version
+from cuenv.core.versions import Capability, minor, support_of, version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -150,7 +150,7 @@ def _lost_after(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tu
     """The GPUs of a host that no later wheel has code for; none where it is of the last release."""
     later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
     able = [row.code for row in later if row.code]
-    return tuple(item for item in facts.capabilities if later and not any(serve(code, item) for code in able))
+    return tuple(item for item in facts.capabilities if later and not any(support_of(code, item) for code in able))
 
 
 def last_for(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def last_for(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple
     last = max(
         row.version
         for row in knowledge.wheels
-        if row.platform == wheel.platform and row.code and all(serve(row.code, item) for item in lost)
+        if row.platform == wheel.platform and row.code and all(support_of(row.code, item) for item in lost)
     )
     gpus = ", ".join(map(str, lost))
     return (f"torch {last} is the last release with wheels for compute capability {gpus}; the newest is {newest}",)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from packaging.version import Version
 
-from cuenv.core.versions import Capability, DeviceCode, Jit, Native, is_tegra, serve, target_for
+from cuenv.core.versions import Capability, DeviceCode, Jit, Native, is_tegra, support_of, target_for
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.engine import rule
@@ -52,7 +52,7 @@ def _no_code(build: TorchBuild) -> Verdict | None:
 def device_code(code: DeviceCode, capability: Capability, level: Version | None, kb: Knowledge) -> Verdict:
     """The build has code for every GPU: machine code, or PTX that the machine's driver can compile."""
     grounds: tuple[Reason, ...] = (fact_reason("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
-    service = serve(code, capability)
+    service = support_of(code, capability)
     if isinstance(service, Native):
         by = "" if service.target.capability == capability else f" (its code for {service.target} runs there)"
         because = f"{THIS_BUILD} supports {of_capability(capability)}{by}"
@@ -110,4 +110,4 @@ def nvcc(cuda: Version, compiler: Version | None, capabilities: tuple[Capability
 
 def jit_count(code: DeviceCode | None, capabilities: Iterable[Capability]) -> int:
     """How many of the GPUs get a build with this code by JIT only."""
-    return sum(code is not None and isinstance(serve(code, item), Jit) for item in capabilities)
+    return sum(code is not None and isinstance(support_of(code, item), Jit) for item in capabilities)
