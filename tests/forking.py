@@ -12,9 +12,10 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from select import select
-from socket import AF_UNIX, SHUT_WR, recv_fds, send_fds, socket
+from socket import AF_UNIX, SHUT_WR, recv_fds, send_fds, socket, socketpair
 from typing import NoReturn
 
 FROZEN = Path(__file__).resolve().parent / "kb"
@@ -47,22 +48,56 @@ def answer(connection: socket) -> int:
 
 
 def serve(place: str) -> None:
-    """Fork a command for everyone who asks, until standard input ends."""
+    """Fork a command for everyone who asks, until standard input ends, and tell each its number and its end."""
     _load()
+    ended, wake = socketpair()
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    running: dict[int, socket] = {}
     with socket(AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(64)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        both: list[int] = [0, listener.fileno()]
-        while 0 not in select(both, [], [])[0]:
-            connection, _ = listener.accept()
-            if os.fork() == 0:
-                listener.close()
-                _keep(connection)
-            connection.close()
-            _reap(os.WNOHANG)
-    _reap(0)
+        while True:
+            ready = select([0, listener, ended], [], [])[0]
+            if ended in ready:
+                ended.recv(4096)
+                _tell_ends(running, os.WNOHANG)
+            if 0 in ready:
+                break
+            if listener in ready:
+                _begin(listener.accept()[0], running)
+    _tell_ends(running, 0)
+
+
+def _begin(connection: socket, running: dict[int, socket]) -> None:
+    _, streams, *_ = recv_fds(connection, 1, 3)
+    text = b""
+    while more := connection.recv(1 << 16):
+        text += more
+    process = os.fork()
+    if process == 0:
+        _become(*json.loads(text), streams)
+    for number in streams:
+        os.close(number)
+    running[process] = connection
+    _tell(connection, process)
+
+
+def _tell_ends(running: dict[int, socket], options: int) -> None:
+    while running:
+        process, status = os.waitpid(-1, options)
+        if not process:
+            return
+        with running.pop(process) as connection:
+            _tell(connection, os.waitstatus_to_exitcode(status))
+
+
+def _tell(connection: socket, number: int) -> None:
+    with suppress(BrokenPipeError):  # whoever asked is gone
+        connection.sendall(f"{number}\n".encode())
 
 
 def _load() -> None:
@@ -78,44 +113,33 @@ def _load() -> None:
     for name in _LATE:
         import_module(name)
     sys.modules["cuenv.knowledge.io.load"].FOLDER = FROZEN  # type: ignore[attr-defined]  # a module is any module here
+    _warm()
     if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - as short as it gets
         raise AssertionError("an import has started a thread: a fork would lose it")
     gc.collect()
     gc.freeze()
 
 
-def _reap(options: int) -> None:
-    try:
-        while os.waitpid(-1, options)[0]:
-            pass
-    except ChildProcessError:
-        pass
+def _warm() -> None:
+    """Decide once, for nobody: the tables, patterns and options that every command needs are there then."""
+    from contextlib import redirect_stderr, redirect_stdout
+    from io import StringIO
 
+    from cuenv.cli.main import run
 
-def _keep(connection: socket) -> NoReturn:
-    """Fork the command, and tell its number and its end."""
-    _, streams, *_ = recv_fds(connection, 1, 3)
-    text = b""
-    while more := connection.recv(1 << 16):
-        text += more
-    words, folder, environ = json.loads(text)
-    process = os.fork()
-    if process == 0:
-        connection.close()
-        _become(words, folder, environ, streams)
-    for number in streams:
-        os.close(number)
-    connection.sendall(f"{process}\n".encode())
-    status = os.waitpid(process, 0)[1]
-    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-    os._exit(0)
+    for words in (["resolve", "--host", "rtx4090-535", "--no-config"], ["kb", "--json"]):
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            if code := run(words):
+                raise AssertionError(f"{words} ended with {code}")
 
 
 def _become(words: list[str], folder: str, environ: dict[str, str], streams: list[int]) -> NoReturn:
     try:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-        os.closerange(3, max(streams) + 1)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.closerange(3, 1024)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environ)
