@@ -700,7 +700,7 @@ def scan(
     driver: str | None = None,
     deep: bool = False,
 ) -> Scanned:
-    """Which GPUs the machine code in binaries serves.
+    """Which GPUs the machine code in binaries supports.
 
     Args:
         paths: files or folders.

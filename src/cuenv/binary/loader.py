@@ -279,7 +279,7 @@ def _hwcaps(data: bytes, offset: int) -> tuple[str, ...]:
     """The names of the ``glibc-hwcaps`` subfolders, by index."""
     magic, count = numbers(data, offset, _EXTENSION, "the extension")
     if magic != _EXTENSION_MAGIC or count > 1024:
-        raise BinaryError("damaged: the extension of the cache is none")
+        raise BinaryError("damaged: the extension of the cache cannot be read")
     for number in range(count):
         at = offset + _EXTENSION.size + number * _SECTION.size
         tag, _, place, size = numbers(data, at, _SECTION, "the extension")

@@ -348,7 +348,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
 
     The wheel is chosen as 'cuenv resolve --stack wheels' does: for every GPU of the host or of the pool, its driver and
     its C library. Each --set becomes a dependency group, and the groups of several sets exclude each other. The exit
-    code is 1 when no wheel serves a set.
+    code is 1 when no wheel supports a set.
 
     \b
     Examples:

@@ -112,7 +112,7 @@ def _repository(
     """
     path, lock, _ = lock_at(path)
     if path.name != LOCK_NAME or not lock.solutions:
-        raise UsageError(f"{shown(path)} is no {LOCK_NAME}, which is what a workflow installs from", hint="cuenv lock")
+        raise UsageError(f"{shown(path)} is not a {LOCK_NAME}, which a workflow installs from", hint="cuenv lock")
     file = next(environment_files(lock, path.parent), None)
     if file is None:
         raise InputError(

@@ -48,7 +48,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoWheel:
-    """A set of GPUs that no wheel serves, why, and what would."""
+    """A set of GPUs that no wheel supports, why, and what would."""
 
     because: str
     hint: str
@@ -123,7 +123,7 @@ def _apart(decision: Decision) -> dict[str, list[Capability]]:
 
 
 def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | None:
-    """Why no wheel serves a set, with the sets that its GPUs make; ``None`` where one does."""
+    """Why no wheel supports a set, with the sets that its GPUs make; ``None`` where one does."""
     chosen, facts = decision.chosen, decision.case.facts
     if chosen and not chosen.open_layers:
         return None
@@ -139,7 +139,7 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | N
     words += ["--glibc", options.glibc] if options.glibc else []
     hint = shlex.join(words) if len(tags) > 1 else "cuenv resolve --stack wheels says what each wheel lacks"
     of_set = f"the set {name}" if name else host_line(facts)
-    return NoWheel(because=f"no wheel of torch is known to serve {of_set}: {lead}", hint=hint)
+    return NoWheel(because=f"no wheel of torch is known to support {of_set}: {lead}", hint=hint)
 
 
 def render(sets: list[Chosen], request: Request) -> str:

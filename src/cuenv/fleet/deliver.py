@@ -93,7 +93,7 @@ def deliver(
             named = lambda of, name=item.name: composed(of, name)  # noqa: E731 - of each environment its own
             decision, _ = ask(decision, named, sources, progress)
         if decision.chosen is None:
-            faults.append(f"{item.name}: the channels close no candidate that serves its hosts")
+            faults.append(f"{item.name}: the channels can satisfy no candidate that runs on its hosts")
             continue
         chosen = item._replace(candidate=decision.chosen.candidate)
         if identity(chosen.candidate) != identity(item.candidate):
