@@ -245,7 +245,8 @@ def test_a_cpu_build_explains_why_cuda_is_not_available() -> None:
 def test_why_cuda_is_not_available_is_not_guessed_without_the_build() -> None:
     cause = on("cuda-unavailable/printed.log", read_host("a800-470", str, tables()[0])).causes[0]
     assert cause.because == ("the driver supports CUDA 11.4; it runs builds for CUDA up to 11.8",)
-    assert "torch.version.cuda" in cause.command
+    assert "torch.version.cuda" in cause.remedy
+    assert not cause.command
     told = on("cuda-unavailable/collect-env.log", read_host("a800-470", str, tables()[0])).causes[0]
     assert told.because[1].startswith(
         "torch is built for CUDA 11.3: driver 470.129.06 meets the minimum driver 450.80.02"
@@ -257,7 +258,7 @@ def test_a_check_is_skipped_only_where_the_driver_reaches_the_floor() -> None:
     assert "skipping the check does not help" in below.because[1]
     assert "--cuda 11.8" in below.command
     above = on("container-requirement/cli.log", host()).causes[0]
-    assert "NVIDIA_DISABLE_REQUIRE=true" in above.command
+    assert "NVIDIA_DISABLE_REQUIRE=true" in above.remedy
 
 
 def test_code_for_the_gpu_is_looked_up_in_the_tables() -> None:
@@ -317,7 +318,7 @@ def test_fragmentation_is_told_by_its_numbers() -> None:
     cause = read(OOM).causes[0]
     assert cause.command == "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     full = OOM.replace(b"910.35 MiB is reserved", b"1.35 MiB is reserved")
-    assert read(full).causes[0].command == "nvidia-smi"
+    assert not read(full).causes[0].command
 
 
 def test_what_the_log_says_in_passing_is_used() -> None:

@@ -278,15 +278,13 @@ def test_tensors_on_two_devices_in_the_users_own_code_name_what_finds_them(tmp_p
     done = run("diagnose", "log", *HOST, folder=tmp_path)
     assert "cuenv.runtime import check_same_device" in done.stdout
     assert "deepspeed" not in done.stdout.partition("remedy")[2].lower()
-    (command,) = [line.strip() for line in done.stdout.splitlines() if line.strip().startswith("python -m pydoc")]
-    shown = subprocess.run([sys.executable, *command.split()[1:]], capture_output=True, text=True, check=True)
-    assert "DeviceMismatch" in shown.stdout
+    assert "python -m" not in done.stdout
     (tmp_path / "log").write_text(f"deepspeed info: version=0.14.1\n{DEVICES}", encoding="utf-8")
     assert "python -m pip install 'deepspeed>=0.14.3'" in run("diagnose", "log", *HOST, folder=tmp_path).stdout
 
 
 def test_an_environment_file_that_lies_here_is_repaired_and_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("fatal error: cusparse.h: No such file or directory\n", encoding="utf-8")
+    (tmp_path / "log").write_text("RuntimeError: cuFFT error: CUFFT_INTERNAL_ERROR\n", encoding="utf-8")
     assert (
         "cuenv resolve --host rtx4090-535 -o environment.yml" in run("diagnose", "log", *HOST, folder=tmp_path).stdout
     )
@@ -322,13 +320,22 @@ def test_every_code_of_a_symptom_exists_and_the_commands_that_find_it_do() -> No
             assert text.split()[1] in COMMANDS
 
 
+LOOKS = re.compile(
+    r"(?:sudo )?(?:nvidia-smi|grep|find|ldconfig -p|df|dmesg|sinfo|ds_report|python -m pip (?:check|show|index)|"
+    r"cuenv (?:check|lint|kb|why|inspect)|export (?:CUDA_LAUNCH_BLOCKING|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG))\b"
+)
+"""Commands that only look: what they are for stands in the sentence."""
+
+
 def test_the_commands_of_symptoms_are_commands(tmp_path: Path) -> None:
     """What follows ``cuenv`` in a cure is a command with these options."""
     words = {row.command.split()[1] for row in rows().values() if row.command.startswith("cuenv ")}
     for word in words:
         assert run(word, "--help", folder=tmp_path).returncode == 0, word
     for row in rows().values():
-        assert re.fullmatch(r"[ -~]+", row.command) or (row.layer == "scope" and not row.command), row.id
+        assert re.fullmatch(r"[ -~]*", row.command), row.id
+        assert row.kind == "cause" or row.proof or not row.command, row.id
+        assert not LOOKS.match(row.command), row.id
     assert len(CASES) > len(rows())
 
 

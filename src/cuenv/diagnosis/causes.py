@@ -16,6 +16,7 @@ from cuenv.diagnosis.cures import named
 from cuenv.diagnosis.lead import RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
+from cuenv.diagnosis.managers import said_there
 from cuenv.diagnosis.on_host import Joined, LogContext, host_words
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
@@ -28,6 +29,8 @@ JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **provider
 SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 """What of the software that a log tells is shown with its diagnosis."""
 _SLOT = regex(r"\{([a-z]+)\}")
+_WANTING = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
+"""What a command is not printed with: the log did not name it."""
 _UNTOLD = {
     "cuda": "X.Y",
     "header": "a header",
@@ -146,7 +149,9 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     order = ranked(found)
     return Diagnosis(
         verdict=order.verdict,
-        causes=tuple(_cause(root, base) for root in order.roots),
+        causes=tuple(
+            _cause(root, base, may=_may_cure(index, root, order.verdict)) for index, root in enumerate(order.roots)
+        ),
         strange=tuple((one.line, one.text) for one in order.strange),
         lines=found.lines,
         size=found.size,
@@ -156,16 +161,23 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     )
 
 
-def _cause(root: RankedSymptom, base: LogContext) -> Cause:
+def _may_cure(index: int, root: RankedSymptom, verdict: Verdict) -> bool:
+    """Whether a command may end what the log shows: none does for a mere effect, or for a warning beside the cause."""
+    one = root.sighting
+    return verdict == "known" and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
+
+
+def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
     row = root.sighting.symptom
     told = decoded(root.sighting.told)
     case = replace(base, told=told, line=root.sighting.text)
     joined = JOINS[row.join](case) if row.join else Joined()
     where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
     values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}
-    command = joined.command or " ".join(filled(row.command, values).split())
+    command = " ".join(filled(row.command, values).split()) if joined.command is None else joined.command
     for word, meant in named(case):
         command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
+    command = said_there(case, command) if may and not _WANTING.search(command) else ""
     return Cause(
         sighting=root.sighting,
         leads=root.leads,

@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
+from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import (
     RESOLVE,
     Joined,
@@ -21,6 +22,7 @@ from cuenv.diagnosis.on_host import (
     asked_rule,
     device_code,
     driver_floor,
+    driver_level,
     floor_verdict,
     glibc,
     host_of,
@@ -31,13 +33,14 @@ from cuenv.diagnosis.on_host import (
     version_in,
     with_code,
 )
+from cuenv.diagnosis.on_host_run import library_path
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.wheels import INDEX
 
 _ASK_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
 _ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
-_ASK_TAG = "python -c \"import torch; print(torch.version.cuda.replace('.', ''))\""
+ASK_TAG = "python -c \"import torch; print(torch.version.cuda.replace('.', ''))\""
 _ASK_PARTNER = (
     "python -c \"import torch; a, b = torch.__version__.split('.')[:2]; print(int(b) + (15 if a == '2' else 1))\""
 )
@@ -45,6 +48,33 @@ _ASK_PARTNER = (
 _CONSTRAINT = regex(r"__cuda\W{0,4}(?:version=\W{0,3})?>=\W{0,2}([0-9]{2}(?:\.[0-9]{1,2})?)\b")
 _INNER = regex(r"(?:^|/)(?:site|dist)-packages/([A-Za-z][\w.-]{1,60})/")
 _BINARY = regex(r"(?<![-\w.])([A-Za-z][\w]{1,60}?)(?:_[0-9])?(?:_cuda|_C|_ext|_cpp)?(?:\.cpython-[\w-]+|\.abi3)?\.so\b")
+_IN_TREE = regex(r"(?<![\w.])/(?!(?:\S+/)?(?:site|dist)-packages/)\S+\.so\b")
+"""A compiled file that lies beside the sources of a program, and in no environment."""
+SOURCES = {
+    "apex": "git+https://github.com/NVIDIA/apex",
+    "clip": "git+https://github.com/openai/CLIP.git",
+    "detectron2": "git+https://github.com/facebookresearch/detectron2.git",
+    "groundingdino": "git+https://github.com/IDEA-Research/GroundingDINO.git",
+    "minkowskiengine": "git+https://github.com/NVIDIA/MinkowskiEngine",
+    "nvdiffrast": "git+https://github.com/NVlabs/nvdiffrast.git",
+    "pointnet2-ops": "'git+https://github.com/erikwijmans/Pointnet2_PyTorch.git#subdirectory=pointnet2_ops_lib'",
+    "pytorch3d": "git+https://github.com/facebookresearch/pytorch3d.git@stable",
+    "segment-anything": "git+https://github.com/facebookresearch/segment-anything.git",
+    "tinycudann": "'git+https://github.com/NVlabs/tiny-cuda-nn/#subdirectory=bindings/torch'",
+}
+"""Packages that are built from their repositories, as the README of each says."""
+_PARTS = {
+    "amp": "apex",
+    "fused-layer-norm": "apex",
+    "fused-weight-gradient-mlp": "apex",
+    "flash-attn-2": "flash-attn",
+    "selective-scan": "mamba-ssm",
+    "exllamav2-ext": "exllamav2",
+    "-scatter": "torch-scatter",
+    "-sparse": "torch-sparse",
+    "-cluster": "torch-cluster",
+}
+"""Compiled modules that are named otherwise than their package."""
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib", "gnu"})
 _NEWS = {
     "3.4.22": "6",
@@ -62,11 +92,6 @@ _NEWS = {
     "3.4.34": "15",
 }
 """The first libstdc++ of GCC with a version of its symbols (GCC, ABI Policy and Guidelines)."""
-
-
-def pip_of(case: LogContext) -> str:
-    """How pip of the environment is called."""
-    return f"{quote(case.prefix.path)}/bin/python -m pip" if case.prefix else "python -m pip"
 
 
 def is_wheel(case: LogContext) -> bool:
@@ -113,7 +138,7 @@ def with_wheel(case: LogContext, row: TorchWheel) -> str:
     same = release is not None and Version(release.public) == row.version
     there = [name for name in _COMPANIONS if name in case.packages or name in case.mentions.get("companions", "")]
     companions = [_companion(case, name, row) if same else name for name in there]
-    return " ".join([pip_of(case), "install", f"torch=={row.name}", *companions, "--index-url", f"{INDEX}{row.build}"])
+    return " ".join([PIP, "install", f"torch=={row.name}", *companions, "--index-url", f"{INDEX}{row.build}"])
 
 
 _COMPANIONS = ("torchvision", "torchaudio")
@@ -142,15 +167,12 @@ def cuda_build_again(case: LogContext) -> str:
     if not is_wheel(case) or (case.facts and case.facts.gpus):
         return resolve_anew(case)
     if release is None:
-        pip = pip_of(case)
-        return f'release=$({_ASK_RELEASE}) && {pip} uninstall -y torch && {pip} install "torch==$release"'
-    return f"{pip_of(case)} uninstall -y torch && {pip_of(case)} install torch=={release.public}"
+        return f'release=$({_ASK_RELEASE}) && {PIP} uninstall -y torch && {PIP} install "torch==$release"'
+    return f"{PIP} uninstall -y torch && {PIP} install torch=={release.public}"
 
 
-def toolkit_of_torch(case: LogContext) -> str:
+def toolkit_of_torch() -> str:
     """The command for nvcc and headers of torch's CUDA, which it asks of torch itself: nobody told it."""
-    if case.facts and case.facts.gpus:
-        return resolve_anew(case)
     return f'conda install -c "nvidia/label/cuda-$({_ASK_CUDA}).0" cuda-toolkit'
 
 
@@ -158,27 +180,32 @@ def package_in(text: str) -> str:
     """The package that a line speaks of: the folder in site-packages, else the name of the binary."""
     for name in _INNER.findall(text):
         if name.split(".")[0] not in _OWN:
-            return _distribution(name)
+            return package_of(name)
     for name in _BINARY.findall(text):
         if not name.startswith(("lib", "_")) and name not in _OWN:
-            return _distribution(name)
+            return package_of(name)
     return ""
 
 
-def _distribution(name: str) -> str:
-    return re.sub(r"[_-](?:[0-9]_)?cuda$", "", name).replace("_", "-").lower()
+def package_of(name: str) -> str:
+    """The package of a compiled module or of a folder of modules."""
+    name = re.sub(r"[_-](?:[0-9]_)?(?:cuda|C)$", "", name).replace("_", "-").lower()
+    return _PARTS.get(name, name)
 
 
 def again(case: LogContext, package: str) -> str:
     """A package as pip is asked for it again: of the release that the log tells, else of the one that is installed.
 
-    Without a release pip would take the newest one, which may belong to another torch.
+    Without a release pip would take the newest one, which may belong to another torch. What PyPI does not have comes
+    from its sources: a package of the same name there may be somebody else's.
     """
+    if package in SOURCES:
+        return SOURCES[package]
     release = case.packages.get(package, "")
     if release:
         return quote(f"{package}=={release}")
     pattern = re.sub(r"[-_.]", ".", package) + ("(-full)?" if package == "mmcv" else "")
-    return f"\"$({pip_of(case)} freeze | grep -i -m1 -E '^{pattern}[ =]')\""
+    return f"\"$({PIP} freeze | grep -i -m1 -E '^{pattern}[ =]')\""
 
 
 def named(case: LogContext) -> Iterator[tuple[str, str]]:
@@ -202,7 +229,7 @@ def with_torch(join: Callable[[LogContext], Joined]) -> Callable[[LogContext], J
 
     def joined(case: LogContext) -> Joined:
         found = join(case)
-        row = fitting_wheel(case) if not found.command or found.command.startswith(RESOLVE) else None
+        row = fitting_wheel(case) if found.command is None or found.command.startswith(RESOLVE) else None
         if row is None:
             return found
         remedy = f"install the build of torch {row.version} for CUDA {row.cuda}, which runs on this host"
@@ -226,13 +253,13 @@ def xformers(case: LogContext) -> Joined:
     built, have = case.mentions.get("built", ""), str(torch_of(case)[0] or "")
     release = version_in(have)
     if release is None:
-        return Joined(command=f'{pip_of(case)} install "torch==$({_ASK_RELEASE})" xformers')
+        return Joined(command=f'{PIP} install "torch==$({_ASK_RELEASE})" xformers')
     because = (f"xformers was built for torch {built}, and torch {have} is installed",) if built else ()
     if release.local == "cpu":
-        again = f"{pip_of(case)} uninstall -y torch && {pip_of(case)} install torch=={release.public} xformers"
+        again = f"{PIP} uninstall -y torch && {PIP} install torch=={release.public} xformers"
         return Joined(because=because, remedy="the CUDA build of the same release of torch", command=again)
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
-    return Joined(because=because, command=f"{pip_of(case)} install torch=={have} xformers{index}")
+    return Joined(because=because, command=f"{PIP} install torch=={have} xformers{index}")
 
 
 def torchvision(case: LogContext) -> Joined:
@@ -241,14 +268,14 @@ def torchvision(case: LogContext) -> Joined:
     if not is_wheel(case):
         return Joined()
     if release is None:
-        command = f'{pip_of(case)} install --force-reinstall --no-deps "torchvision==0.$({_ASK_PARTNER}).*"'
-        return Joined(command=f"{command} --index-url {INDEX}cu$({_ASK_TAG})")
+        command = f'{PIP} install --force-reinstall --no-deps "torchvision==0.$({_ASK_PARTNER}).*"'
+        return Joined(command=f"{command} --index-url {INDEX}cu$({ASK_TAG})")
     known = partner_of(case, "torchvision", release)
     partner = str(known) if known else f"0.{release.minor + (15 if release.major > 1 else 1)}.*"
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
     have = case.packages.get("torchvision", "")
     because = (f"torch {release} belongs with torchvision {partner}" + (f", and {have} is installed" if have else ""),)
-    command = f"{pip_of(case)} install --force-reinstall --no-deps 'torchvision=={partner}'{index}"
+    command = f"{PIP} install --force-reinstall --no-deps 'torchvision=={partner}'{index}"
     return Joined(because=because, command=command)
 
 
@@ -269,7 +296,7 @@ def distribution(case: LogContext) -> Joined:
         row = next(row for row in rows if row.build == local)
         because = (f"torch {asked} is on PyTorch's own index, and not on PyPI",)
         if case.mentions.get("python", row.pythons[0]) in row.pythons:
-            return Joined(because=because, command=f"{pip_of(case)} install torch=={asked} --index-url {INDEX}{local}")
+            return Joined(because=because, command=f"{PIP} install torch=={asked} --index-url {INDEX}{local}")
     pythons = rows[-1].pythons
     python = case.mentions.get("python", "")
     because = (
@@ -291,6 +318,9 @@ def cuda_constraint(case: LogContext) -> Joined:
             remedy=remedy,
             command=f"pixi workspace system-requirements add cuda {level_of(case) or 12}",
         )
+    if "nothing provides __cuda needed" in case.line:
+        remedy = "on a machine without a driver, tell the solver the CUDA version of the driver that will run it"
+        return Joined(remedy=remedy, command=f"export CONDA_OVERRIDE_CUDA={level_of(case) or '12.0'}")
     if "Virtual package '__cuda'" in case.line:
         remedy = "where the machine shall only install, tell pixi the CUDA version of the driver that will run it"
         return Joined(remedy=remedy, command=f"CONDA_OVERRIDE_CUDA={level_of(case) or '12.0'} pixi install")
@@ -301,6 +331,10 @@ def cuda_constraint(case: LogContext) -> Joined:
     level = level_of(case)
     command = f"export CONDA_OVERRIDE_CUDA={found[1]}" if found else ""
     remedy = f"tell conda that the driver runs CUDA {asked}, and repeat the command"
+    if level is None and re.search(
+        r"__cuda {0,2}=? ?[0-9]{1,2}\.[0-9]", case.line.replace(found[0] if found else "", "")
+    ):
+        return Joined(command="")  # the driver is seen, and supports less
     if level is None:
         floor = next(row.driver for row in case.knowledge.floors if row.major == asked.major)
         says = f"the package asks for __cuda {asked}, which is true where the driver is {floor} or later"
@@ -346,31 +380,57 @@ def nccl_error(case: LogContext) -> Joined:
 
 
 def on_search_path() -> str:
-    """The command that puts the libraries of torch's own wheels on the search path."""
-    where = "root = os.path.dirname(os.path.dirname(torch.__file__))"
-    found = "print(':'.join([*glob.glob(root + '/nvidia/*/lib'), root + '/torch/lib']))"
-    return f'export LD_LIBRARY_PATH=$(python -c "import glob, os, torch; {where}; {found}"):$LD_LIBRARY_PATH'
+    """The command that puts the libraries of NVIDIA's wheels, and of torch, on the search path."""
+    folders = "glob.glob(root + '/nvidia/*/lib') + [root + '/torch/lib']"
+    found = f"root = sysconfig.get_path('purelib'); print(':'.join({folders}))"
+    return f'export LD_LIBRARY_PATH=$(python -c "import glob, sysconfig; {found}"):$LD_LIBRARY_PATH'
 
 
 def cudnn(case: LogContext) -> Joined:
     """The cuDNN that torch brings; CTranslate2 has releases for each (README of SYSTRAN/faster-whisper)."""
     release, cuda = torch_of(case)
-    if release is None:
-        return Joined()
-    mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
     asked = "9" if re.search(r"libcudnn\w*\.so\.9", case.line) else "8"
+    if "undefined symbol" in case.line:
+        remedy = "another cuDNN of the same name is loaded first: take it off the search path"
+        return Joined(remedy=remedy, command="unset LD_LIBRARY_PATH")
+    if release is None:
+        return Joined(command=_cudnn_beside(asked, cuda))
+    mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
     if mine == asked and is_wheel(case):
         because = (f"torch {release} brings cuDNN {mine}, so this library is there and not on the search path",)
         remedy = "let other libraries of the environment find the cuDNN of torch"
         return Joined(because=because, remedy=remedy, command=on_search_path())
     because = (f"torch {release} brings cuDNN {mine}, and cuDNN {asked} is asked for",)
     if "ctranslate2" not in case.packages and "ctranslate2" not in f"{case.line} {case.mentions.get('importing', '')}":
-        return Joined(because=because)
+        return Joined(because=because, command=_cudnn_beside(asked, cuda))
     if mine == "9":
-        return Joined(because=because, command=f"{pip_of(case)} install 'ctranslate2>=4.5'")
+        return Joined(because=because, command=f"{PIP} install 'ctranslate2>=4.5'")
     pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
     remedy = "take the CTranslate2 that was built for this cuDNN and this CUDA"
-    return Joined(because=because, remedy=remedy, command=f"{pip_of(case)} install ctranslate2=={pin}")
+    return Joined(because=because, remedy=remedy, command=f"{PIP} install ctranslate2=={pin}")
+
+
+def cudnn_compiled(case: LogContext) -> Joined:
+    """The cuDNN that TensorFlow or JAX was built with, or a later one of its major; torch brings its own."""
+    found = re.search(r"but source was compiled with:? ?([0-9]{1,2})\.([0-9]{1,2})", case.line)
+    if not found:
+        return library_path(case)
+    old = int(found[1]) == 8 and int(found[2]) < _CUDNN_12
+    remedy = f"put a cuDNN {found[1]}.{found[2]} or later of its major on the search path"
+    pin = f">={found[1]}.{found[2]},<{int(found[1]) + 1}"
+    return Joined(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
+
+
+_CUDNN_12 = 9
+"""From 8.9 on TensorFlow and JAX take the cuDNN for CUDA 12 (the tested build configurations of TensorFlow)."""
+
+
+def _cudnn_beside(major: str, cuda: Version | None, pin: str = "") -> str:
+    """A cuDNN in a folder of its own: in the environment it would take the place of the one that torch pins."""
+    suffix = "cu11" if cuda and cuda.major == 11 else "cu12"
+    folder = f"~/cudnn{major}"
+    wheel = f"{PIP} install --no-deps --target {folder} 'nvidia-cudnn-{suffix}{pin or f'=={major}.*'}'"
+    return f"{wheel} && export LD_LIBRARY_PATH={folder}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
 
 
 def from_source(case: LogContext) -> Joined:
@@ -380,7 +440,7 @@ def from_source(case: LogContext) -> Joined:
     if not package or package.startswith(("nvidia", "torch")):
         return found
     forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if package == "flash-attn" else ""  # its setup.py takes a wheel else
-    pip = f"{forced}{pip_of(case)} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall"
+    pip = f"{forced}{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall"
     command = f"{pip} --no-binary {package} {again(case, package)}"
     return replace(
         found, remedy=f"build {package} on this system, where it takes the glibc that is there", command=command
@@ -388,11 +448,20 @@ def from_source(case: LogContext) -> Joined:
 
 
 def built_again(case: LogContext) -> Joined:
-    """An extension for the torch that is there: its own release, whatever newer one there is."""
-    package = package_in(case.line)
+    """An extension for the torch that is there: its own release, whatever newer one there is.
+
+    A file of torch itself is of another release than its neighbours; one beside the sources of a program is built
+    there.
+    """
+    if "-packages/torch/" in case.line:
+        remedy = "install the same release of torch again, with the libraries that it pins"
+        return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {again(case, 'torch')}")
+    if _IN_TREE.search(case.line):
+        return Joined(remedy="remove its build folder, and build it again where its setup.py lies")
+    package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
     if not package:
         return Joined()
-    pip = f"{pip_of(case)} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
+    pip = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
     return Joined(command=f"{pip} {again(case, package)}")
 
 
@@ -402,13 +471,193 @@ def python_header(case: LogContext) -> Joined:
     return Joined(command=f"sudo apt-get install python{python}-dev") if python else Joined()
 
 
+def arch_list(case: LogContext) -> Joined:
+    """The compute capabilities of the GPUs that the log tells."""
+    found = case.facts.capabilities if case.facts else ()
+    return Joined(command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, found))}"') if found else Joined()
+
+
+def companion(case: LogContext) -> Joined:
+    """The library beside torch that was built for another CUDA."""
+    if "torchaudio" not in case.line:
+        return torchvision(case)
+    release, _ = torch_of(case)
+    wanted = release.public if release else f"$({_ASK_RELEASE})"
+    tag = release.local if release and (release.local or "").startswith("cu") else f"cu$({ASK_TAG})"
+    command = f'{PIP} install --force-reinstall --no-deps "torchaudio=={wanted}" --index-url {INDEX}{tag}'
+    return Joined(command=command)
+
+
+def conda_file(case: LogContext) -> Joined:
+    """The file that conda was given; without one, and without a file of that name, there is nothing to repair."""
+    name = case.mentions.get("file", "environment.yml" if "ResolvePackageNotFound" in case.line else "")
+    if name:
+        return Joined(command=f"cuenv lock {quote(name)} --repair -o environment.new.yml")
+    remedy = (
+        "ask for fewer or looser versions; or write what you need into environment.yml: cuenv lock --repair mends it"
+    )
+    return Joined(remedy=remedy)
+
+
+def fork(case: LogContext) -> Joined:
+    """The variable by which vLLM starts its workers."""
+    return (
+        Joined(command="export VLLM_WORKER_MULTIPROC_METHOD=spawn")
+        if "vllm" in f"{case.line} {case.mentions.get('importing', '')}".lower()
+        else Joined()
+    )
+
+
+def peers(case: LogContext) -> Joined:
+    """What NCCL shares between GPUs, where it is NCCL that fails."""
+    return Joined(command="export NCCL_P2P_DISABLE=1") if "NCCL" in case.line else Joined()
+
+
+def cudnn_start(case: LogContext) -> Joined:
+    """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
+    if "tensorflow" in case.line:
+        remedy = "let TensorFlow take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
+        return Joined(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
+    return library_path(case)
+
+
+def nvidia_runtime(case: LogContext) -> Joined:
+    """A container without NVIDIA's runtime: on a node of Kubernetes, or one that somebody started."""
+    if case.facts and case.facts.environment.wsl:
+        remedy = "update the NVIDIA driver of Windows, whose libraries WSL mounts"
+        return Joined(remedy=remedy, command="")
+    return Joined()
+
+
+def module_build(case: LogContext) -> Joined:
+    """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
+    if re.search(r"headers|not found in directory|kernel source", case.line):
+        return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
+    return Joined(remedy="install a newer release of the driver, which knows this kernel, or start the older kernel")
+
+
+def requirement(case: LogContext) -> Joined:
+    """The check of an image, which may be skipped where the driver has the minimum of the CUDA major."""
+    found = driver_level(case)
+    if found.command or (level_of(case) is None and "unsatisfied condition" in case.line):
+        return found
+    return replace(found, command="docker run --gpus all -e NVIDIA_DISABLE_REQUIRE=true IMAGE")
+
+
+def shared_memory(case: LogContext) -> Joined:
+    """What helps in a container that runs already, whose image nobody names."""
+    return Joined() if "image" in case.mentions else Joined(command="export NCCL_SHM_DISABLE=1")
+
+
+def driver_module(case: LogContext) -> Joined:
+    """The module of the driver, built for the kernel that runs; WSL and containers have none of their own."""
+    if "image" in case.mentions or (case.facts and (case.facts.environment.wsl or case.facts.environment.container)):
+        return Joined(remedy="the driver belongs to the host: look there whether nvidia-smi works")
+    return Joined(command="sudo dkms autoinstall && sudo reboot")
+
+
+def uv_hint(case: LogContext) -> Joined:
+    """What uv proposes where the first index that has a package does not have the release."""
+    if case.mentions.get("hint") != "unsafe-best-match":
+        return Joined()
+    says = "uv takes all releases of a package from the first index that has it"
+    return Joined(because=(says,), command="export UV_INDEX_STRATEGY=unsafe-best-match")
+
+
+def uv_wheel(case: LogContext) -> Joined:
+    """An older release, where the C library is too old for the wheel; an index without the wheel is another matter."""
+    told = case.told
+    if case.mentions.get("hint") != "manylinux" or not told.get("package"):
+        return Joined()
+    return Joined(command=f"uv add '{told['package']}<{told['version']}'")
+
+
+def other_python(case: LogContext) -> Joined:
+    """An environment with the newest Python that the message takes."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for this message alone
+
+    found = re.search(r"not in '([^'\n]{1,60})'", case.line)
+    try:
+        wanted = SpecifierSet(found[1]) if found else None
+    except InvalidSpecifier:
+        wanted = None
+    able = [minor for minor in range(14, 6, -1) if wanted and f"3.{minor}.9" in wanted]
+    if not able:
+        return Joined()
+    python = f"3.{next((minor for minor in able if minor <= _COMMON), able[0])}"
+    if case.mentions.get("manager") == "uv":
+        return Joined(command=f"uv venv --python {python}")
+    name = f"py{python.replace('.', '')}"
+    return Joined(command=f"conda create -y -n {name} python={python} && conda activate {name}")
+
+
+_COMMON = 12
+"""The minor release of Python for which nearly every package has wheels."""
+
+
+def python_too_new(case: LogContext) -> Joined:
+    """A setuptools that knows this Python, where the old one was met."""
+    return Joined(command=f"{PIP} install --upgrade pip setuptools") if "ImpImporter" in case.line else Joined()
+
+
+def own_environment(case: LogContext) -> Joined:
+    """An environment of the user's own, of the kind that was refused."""
+    conda = re.search(r"EnvironmentNotWritable|NoWritable|target environment", case.line)
+    return Joined(
+        command="conda create -y -n mine python pip && conda activate mine"
+        if conda
+        else "python3 -m venv ~/venv && . ~/venv/bin/activate"
+    )
+
+
+def registry(case: LogContext) -> Joined:
+    """The registry that wants an account."""
+    if not re.search(r"toomanyrequests|unauthorized", case.line):
+        return Joined()
+    found = re.search(r"\b((?:nvcr|ghcr|quay)\.io|[\w.-]{1,60}\.azurecr\.io)\b", case.line)
+    return Joined(command=f"docker login {found[1]}" if found else "docker login")
+
+
+def download(case: LogContext) -> Joined:
+    """What the tool of the line offers against a slow network, or a download that was cut."""
+    return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
+
+
+_DOWNLOADS = (
+    (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
+    (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
+    (r"InvalidArchiveError|ChecksumMismatch|did not match Content-Length", "conda clean --packages --tarballs -y"),
+    (r"CondaHTTPError.*(?:CONNECTION FAILED|000)", "conda config --set remote_read_timeout_secs 600"),
+    (r"RPC failed", "git config --global http.postBuffer 524288000"),
+)
+
+
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "arch_list": arch_list,
     "built_again": built_again,
+    "companion": companion,
+    "conda_file": conda_file,
+    "download": download,
+    "driver_module": driver_module,
+    "fork": fork,
+    "nccl_shm": shared_memory,
+    "other_python": other_python,
+    "own_environment": own_environment,
+    "peers": peers,
+    "python_too_new": python_too_new,
+    "registry": registry,
+    "requirement": requirement,
+    "uv_hint": uv_hint,
+    "uv_wheel": uv_wheel,
     "cpu_build": cpu_build,
     "device_code": with_torch(device_code),
     "driver_floor": with_torch(driver_floor),
     "cuda_constraint": cuda_constraint,
     "cudnn": cudnn,
+    "cudnn_compiled": cudnn_compiled,
+    "cudnn_start": cudnn_start,
+    "nvidia_runtime": nvidia_runtime,
+    "module_build": module_build,
     "distribution": distribution,
     "glibc": from_source,
     "libstdcxx": libstdcxx,

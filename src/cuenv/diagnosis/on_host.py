@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from packaging.version import Version
 
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.describe import gpu_text, host_options
 from cuenv.host.facts import Driver, Gpu, HostFacts
@@ -30,6 +31,8 @@ _SEE = (
     "see whether the machine has a driver: if nvidia-smi works on the host and not in the container, start the "
     "container with --gpus all; if it works nowhere, an administrator installs the driver"
 )
+_FOREIGN = regex(r"(?:ggml|llama|flashinfer|onnx)[\w./-]*\.cuh?:|/(?!\S*(?:aten|c10|THC|torch))\S+/csrc/\S+\.cuh?:")
+"""A source of GPU code that is no part of torch."""
 _IMAGE = "image"
 """What a log mentions only where it is of a container."""
 
@@ -60,11 +63,15 @@ class LogContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """What the facts say: sentences, and a remedy and a command where they know better than the row."""
+    """What the facts say: sentences, and a remedy and a command where they know better than the row.
+
+    Attributes:
+        command: ``None`` leaves it to the row; empty where the facts say that no command helps.
+    """
 
     because: tuple[str, ...] = ()
     remedy: str = ""
-    command: str = ""
+    command: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -190,7 +197,7 @@ def driver_floor(case: LogContext) -> Joined:
         lowest = min(row.driver for row in case.knowledge.floors)
         because = (supports, "the cuenv tables list no build of torch for it", *differs)
         remedy = f"install a newer driver, as an administrator: {lowest} or later runs builds for CUDA 11"
-        return Joined(because=because, remedy=remedy, command="cuenv kb driver")
+        return Joined(because=because, remedy=remedy, command="")
     verdict = floor_verdict(case, wanted) if wanted else None
     if verdict is None or verdict.outcome == "pass":
         return Joined(because=(supports, *differs))
@@ -199,7 +206,7 @@ def driver_floor(case: LogContext) -> Joined:
         return Joined(because=because)
     if runs is None:
         remedy = f"install {verdict.remedy.text}; the cuenv tables list no build for this driver"
-        return Joined(because=because, remedy=remedy)
+        return Joined(because=because, remedy=remedy, command="")
     remedy = (
         f"now: a build of torch for CUDA {runs}, which this driver supports; in the long run: {verdict.remedy.text}. "
         "Exporting LD_LIBRARY_PATH does not help, because the driver decides"
@@ -212,12 +219,12 @@ def no_driver(case: LogContext) -> Joined:
     """Whether the host has a driver at all."""
     facts = case.facts
     if facts is None or not facts.detected:
-        return Joined() if _IMAGE in case.mentions else Joined(remedy=_SEE, command="nvidia-smi")
+        return Joined() if _IMAGE in case.mentions else Joined(remedy=_SEE)
     where = f" inside {facts.environment.container}" if facts.environment.container else ""
     if facts.driver is None:
         said = f"{facts.label} has no NVIDIA driver{where}"
         if facts.environment.container:
-            return Joined(because=(said,), command="docker run --gpus all IMAGE nvidia-smi")
+            return Joined(because=(said,), command="docker run --gpus all IMAGE")
         return Joined(because=(said,))
     return Joined(
         because=(
@@ -230,7 +237,11 @@ def no_driver(case: LogContext) -> Joined:
 
 
 def device_code(case: LogContext) -> Joined:
-    """The code that torch holds against the GPUs."""
+    """The code that torch holds against the GPUs; what is no part of torch is built again for them."""
+    if _FOREIGN.search(case.line):
+        wanted = ";".join(map(str, capabilities(case))) or "the compute capability of the GPU"
+        remedy = f"build or install the package of this file again, for {wanted} (TORCH_CUDA_ARCH_LIST, CUDAARCHS)"
+        return Joined(remedy=remedy, command="")
     release, cuda = torch_of(case)
     found = capabilities(case)
     build = _build_of(case, release, cuda) if release and cuda else None
@@ -266,7 +277,7 @@ def driver_level(case: LogContext) -> Joined:
     level, wanted = level_of(case), version_in(case.told.get("cuda", ""))
     if level is None and "unsatisfied condition" in case.line:  # without its driver nobody knows whether to skip it
         says = "the check may be skipped only where the driver has the minimum of that CUDA major"
-        return Joined(because=(says,), command="nvidia-smi --query-gpu=name,driver_version --format=csv")
+        return Joined(because=(says,))
     if level is None:
         return Joined()
     if wanted is None:

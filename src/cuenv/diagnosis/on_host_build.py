@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from shlex import quote
 
 from packaging.version import Version
 
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.cures import is_wheel, on_search_path, package_in, pip_of, toolkit_of_torch
+from cuenv.diagnosis.cures import again, is_wheel, on_search_path, package_in, toolkit_of_torch
+from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import (
     Joined,
     LogContext,
@@ -19,6 +21,7 @@ from cuenv.diagnosis.on_host import (
     torch_of,
     with_code,
 )
+from cuenv.diagnosis.providers import cuda_library
 from cuenv.host.facts import FoundToolkit
 from cuenv.knowledge.rows import PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
@@ -45,6 +48,8 @@ def toolchain(case: LogContext) -> Joined:
     """Which nvcc there is, and the command for compiler and headers of torch's own CUDA."""
     _, cuda = torch_of(case)
     because = [*_toolkits(case)]
+    if command := _without_toolkit(case):
+        return Joined(because=tuple(because), command=command)
     if case.prefix and case.prefix.kind == "conda":
         there = [name for name in ("cuda-nvcc", "cuda-nvcc-impl", "cudatoolkit-dev") if case.prefix.package(name)]
         lacking = [name for name in _HEADERS if not case.prefix.package(name)]
@@ -53,9 +58,24 @@ def toolchain(case: LogContext) -> Joined:
             because.append("the files are installed, but builds do not look where conda-forge puts them")
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
     if cuda is None:
-        return Joined(because=tuple(because), command=toolkit_of_torch(case))
+        return Joined(because=tuple(because), command=toolkit_of_torch())
     because.append(f"torch is built for CUDA {cuda}")
     return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
+
+
+def _without_toolkit(case: LogContext) -> str:
+    """What helps where no toolkit of torch is wanted: CMake asks for an nvcc, CUDA_HOME has a colon, cuDNN lacks."""
+    header = case.told.get("header", "")
+    if header.startswith("cudnn") or "CUDNN" in case.line or "cudnn_" in case.line:
+        return "conda install -c conda-forge cudnn"
+    if header.startswith("nccl"):
+        return "conda install -c conda-forge nccl"
+    if re.search(r"(?:^|[\s'\"]):/\S*cuda", case.line):
+        return "export CUDA_HOME=/usr/local/cuda"
+    if re.search(r"CMake|CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit", case.line):
+        nvcc = "export CUDACXX=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
+        return f"{nvcc} && export PATH=$(dirname $CUDACXX):$PATH"
+    return ""
 
 
 def mismatch(case: LogContext) -> Joined:
@@ -70,12 +90,17 @@ def mismatch(case: LogContext) -> Joined:
         because.append(
             f"{have} and {want} have different major versions; torch cannot load extensions that nvcc {have} built"
         )
-    command = install_toolchain(case, cuda) if cuda else toolkit_of_torch(case)
+    command = install_toolchain(case, cuda) if cuda else toolkit_of_torch()
+    if command and not case.prefix:  # another nvcc may stand in CUDA_HOME
+        command += " && export CUDA_HOME=$CONDA_PREFIX"
     return Joined(because=tuple(because), command=command or resolve_anew(case))
 
 
 def nvcc_targets(case: LogContext) -> Joined:
     """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
+    if "nvrtc" in case.line.lower():
+        remedy = "the NVRTC that torch brings is older than the GPU: a newer build of torch"
+        return Joined(remedy=remedy, command=resolve_anew(case))
     asked = case.told.get("compute", "")
     because = [*_toolkits(case)]
     rows = [row for row in case.knowledge.cudas if asked and _knows(row, asked)]
@@ -152,16 +177,33 @@ def runtime(case: LogContext) -> Joined:
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
         pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
-        return Joined(because=tuple(because), command=f"{pip_of(case)} install 'onnxruntime-gpu{pin}'")
-    if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix:
+        return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
+    if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix and not cuda_library(case):
         remedy = "let other libraries of the environment find the CUDA libraries of torch"
         return Joined(because=tuple(because), remedy=remedy, command=on_search_path())
-    if package and cuda and wanted and str(cuda.major) != wanted:
-        release = case.packages.get(package, "")
-        remedy = f"install the build of {package} for CUDA {cuda.major}, torch's own, or build it anew against torch"
-        command = f"{pip_of(case)} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {package}"
-        return Joined(because=tuple(because), remedy=remedy, command=command + (f"=={release}" if release else ""))
-    return Joined(because=tuple(because))
+    if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
+        remedy = f"install the build of {package} for the CUDA of torch, or build it anew against torch"
+        pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
+        return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
+    remedy = "install the library into the environment, and put its folder on the search path"
+    command = cuda_library(case)
+    return Joined(because=tuple(because), remedy=remedy if command else "", command=command)
+
+
+_WITHOUT_TORCH = frozenset(
+    [
+        "bitsandbytes",
+        "ctranslate2",
+        "cupy",
+        "cupy-backends",
+        "faster-whisper",
+        "jaxlib",
+        "paddle",
+        "tensorflow",
+        "torch",
+    ]
+)
+"""Packages that load the libraries of CUDA by themselves, whatever torch there is."""
 
 
 def bitsandbytes(case: LogContext) -> Joined:
@@ -183,7 +225,7 @@ def bitsandbytes(case: LogContext) -> Joined:
     if first is None:
         return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
     because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    return Joined(because=tuple(because), command=f"{pip_of(case)} install --upgrade 'bitsandbytes>={first}'")
+    return Joined(because=tuple(because), command=f"{PIP} install --upgrade 'bitsandbytes>={first}'")
 
 
 def _toolkits(case: LogContext) -> Iterable[str]:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures import again, package_in, pip_of
+from cuenv.diagnosis.cures import ASK_TAG, SOURCES, again, on_search_path, package_in, package_of
+from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import Joined, LogContext, torch_of
 
 _ALIKE = frozenset(
@@ -147,17 +148,19 @@ _NAMES: Mapping[str, str] = {
     "yaml": "pyyaml",
     "causal_conv1d": "--no-build-isolation causal-conv1d",
     "mamba_ssm": "--no-build-isolation mamba-ssm",
-    "clip": "git+https://github.com/openai/CLIP.git",
-    "detectron2": "--no-build-isolation git+https://github.com/facebookresearch/detectron2.git",
-    "MinkowskiEngine": "--no-build-isolation git+https://github.com/NVIDIA/MinkowskiEngine",
-    "nvdiffrast": "--no-build-isolation git+https://github.com/NVlabs/nvdiffrast.git",
-    "pytorch3d": "--no-build-isolation git+https://github.com/facebookresearch/pytorch3d.git@stable",
-    "segment_anything": "git+https://github.com/facebookresearch/segment-anything.git",
-    "tinycudann": "--no-build-isolation git+https://github.com/NVlabs/tiny-cuda-nn/#subdirectory=bindings/torch",
     "torch_geometric": "torch-geometric",
     "transformer_engine": "--no-build-isolation 'transformer_engine[pytorch]'",
 }
 """Modules whose package has another name, or that are built from their sources (the README of each)."""
+_FOLDERS: Mapping[str, str] = {
+    "diff_gaussian_rasterization": f"{PIP} install --no-build-isolation ./submodules/diff-gaussian-rasterization",
+    "simple_knn": f"{PIP} install --no-build-isolation ./submodules/simple-knn",
+    "MultiScaleDeformableAttention": "cd models/ops && sh make.sh",
+    "iou3d_nms_cuda": "python setup.py develop",
+    "selective_scan_cuda_core": f"{PIP} install --no-build-isolation ./kernels/selective_scan",
+    "selective_scan_cuda_oflex": f"{PIP} install --no-build-isolation ./kernels/selective_scan",
+}
+"""Extensions that lie in the folder of the one program that has them, and how its README builds them."""
 _OF_PYG = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
 _ASK_PYG = (
     "$(python -c \"import torch; v = torch.__version__.split('+')[0].split('.'); "
@@ -264,7 +267,7 @@ def module(case: LogContext) -> Joined:
     remedy = f"install it into the Python that runs: its package is {wanted.split()[-1].strip(chr(39))}"
     if name in _OF_PYG:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"
-    return Joined(remedy=remedy, command=f"{pip_of(case)} install {wanted}")
+    return Joined(remedy=remedy, command=f"{PIP} install {wanted}")
 
 
 def _wanted(case: LogContext, name: str) -> str:
@@ -276,7 +279,9 @@ def _wanted(case: LogContext, name: str) -> str:
         return "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"
     if name in ("mmcv", "mmdet"):
         return f"openmim && mim install {name}"
-    found = _NAMES.get(name) or (name.replace("_", "-") if name in _ALIKE else "")
+    source = SOURCES.get(name.lower().replace("_", "-"))
+    found = f"--no-build-isolation {source}" if source else _NAMES.get(name)
+    found = found or (name.replace("_", "-") if name in _ALIKE else "")
     return found.format(major=cuda.major if cuda else 12)
 
 
@@ -291,11 +296,193 @@ def library(case: LogContext) -> Joined:
         return Joined(command=f"sudo apt-get install libpython{python[1]}")
     package = _LIBRARIES.get(stem, "")
     if not package:
-        return Joined(
-            command=f"find / -name '{name.split('.so')[0]}.so*' -not -path '/proc/*' 2>/dev/null" if name else ""
-        )
+        return Joined(command=cuda_library(case))
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the library from conda-forge"
     return Joined(remedy=remedy, command=f"sudo apt-get install {package}")
+
+
+def cuda_library(case: LogContext) -> str:
+    """The command that brings a library of CUDA which the line misses, with its folder on the search path."""
+    every = list(_CUDA_LIBRARY.finditer(case.line))
+    absent = [one for one in every if case.line.startswith(_ABSENT, one.end())]
+    if not every:
+        return ""
+    stem, release = (absent or every)[0].groups()
+    major = release.partition(".")[0]
+    if stem.startswith("cudnn") and major in ("5", "6", "7"):
+        return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
+    if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in _OLD:
+        return f"conda install -c conda-forge cudatoolkit={_OLD[release]} && {_OF_CONDA}"
+    wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
+    if not wheel or major not in suffixes:
+        return ""
+    _, cuda = torch_of(case)
+    suffix = "-cu11" if cuda and cuda.major == 11 and major in ("1", "2", "10", "11") else suffixes[major]
+    return f"{PIP} install {wheel}{suffix} && {on_search_path()}"
+
+
+_CUDA_LIBRARY = regex(
+    r"lib(cu[a-zA-Z]{2,10}|nv[a-zA-Z]{2,12}|nccl)(?:-builtins|64)?\.so\.([0-9]{1,2}(?:\.[0-9]{1,2})?)"
+)
+_OF_CONDA = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
+_ABSENT = (": cannot open", " => not found", " not found", " is not found", "': ")
+_BY_MAJOR = {"11": "-cu11", "12": "-cu12", "13": ""}
+_CUDA_LIBRARIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "cublas": ("nvidia-cublas", _BY_MAJOR),
+    "cublasLt": ("nvidia-cublas", _BY_MAJOR),
+    "cudart": ("nvidia-cuda-runtime", _BY_MAJOR),
+    "cufft": ("nvidia-cufft", {"10": "-cu11", "11": "-cu12", "12": ""}),
+    "cupti": ("nvidia-cuda-cupti", _BY_MAJOR),
+    "curand": ("nvidia-curand", {"10": "-cu12"}),
+    "cusolver": ("nvidia-cusolver", {"11": "-cu12", "12": ""}),
+    "cusparse": ("nvidia-cusparse", {"11": "-cu11", "12": "-cu12"}),
+    "cusparseLt": ("nvidia-cusparselt", {"0": "-cu12"}),
+    "nccl": ("nvidia-nccl", {"2": "-cu12"}),
+    "nvJitLink": ("nvidia-nvjitlink", {"12": "-cu12", "13": ""}),
+    "nvToolsExt": ("nvidia-nvtx", {"1": "-cu12"}),
+    "nvrtc": ("nvidia-cuda-nvrtc", _BY_MAJOR),
+}
+"""Libraries, and NVIDIA's wheels with them: the suffix of the name by the major version in the library's file name."""
+_OLD = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "10.0": "10.0", "10.1": "10.1"}
+"""Releases of CUDA before NVIDIA's wheels, by the number in the file names of their libraries."""
+
+
+def extension(case: LogContext) -> Joined:
+    """How a compiled module that is missing is built: its package again, or the folder of the program's sources."""
+    name = case.told.get("module", "")
+    if name in _FOLDERS:
+        return Joined(remedy="build it, in the folder of the program that has it", command=_FOLDERS[name])
+    package = package_of(name)
+    if package not in SOURCES and package not in _COMPILED:
+        return Joined()
+    ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 " if package == "apex" else ""
+    return Joined(remedy=f"install {package} with its compiled part", command=f"{ready}{_ANEW} {again(case, package)}")
+
+
+_COMPILED = frozenset(
+    [
+        "causal-conv1d",
+        "exllamav2",
+        "flash-attn",
+        "gsplat",
+        "mamba-ssm",
+        "torch-cluster",
+        "torch-scatter",
+        "torch-sparse",
+    ]
+)
+"""Packages on PyPI whose compiled part belongs to one torch."""
+
+
+def apt_package(case: LogContext) -> Joined:
+    """A package of the system under its name of today; what NVIDIA has is found in NVIDIA's repository alone."""
+    name = case.told.get("name", "")
+    if name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "nvidia-", "tensorrt", "datacenter-gpu")):
+        return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
+    wanted = _RENAMED.get(name, name)
+    return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
+
+
+_RENAMED = {
+    "libgl1-mesa-glx": "libgl1",
+    "libegl1-mesa": "libegl1",
+    "python-dev": "python3-dev",
+    "netcat": "netcat-openbsd",
+}
+"""Packages of Debian and Ubuntu that have another name today (packages.debian.org)."""
+
+
+def cmake_package(case: LogContext) -> Joined:
+    """What provides the CMake files of a package: torch itself, or a development package of the system."""
+    name = case.told.get("name", "")
+    if name in ("Torch", "Caffe2", "TorchVision"):
+        ask = "import torch; print(torch.utils.cmake_prefix_path)"
+        remedy = "give CMake the folder that torch itself names"
+        return Joined(remedy=remedy, command=f'export CMAKE_PREFIX_PATH=$(python -c "{ask}")')
+    if name == "pybind11":
+        return Joined(command=f"{PIP} install 'pybind11[global]'")
+    package = _CMAKE.get(name, "")
+    return Joined(command=f"sudo apt-get install -y {package}" if package else "")
+
+
+_CMAKE: Mapping[str, str] = {
+    "Boost": "libboost-all-dev",
+    "Ceres": "libceres-dev",
+    "Eigen3": "libeigen3-dev",
+    "FLANN": "libflann-dev",
+    "GTest": "libgtest-dev",
+    "OpenCV": "libopencv-dev",
+    "Protobuf": "libprotobuf-dev protobuf-compiler",
+    "gflags": "libgflags-dev",
+    "glfw3": "libglfw3-dev",
+    "glog": "libgoogle-glog-dev",
+}
+"""CMake packages, and the package of Debian and Ubuntu with their files (packages.debian.org)."""
+
+
+def cuda_part(case: LogContext) -> Joined:
+    """The package that was built without its GPU code, built with it; in whose folder, where no line names it."""
+    text = f"{case.line} {case.mentions.get('importing', '')}"
+    _, cuda = torch_of(case)
+    if "spconv" in text:
+        wheel = "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"
+        return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
+    package = next((name for name in ("apex", "detectron2", "mmcv") if name in text), "")
+    if package == "mmcv":
+        return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ANEW} --no-binary mmcv {again(case, package)}")
+    ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1" if package == "apex" else "FORCE_CUDA=1"
+    return Joined(command=f"{ready} {_ANEW} {again(case, package)}") if package else Joined()
+
+
+_ANEW = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
+
+
+def dgl(case: LogContext) -> Joined:
+    """The wheel of DGL for this torch; the last release that DGL serves is 2.4."""
+    told, cuda = torch_of(case)
+    asked = case.told.get("torch", "") or str(told or "")
+    release = ".".join(asked.split(".")[:2])
+    if release not in ("2.1", "2.2", "2.3", "2.4"):
+        return Joined(remedy="DGL has libraries up to torch 2.4: install that torch, or another package for graphs")
+    tag = f"cu{cuda.major}{cuda.minor}" if cuda else f"cu$({ASK_TAG})"
+    index = f"https://data.dgl.ai/wheels/torch-{release}/{tag}/repo.html"
+    command = f'{PIP} install --force-reinstall --no-deps dgl -f "{index}"'
+    return Joined(remedy=f"install the DGL for torch {release}, from its own index", command=command)
+
+
+def onnxruntime(case: LogContext) -> Joined:
+    """onnxruntime-gpu with the CUDA that it needs, in the place of onnxruntime, which hides it."""
+    _, cuda = torch_of(case)
+    pin = "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
+    pip = f"{PIP} uninstall -y onnxruntime onnxruntime-gpu && {PIP} install 'onnxruntime-gpu{pin}'"
+    return Joined(command=pip)
+
+
+def package_pair(case: LogContext) -> Joined:
+    """The release of a package that still has, or already has, the name that is asked for."""
+    asked = (case.told.get("package", ""), case.told.get("name", ""))
+    return Joined(command=f"{PIP} install {_PAIRS[asked]}" if asked in _PAIRS else "")
+
+
+_PAIRS: Mapping[tuple[str, str], str] = {
+    ("huggingface_hub", "cached_download"): "'huggingface_hub<0.26'",
+    ("huggingface_hub", "HfFolder"): "'huggingface_hub<1'",
+    ("jinja2", "Markup"): "'jinja2<3.1'",
+    ("jinja2", "escape"): "'jinja2<3.1'",
+    ("markupsafe", "soft_unicode"): "'markupsafe<2.1'",
+    ("mmcv", "Config"): "openmim && mim install 'mmcv-full<2'",
+    ("pydantic", "BaseSettings"): "'pydantic<2'",
+    ("PIL.Image", "ANTIALIAS"): "'pillow<10'",
+    ("werkzeug", "url_quote"): "'werkzeug<3'",
+}
+"""Names that a release took away, and the releases before it (the release notes of each)."""
+
+
+def functional_tensor(case: LogContext) -> Joined:
+    """The file of BasicSR that names the module which torchvision removed, corrected; others have a newer release."""
+    if "pytorchvideo" in case.mentions.get("importing", ""):
+        return Joined(command=f"{PIP} install git+https://github.com/facebookresearch/pytorchvideo")
+    return Joined()
 
 
 def link(case: LogContext) -> Joined:
@@ -336,10 +523,12 @@ def apt_key(case: LogContext) -> Joined:
 
 def symbol(case: LogContext) -> Joined:
     """The package whose file expects a symbol that is not there, built or installed again."""
+    if " undefined symbol: cu" in case.line:
+        return Joined(remedy="the symbol is the driver's: run where nvidia-smi shows a GPU")
     package = package_in(case.line)
     if not package:
         return Joined()
-    pip = f"{pip_of(case)} install --no-cache-dir --force-reinstall --no-deps --no-build-isolation"
+    pip = f"{PIP} install --no-cache-dir --force-reinstall --no-deps --no-build-isolation"
     return Joined(
         remedy=f"install {package} again, for what is installed beside it", command=f"{pip} {again(case, package)}"
     )
@@ -349,6 +538,10 @@ def header(case: LogContext) -> Joined:
     """The package of the system that holds a header."""
     name = case.told.get("header", "")
     package = next((held for begin, held in _HEADERS.items() if name.startswith(begin)), "")
+    if name.startswith(("torch/", "ATen/", "c10/", "THC/", "TH/")):
+        return Joined(
+            remedy="the header is of another release of torch: take the torch that the sources were written for"
+        )
     if not package:
         return Joined()
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the headers from conda-forge"
@@ -362,16 +555,24 @@ def numba(case: LogContext) -> Joined:
         return Joined(command="conda install -c conda-forge cudatoolkit=11.8") if cuda else Joined()
     if case.prefix and case.prefix.kind == "conda":
         return Joined()
-    return Joined(command=f"{pip_of(case)} install 'numba-cuda[cu{cuda.major}]'")
+    return Joined(command=f"{PIP} install 'numba-cuda[cu{cuda.major}]'")
 
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "apt_key": apt_key,
+    "apt_package": apt_package,
+    "cmake_package": cmake_package,
+    "cuda_part": cuda_part,
+    "dgl": dgl,
+    "extension": extension,
+    "functional_tensor": functional_tensor,
     "header": header,
     "library": library,
     "link": link,
     "module": module,
     "numba": numba,
+    "onnxruntime": onnxruntime,
+    "package_pair": package_pair,
     "symbol": symbol,
 }
 """The joins of this module by the names that rows give."""

@@ -39,6 +39,9 @@ _TORCH = (
     ("torch", regex(r"\b(?:[Pp]y)?[Tt]orch [Vv]ersion: ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\b")),
     ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
     ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
+    ("conda", regex(r"/((?:mini|ana)conda[0-9]?|(?:mamba|mini)forge[0-9]?|micromamba|opt/conda|envs/[\w.-]+)/")),
+    ("system", regex(r"(/usr/(?:local/)?lib/python3)")),
+    ("root", regex(r"(?:^|[\s\"'=(])/(root)/")),
     ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
     ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
 )
@@ -73,6 +76,9 @@ MESSAGE_MARKS = (
     ),
     *("PyTorch (", "(you have ", "PyTorch has CUDA Version", "Last error:", "Unable to find image", "docker run "),
     *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
+    *("uv pip", "uv sync", "uv run", "uv add", "uv lock", "/.pixi/", "pixi run", "pixi install", "pixi add"),
+    *("pypoetry", "poetry run", "poetry add", "poetry install", "conda env ", "mamba env ", "unsafe-best-match"),
+    *("You're on Linux", "The build backend returned an error", ".cache/uv/"),
 )
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
 _MESSAGES = (
@@ -89,6 +95,12 @@ _MESSAGES = (
     ("built", regex(r"PyTorch ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20}) with CUDA [0-9]+ \(you have")),
     ("image", regex(r"Unable to find image '([\w./:@-]{2,120})' locally")),
     ("image", regex(r"\bdocker run .*\s([a-z][\w.-]*(?:/[\w.-]+){0,4}:[A-Za-z0-9_][\w.-]*)(?:\s|$)")),
+    ("manager", regex(r"(?:^|[\s$`'\"(])(uv) (?:pip|sync|run|add|lock)\b")),
+    ("manager", regex(r"/(uv)/(?:builds|archive|wheels|sdists|git)-v[0-9]")),
+    ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
+    ("manager", regex(r"\bpy(poetry)/|\b(?P<value>poetry) (?:run|add|install)\b")),
+    ("file", regex(r"\b(?:conda|mamba) env (?:create|update)\b[^\n]{0,120}?(?:-f|--file)[ =]([\w./-]{1,80}\.ya?ml)\b")),
+    ("hint", regex(r"(unsafe-best-match)|You're on Linux \(`(?P<value>manylinux)_")),
     ("script", regex(r"\b(?:python3?|torchrun|deepspeed|accelerate launch)(?: [^\n]{0,400}?)? ([\w./-]{1,120}\.py)\b")),
 )
 

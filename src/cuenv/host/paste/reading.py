@@ -161,7 +161,8 @@ class HostTold:
         says: whether they tell anything of a host at all.
         others: what is told of software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and by messages
             the package that is ``building``, the file that is ``importing``, ``companions`` of torch, ``image``,
-            ``script``, ``nccl`` and ``built``.
+            ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
+            uv, poetry, pixi, or the system), a ``hint`` of uv, and ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -452,7 +453,7 @@ _SOFTWARE = {
     "torch": ("torch",),
     "cuda": ("torch.cuda",),
     "building": ("failed", "building"),
-    **{name: (name,) for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script")},
+    **{name: (name,) for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script", "file", "hint", "root")},
 }
 
 
@@ -464,6 +465,9 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
         value = tally.first(*facts)
         if value:
             yield name, value
+    managers = (tally.first("manager"), *(name for name in ("conda", "system") if name in tally.by_fact))
+    if manager := next(filter(None, managers), None):
+        yield "manager", manager
     collected = [*tally.by_fact.get("collecting", {})]
     if collected and not tally.first("failed", "building"):
         yield "building", collected[-1]

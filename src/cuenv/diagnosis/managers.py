@@ -1,0 +1,69 @@
+"""How a command is said where the log is from: by the program that manages its environment, and by its user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from shlex import quote
+
+from cuenv.core.regex import regex
+from cuenv.diagnosis.on_host import LogContext, torch_of
+
+PIP = "python -m pip"
+_PIPS = {"uv": "uv pip", "pixi": "pixi run python -m pip", "poetry": "poetry run python -m pip"}
+_CONDA = regex(r"conda install (?:-c \S+ )*(?P<what>[^&|]+?)(?: && export \w+=\$CONDA_PREFIX\S*)?")
+_GXX = regex(r"gxx_linux-\w+=([0-9]{1,2})\.\*")
+_LABEL = regex(r"nvidia/label/cuda-([0-9]{1,2})\.([0-9]{1,2})\.")
+_VERSION = regex(r"cuda-version=([0-9]{1,2})\.([0-9]{1,2})\b")
+_ASK = "python -c \"import torch; print(torch.version.cuda.replace('.', '-'))\""
+_SYSTEM = frozenset({"system", "uv", "poetry"})
+"""Managers beside which there is no conda: compilers and libraries come from the system."""
+
+
+def said_there(case: LogContext, command: str) -> str:
+    """A command for pip or conda as the environment of the log takes it; empty where it has none that does it."""
+    manager = case.mentions.get("manager", "")
+    if case.prefix:
+        return re.sub(rf"^{PIP}|(?<=[&(] ){PIP}", f"{quote(case.prefix.path)}/bin/{PIP}", command)
+    if manager in _PIPS:
+        command = command.replace(PIP, _PIPS[manager])
+    if manager == "pixi":
+        command = re.sub(r"^conda install (?:-c conda-forge )?", "pixi add ", command)
+    if manager in _SYSTEM and (found := _CONDA.fullmatch(command)):
+        command = next((said(case, command) for word, said in _OF_SYSTEM.items() if word in found["what"]), "")
+    return command.replace("sudo ", "") if "root" in case.mentions else command
+
+
+def _compiler(case: LogContext, command: str) -> str:
+    del case
+    major = _GXX.search(command)
+    if "sysroot" in command:
+        return ""
+    if major is None:
+        return "sudo apt-get update && sudo apt-get install -y build-essential"
+    number = major[1]
+    return f"sudo apt-get install -y g++-{number} && export CC=gcc-{number} CXX=g++-{number} CUDAHOSTCXX=g++-{number}"
+
+
+def _toolkit(case: LogContext, command: str) -> str:
+    """The toolkit of NVIDIA's repository, which the images nvidia/cuda have."""
+    found = _LABEL.search(command) or _VERSION.search(command)
+    _, cuda = torch_of(case)
+    release = f"{found[1]}-{found[2]}" if found else f"{cuda.major}-{cuda.minor}" if cuda else f"$({_ASK})"
+    home = "/usr/local/cuda-" + release.replace("-", ".") if "$" not in release else "/usr/local/cuda"
+    return f"sudo apt-get install -y cuda-toolkit-{release} && export CUDA_HOME={home} PATH={home}/bin:$PATH"
+
+
+def _libaio(case: LogContext, command: str) -> str:
+    del case, command
+    return "sudo apt-get install -y libaio-dev"
+
+
+_OF_SYSTEM: dict[str, Callable[[LogContext, str], str]] = {
+    "c-compiler": _compiler,
+    "gxx_linux": _compiler,
+    "cuda-toolkit": _toolkit,
+    "cuda-nvcc": _toolkit,
+    "libaio": _libaio,
+}
+"""What of conda has a counterpart in Debian and Ubuntu."""
