@@ -26,6 +26,7 @@ from cuenv.knowledge.search import WordPage, ranked
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
 _RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
+_LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
 """A library that is asked for by its file name is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
@@ -114,7 +115,7 @@ def pages(guidance: Guidance) -> Iterator[WordPage]:
     for item in guidance.errata:
         yield WordPage("erratum", item.id, (item.topic.replace("-", " "), item.says), item.truth)
     for one in guidance.symptoms:
-        titles = (one.id.replace("-", " "), one.says, *one.marks)
+        titles = (one.id.replace("-", " "), one.says, *(_LETTER.sub("", mark) for mark in one.marks))
         yield WordPage("symptom", one.id, titles, f"{one.cause} {one.remedy}")
 
 

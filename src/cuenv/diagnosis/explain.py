@@ -67,7 +67,7 @@ def answer_lines(
 def error_lines(row: Symptom, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
     """An error: what it means and what helps; with its log `cuenv diagnose` says more."""
     text = [f"{row.says} ({row.id})", named("why", unfilled(row.cause)), named("do", unfilled(row.remedy))]
-    text.append(named("", unfilled(row.command)))
+    text += [named("", unfilled(row.command))] if row.command else []
     text += [named("codes", ", ".join(row.codes))] if row.codes else []
     return text if brief else [*text, *(named("source", item.shown) for item in sources_of(row, guidance, knowledge))]
 

@@ -37,6 +37,7 @@ LAYERS = (
     "multi-gpu",
     "container",
     "solve",
+    "program",
     "scope",
 )
 ANY = "any"
@@ -201,7 +202,7 @@ class Symptom(Row, key=("id",)):
 
     def follower_of(self, other: Symptom, kind: str = "") -> bool:
         """Whether another symptom of the same log, of its own kind or of one that the log proves, explains this one."""
-        if other.id in self.follows or f"layer:{other.layer}" in self.follows:
+        if other.id in self.follows or (f"layer:{other.layer}" in self.follows and ANY not in other.follows):
             return other.id != self.id
         if ANY not in self.follows or (kind or other.kind) != "cause":
             return False
