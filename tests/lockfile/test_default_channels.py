@@ -53,6 +53,20 @@ def test_a_file_that_forbids_them_or_needs_none_gets_none(tmp_path: Path, source
     assert "default channels" not in newer.unsatisfiable.text, "strict priority hides their numpy"
 
 
+def test_a_channel_that_one_entry_names_is_read_behind_those_of_the_file(tmp_path: Path) -> None:
+    lab = [pkg("tool", "2.1.0", depends=("python >=3.8", "part")), pkg("part"), pkg("python", "3.9.1")]
+    sources = write(tmp_path / "channels", {"team": [pkg("python", "3.8.2")], "lab": lab, MAIN: [], R: []})
+    answer = locked(tmp_path, sources, "python, 'lab::tool=2.1.0'", "team, nodefaults")
+    assert answer.lock
+    homes = {item.name: item.channel_name for item in answer.lock.solutions[0].packages}
+    assert homes == {"tool": "lab", "part": "lab", "python": "team"}
+    assert answer.lock.channels == ("team", "lab")
+    without = write(tmp_path / "others", {"lab": lab, MAIN: [], R: []})
+    answer = locked(tmp_path, without, "python, 'lab::tool=2.1.0'", "")
+    assert answer.lock
+    assert answer.lock.channels == ("defaults", "lab")
+
+
 @pytest.mark.parametrize(
     ("there", "says"),
     [(False, "they cannot be read here: "), (True, "they do not have it either")],

@@ -380,3 +380,14 @@ def test_a_library_without_a_wheel_for_this_torch_is_compiled_where_its_setup_ca
     assert "has wheels for torch >=2.0,<2.5 alone, and torch==2.6.0 is asked for: pip compiles it" in found.message
     asked = spec("python=3.11", pip=("torch==2.3.0", "flash-attn==2.5.8"))
     assert not [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
+
+
+def test_cpu_builds_of_a_library_are_one_finding_and_none_where_no_cuda_is_named() -> None:
+    family = [f"tensorflow{part}=2.11.0=cpu_py310_0" for part in ("", "-base", "-estimator")]
+    assert spec_findings(spec(*family), shipped_base()) == ()
+    (told,) = spec_findings(spec(*family, "cudnn=8"), shipped_base())
+    assert (told.code, told.severity) == ("CU103", "warning")
+    assert told.message.startswith(f"{family[0]}, {family[1]} and {family[2]} are CPU builds")
+    assert told.fix == "write tensorflow=2.11.0=cuda*, tensorflow-base=2.11.0=cuda*, tensorflow-estimator=2.11.0=cuda*"
+    (of_others,) = spec_findings(spec(family[0], "cudnn=8", channels=("lab",)), shipped_base())
+    assert of_others.fix == "write tensorflow=2.11.0 with a build string for CUDA"

@@ -262,13 +262,14 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
 
 def test_absent_asks_without_solving(tmp_path: Path) -> None:
     packages = [pkg("a", "1.5", "cuda126_0", depends=("never",)), pkg("n", subdir="noarch", noarch="generic")]
-    sources = write(tmp_path, {"conda-forge": packages})
+    sources = write(tmp_path, {"conda-forge": packages, "nvidia": [pkg("m")]})
     pins = (
         Pin(name="a", version="1.5", build="cuda*"),
         Pin(name="a", version="1.5", build="cpu*"),
         Pin(name="a", version="<1.5"),
         Pin(name="n"),
         Pin(name="n", channel="nvidia"),
+        Pin(name="m", channel="nvidia"),
         Pin(name="__cuda", version="99"),
     )
     assert absent(pins, ("conda-forge",), PLATFORM, sources) == (pins[1], pins[2], pins[4])

@@ -10,7 +10,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.solve import ENGINES
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
@@ -88,7 +88,7 @@ def _with_defaults(
     names = [Pin(name=name) for name in dict.fromkeys([*asked, *_LACKING.findall(answer.text)])]
     if not names or "defaults" in question.channels or question.spec.nodefaults or question.spec.ours:
         return answer
-    named = absent(names, question.channels, question.platform, sources)
+    named = absent(names, with_named(question.channels, question.spec.pins), question.platform, sources)
     if not named:
         return answer
     shown = _few([pin.name for pin in named])
@@ -103,7 +103,7 @@ def _with_defaults(
         return replace(answer, text=f"{adds}cannot be read here: {reason}\n{answer.text}")
     if isinstance(again, Solution):
         return again
-    have = absent(named, more.channels, question.platform, sources)
+    have = absent(named, with_named(more.channels, question.spec.pins), question.platform, sources)
     if not have:
         return again
     left = "it either" if len(have) == 1 else "them either"
@@ -166,7 +166,7 @@ def _one(engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sou
         unmet,
     )
 
-    channels = spec.channels or ("defaults",)
+    channels = spec.reached
     findings, unknown = [], []
     try:
         records = recorded(solution.packages, channels, solution.platform, sources)

@@ -50,7 +50,7 @@ from cuenv.lockfile.wheel_lock import (
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import cpu_variants, lock_findings, undated_findings
 from cuenv.solve import PIXI
-from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import AS_OF, CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
 
@@ -256,7 +256,7 @@ def locked(
     if late.errors or late.verdict(strict=request.strict) == "not fine":
         return replace(refused, report=late, conda=tuple(solutions))
     made = Lock(
-        channels=(*spec.channels, "defaults") if added or not spec.channels else spec.channels,
+        channels=with_named((*spec.channels, "defaults") if added else spec.channels or ("defaults",), spec.pins),
         sources=(request.path.name,),
         solutions=tuple(solutions),
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
@@ -334,7 +334,7 @@ def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) ->
     from cuenv.solve.io.solver import open_ahead  # noqa: PLC0415 - the solver is heavy
 
     if not request.engine.foreign and not request.wheels:
-        open_ahead(spec.channels or ("defaults",), host.platform, request.sources)
+        open_ahead(spec.reached, host.platform, request.sources)
 
 
 def _solve(

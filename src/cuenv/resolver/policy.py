@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.version import Version
 
 from cuenv.core.errors import UsageError
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import STACKS
+from cuenv.knowledge.rows import STACKS, CudaVariant
 from cuenv.resolver.compilers import bounded_gcc, compiler_findings
 from cuenv.resolver.conflicts import asked_conflicts, torch_home
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
@@ -392,41 +392,65 @@ def two_channels(message: str, *, ours: bool = False) -> Finding:
 
 
 def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
-    """Pins that ask for a CPU variant in a CUDA environment, and pins that would let one in."""
-    channels = [short_channel(channel) for channel in spec.channels]
-    torch = spec.pin("pytorch")
-    home = torch_home(torch, spec) if torch else ""
+    """Pins that ask for a CPU build in a CUDA environment, and pins that would let one in."""
+    named, others = wants_cuda(spec, knowledge), list[tuple[Pin, str]]()
     for pin in spec.pins:
-        if pin.name in _CPU_PACKAGES:
-            yield _cpu_variant(pin, f"{pin.name} forces the CPU build in an environment that names CUDA")
+        if pin.name in _CPU_PACKAGES or (_SELECTORS.fullmatch(pin.name) and "cpu" in pin.build):
+            if named:
+                yield _forced(pin)
             continue
-        if _SELECTORS.fullmatch(pin.name) and "cpu" in pin.build:
-            yield _cpu_variant(pin, f"{pin.yaml_text()} forces the CPU build in an environment that names CUDA")
-            continue
-        homes = [pin.channel] if pin.channel else channels
-        if not pin.channel and home and pin.name in _WITH_TORCH:
-            homes = [home]  # its CUDA build is one of the channel that torch comes from
-        variant = next((row for row in (knowledge.cuda_variant(pin.name, place) for place in homes) if row), None)
-        if variant is None and "cpu" in pin.build:  # of a channel that no row is about
-            variant = next((row for row in knowledge.twins if row.package == pin.name), None)
-        if variant is None or not variant.essential:
-            continue
-        if "cpu" in pin.build:
-            chosen = _cpu_variant(pin, f"{pin.yaml_text()} is the CPU build in an environment that names CUDA")
-            # of another library than torch's, whoever wrote its build string may mean it
-            yield chosen if pin.name in ("pytorch", *_WITH_TORCH) else replace(chosen, severity="warning")
-        elif not pin.build:
-            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=variant.any_cuda).exact_text()
+        own = _variant(pin, spec, knowledge)
+        row = own or next((row for row in knowledge.twins if row.package == pin.name), None)
+        if "cpu" in pin.build and named and row and row.essential:
+            asked = (pin, own.any_cuda if own else "")
+            if pin.name in ("pytorch", *_WITH_TORCH):
+                yield _cpu_builds([asked], "error")
+            else:  # whoever wrote its build string may mean it
+                others.append(asked)
+        elif not pin.build and own and own.essential:
+            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=own.any_cuda).exact_text()
             yield Finding(
                 code="CU104",
                 severity="warning",
                 subject=pin.name,
                 message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
-                evidence=tuple(variant.sources),
+                evidence=tuple(own.sources),
                 edits=(FileEdit(how="write", entries=(guarded,)),),
             )
+    if others:
+        yield _cpu_builds(others, "warning")
 
 
-def _cpu_variant(pin: Pin, message: str) -> Finding:
-    edit = FileEdit(how="remove", entries=(pin.yaml_text(),))
-    return Finding(code="CU103", severity="error", subject=pin.name, message=message, edits=(edit,))
+def _variant(pin: Pin, spec: EnvironmentSpec, knowledge: Knowledge) -> CudaVariant | None:
+    """The row of the CPU and CUDA builds of the channel that a pin comes from."""
+    torch = spec.pin("pytorch")
+    home = torch_home(torch, spec) if torch and pin.name in _WITH_TORCH else ""
+    homes = [pin.channel or home] if pin.channel or home else map(short_channel, spec.channels)
+    return next((row for place in homes if (row := knowledge.cuda_variant(pin.name, place))), None)
+
+
+def _cpu_builds(pins: Sequence[tuple[Pin, str]], severity: Severity) -> Finding:
+    """Packages whose build strings ask for the CPU, each with the one that asks for CUDA where a row knows it."""
+    *more, last = (pin.yaml_text() for pin, _ in pins)
+    names = f"{', '.join(more)} and {last}" if more else last
+    asked = [replace(pin, version=pin.condition().removeprefix("=="), build=build).exact_text() for pin, build in pins]
+    return Finding(
+        code="CU103",
+        severity=severity,
+        subject=pins[0][0].name,
+        message=f"{names} {'are CPU builds' if more else 'is the CPU build'} in an environment that names CUDA",
+        fix=None if pins[0][1] else f"write {', '.join(asked)} with a build string for CUDA",
+        edits=(FileEdit(how="write", entries=tuple(asked), near=True),),
+    )
+
+
+def _forced(pin: Pin) -> Finding:
+    """A package that makes every build one for the CPU."""
+    named = pin.name if pin.name in _CPU_PACKAGES else pin.yaml_text()
+    return Finding(
+        code="CU103",
+        severity="error",
+        subject=pin.name,
+        message=f"{named} forces the CPU build in an environment that names CUDA",
+        edits=(FileEdit(how="remove", entries=(pin.yaml_text(),)),),
+    )

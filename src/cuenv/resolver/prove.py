@@ -136,7 +136,7 @@ def cuda_offered(
     if not cuda_components(solution.packages, knowledge):
         return None
     doubtful = tuple(without_row(solution.packages, knowledge))
-    return cuda_builds(doubtful, spec.channels or ("defaults",), solution.platform, sources)
+    return cuda_builds(doubtful, spec.reached, solution.platform, sources)
 
 
 def _cpu_instead(solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge) -> str | None:

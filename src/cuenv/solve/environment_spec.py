@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
+from cuenv.core.urls import short_channel
 
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
@@ -171,3 +172,15 @@ class EnvironmentSpec:
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""
         return next((pin for pin in self.pins if pin.name == name), None)
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """The channels that conda reads for the file: those that it lists, else the default ones, and `with_named`."""
+        return with_named(self.channels or ("defaults",), self.pins)
+
+
+def with_named(channels: Sequence[str], pins: Iterable[Pin]) -> tuple[str, ...]:
+    """Channels, and behind them those that single pins name: conda adds them for all packages."""
+    listed = set(map(short_channel, channels))
+    named = (pin.channel for pin in pins if pin.channel and short_channel(pin.channel) not in listed)
+    return (*channels, *dict.fromkeys(named))

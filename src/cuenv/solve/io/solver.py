@@ -24,7 +24,7 @@ from cuenv.core.errors import ChannelError, InputError, NoHashError, OutsideErro
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
-from cuenv.solve.environment_spec import Pin
+from cuenv.solve.environment_spec import Pin, with_named
 from cuenv.solve.io.channels import Channels, Part, Source, channels_of, dated, translated
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
@@ -144,11 +144,12 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
         ChannelError: a channel cannot be read, or a chosen record has no hash.
         OutsideError: the solver failed.
     """
-    channels = channels_of(sources.reaching(request.channels))
+    names = with_named(request.channels, request.spec.pins)
+    channels = channels_of(sources.reaching(names))
     specs = [parse_spec(pin) for pin in request.spec.pins]
     virtual = [_virtual(package) for package in request.virtual_packages]
     with translated("the solver failed"):
-        parts = channels.open(request.channels, request.platform, progress)
+        parts = channels.open(names, request.platform, progress)
         locked = _records_of(channels, parts, request)
         frozen = [spec for item in request.frozen if (spec := lenient(_exactly(item))) is not None]
         if progress:
@@ -205,10 +206,14 @@ def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources:
         InputError: rattler does not understand a pin.
         ChannelError: a channel cannot be read.
     """
-    opened = channels_of(sources.reaching(channels))
+    asked = tuple(pins)
+    names = with_named(channels, asked)
+    opened = channels_of(sources.reaching(names))
     with translated("the channels cannot be asked"):
-        parts = opened.open(channels, platform)
-        return tuple(pin for pin in pins if not pin.name.startswith("__") and not _exists(opened, parts, platform, pin))
+        parts = opened.open(names, platform)
+        return tuple(
+            pin for pin in asked if not pin.name.startswith("__") and not _exists(opened, parts, platform, pin)
+        )
 
 
 def matches(match_spec: str, package: LockedPackage) -> bool:
