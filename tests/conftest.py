@@ -15,9 +15,8 @@ from types import ModuleType
 import pytest
 from hypothesis import Phase, settings
 
-import cuenv.knowledge.io.load as tables
 import slurm_cluster
-from forking import FROZEN
+from forking import prepare
 
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
 
@@ -32,7 +31,7 @@ settings.register_profile(
 settings.load_profile("cuenv")
 
 # Expectations rest on the tables of one day: a new row in src/cuenv/data breaks only the tests that it contradicts.
-tables.FOLDER = FROZEN
+prepare()
 
 _FIXTURES_WITH_FILES = {"tmp_path", "tmp_path_factory", "records", "slurm"}
 _MODULES_WITH_PROCESSES = {"subprocess", "socket", "commands", "deliveries", "faulty_server", "prefixes", "serving"}

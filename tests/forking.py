@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from select import select
 from socket import AF_UNIX, SHUT_WR, recv_fds, send_fds, socket, socketpair
@@ -21,8 +22,18 @@ from typing import NoReturn
 FROZEN = Path(__file__).resolve().parent / "kb"
 """The copy of the tables that the tests' expectations rest on."""
 
+_WAITS = (("solve.io.connection", "PAUSE"), ("solve.io.repodata_download", "PAUSE"), ("core.io.exclusive", "_PAUSE"))
+"""The pauses before another attempt, which prove nothing by their length."""
+
 # What cuenv imports late, and the tests' commands then would one by one.
 _LATE = ("rattler", "requests", "yaml", "pynvml", "multiprocessing.pool", "concurrent.futures.thread", "zipfile")
+
+
+def prepare() -> None:
+    """Let cuenv read the frozen tables in this process, and wait shortly between two attempts."""
+    import_module("cuenv.knowledge.io.load").FOLDER = FROZEN  # type: ignore[attr-defined]  # a module is any module here
+    for module, name in _WAITS:
+        setattr(import_module(f"cuenv.{module}"), name, 0.01)
 
 
 def ask(place: str, words: list[str], folder: str, environ: dict[str, str], streams: tuple[int, int, int]) -> socket:
@@ -102,7 +113,6 @@ def _tell(connection: socket, number: int) -> None:
 
 def _load() -> None:
     import gc
-    from importlib import import_module
     from pkgutil import walk_packages
 
     import cuenv
@@ -112,7 +122,7 @@ def _load() -> None:
             import_module(found.name)
     for name in _LATE:
         import_module(name)
-    sys.modules["cuenv.knowledge.io.load"].FOLDER = FROZEN  # type: ignore[attr-defined]  # a module is any module here
+    prepare()
     _warm()
     if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - as short as it gets
         raise AssertionError("an import has started a thread: a fork would lose it")
