@@ -16,7 +16,7 @@ _SHOWN = 30
 
 
 def collect(
-    names: str | tuple[str, ...], values: Iterable[Any], ids: Callable[[Any], str] = repr
+    names: str | tuple[str, ...], values: Iterable[Any], ids: Callable[[Any], str] = repr, *, one_in: int = 1
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """As `pytest.mark.parametrize`, but one test that tries all cases and names each that fails.
 
@@ -27,6 +27,7 @@ def collect(
         names: the arguments that differ, as for `parametrize`.
         values: one value, or one tuple of values, for each case; `pytest.param` is not understood.
         ids: how a value is named in the report.
+        one_in: a test with every so many-th case, which is quick, and one with all of them, which is marked ``slow``.
     """
     arguments = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
     cases = [(value,) if len(arguments) == 1 and isinstance(names, str) else tuple(value) for value in values]
@@ -40,7 +41,8 @@ def collect(
         def every(**fixtures: Any) -> None:
             failures: list[tuple[str, BaseException]] = []
             skipped: list[str] = []
-            for number, case in enumerate(cases):
+            chosen = cases[:: fixtures.pop("one_in", 1)]
+            for number, case in enumerate(chosen):
                 with pytest.MonkeyPatch.context() as patch:
                     try:
                         test(**_own(fixtures, number, patch), **dict(zip(arguments, case, strict=True)))
@@ -51,16 +53,22 @@ def collect(
             if failures:
                 shown = "\n".join(_report(name, error) for name, error in failures[:_SHOWN])
                 more = f"\n... and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else ""
-                message = f"{len(failures)} of {len(cases)} cases failed\n{shown}{more}"
+                message = f"{len(failures)} of {len(chosen)} cases failed\n{shown}{more}"
                 raise AssertionError(message) from failures[0][1]
             if skipped:
-                pytest.skip(f"{len(skipped)} of {len(cases)} cases: {skipped[0]}")
+                pytest.skip(f"{len(skipped)} of {len(chosen)} cases: {skipped[0]}")
 
         kept = [item for name, item in signature.parameters.items() if name not in arguments]
-        every.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]  # what pytest asks for
-        return every
+        own = [inspect.Parameter("one_in", inspect.Parameter.KEYWORD_ONLY)] if one_in > 1 else []
+        every.__signature__ = signature.replace(parameters=[*kept, *own])  # type: ignore[attr-defined]  # what pytest asks for
+        return pytest.mark.parametrize("one_in", quick_and_slow(one_in, 1))(every) if own else every
 
     return decorate
+
+
+def quick_and_slow(quick: int, slow: int) -> list[Any]:
+    """Two values for `pytest.mark.parametrize`, the second marked ``slow``: how far a loop over cases goes."""
+    return [quick, pytest.param(slow, marks=pytest.mark.slow)]
 
 
 def _own(fixtures: dict[str, Any], number: int, patch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -48,6 +48,17 @@ def test_a_case_that_skips_is_told_and_hides_no_failure() -> None:
         skips()
 
 
+TRIED: dict[int, list[int]] = {}
+
+
+@collect("number", range(10), one_in=4)
+def test_of_some_cases_is_quick_and_of_all_slow(number: int, request: pytest.FixtureRequest) -> None:
+    step = request.node.callspec.params["one_in"]
+    assert bool(request.node.get_closest_marker("slow")) == (step == 1)
+    TRIED.setdefault(step, []).append(number)
+    assert TRIED[step] == list(range(0, number + 1, step))
+
+
 def test_no_case_is_an_error() -> None:
     with pytest.raises(AssertionError, match="no case"):
         collect("one", [])

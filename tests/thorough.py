@@ -1,4 +1,4 @@
-"""How many examples a law gets, where that is not the profile's own number, and how far a loop over cases goes."""
+"""How many examples a law gets, where that is not the profile's own number."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from hypothesis import settings
 
 _USUAL = 40
 _FEWEST = 5
-_THOROUGH = 500
 
 
 def examples(count: int, **more: Any) -> settings:
     """So many examples where a law without a number of its own gets 40; more or fewer as the profile says."""
     of_profile = settings.default.max_examples if settings.default is not None else _USUAL
     return settings(max_examples=max(_FEWEST, count * of_profile // _USUAL), **more)
-
-
-def times(thoroughly: int, quickly: int) -> int:
-    """How often a loop runs: the first number with ``--hypothesis-profile=thorough``, as `nox -s slow` does."""
-    of_profile = settings.default.max_examples if settings.default is not None else _USUAL
-    return thoroughly if of_profile >= _THOROUGH else quickly

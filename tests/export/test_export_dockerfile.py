@@ -259,6 +259,7 @@ def test_a_wheel_that_is_named_is_taken_along(tmp_path: Path) -> None:
     assert f"{name}#sha256={digest}" in (tmp_path / "context/Dockerfile").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("pip") is None, reason="no pip here")
 def test_the_own_wheel_is_the_same_each_time_and_pip_installs_it_by_its_hash(tmp_path: Path) -> None:
     made = own_wheel()

@@ -6,6 +6,9 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
+from cases import quick_and_slow
 from commands import run
 from cuenv.core.record import replace
 from cuenv.fleet.check import check_fleet
@@ -19,11 +22,12 @@ from fleets import NODES, fleet, host, tables, written
 LOCKS = sorted((Path(__file__).resolve().parents[2] / "locks").glob("*/conda-lock.yml"))[:2]
 
 
-def test_a_lock_serves_the_hosts_for_which_its_check_is_fine() -> None:
-    nodes = fleet(random.Random(8), 30)
+@pytest.mark.parametrize("count", quick_and_slow(8, 30))
+def test_a_lock_serves_the_hosts_for_which_its_check_is_fine(count: int) -> None:
+    nodes = fleet(random.Random(8), count)
     nodes += [node._replace(name=f"alone-{node.name}", facts=replace(node.facts, detected=True)) for node in nodes]
     found = check_fleet(LOCKS, nodes, tables())
-    assert found.hosts == 60
+    assert found.hosts == 2 * count
     served = set()
     for path, one in zip(LOCKS, found.locks, strict=True):
         for node in nodes:

@@ -7,7 +7,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from cases import collect
+import pytest
+
+from cases import collect, quick_and_slow
 from commands import run
 from cuenv.core.record import replace
 from cuenv.fleet.nodes import FleetNode
@@ -81,10 +83,11 @@ def _forgotten_hosts(data: Any) -> None:
 CHANGES = (_fewer_drivers, _one_for_all, _more_hosts, _a_weak_proof, _a_build_that_nobody_made, _forgotten_hosts)
 
 
-def test_the_plan_of_every_fleet_holds_and_its_document_does_not_depend_on_the_order() -> None:
+@pytest.mark.parametrize("count", quick_and_slow(2, 8))
+def test_the_plan_of_every_fleet_holds_and_its_document_does_not_depend_on_the_order(count: int) -> None:
     chance = random.Random(11)
     pools: dict[str, Pool] = {}
-    for _ in range(8):
+    for _ in range(count):
         nodes = fleet(chance, 7)
         found = plan_plain(plan(nodes, Request(), tables(), pools=pools), tables())
         mixed = plan(chance.sample(nodes, len(nodes)), Request(), tables(), pools=pools)

@@ -6,6 +6,9 @@ import random
 from functools import cache
 from itertools import combinations
 
+import pytest
+
+from cases import quick_and_slow
 from cuenv.core.record import replace
 from cuenv.fleet.nodes import FleetNode
 from cuenv.fleet.plan import FleetPlan, plan
@@ -17,7 +20,6 @@ from cuenv.resolver.decision import decide
 from cuenv.resolver.ranking import SERVICE, Ranking
 from cuenv.resolver.rules import Context
 from fleets import DRIVERS, GPUS, LIBCS, fleet, host, tables
-from thorough import times
 
 ASKED = Request()
 POOLS: dict[str, Pool] = {}
@@ -68,7 +70,8 @@ def divisions(items: list[HostFacts]) -> list[list[list[HostFacts]]]:
     return found
 
 
-def test_brute_force_agrees_on_machines() -> None:
+@pytest.mark.parametrize("count", quick_and_slow(40, 300))
+def test_brute_force_agrees_on_machines(count: int) -> None:
     chance = random.Random(3)
     known: dict[tuple[int, ...], bool] = {}
 
@@ -79,7 +82,7 @@ def test_brute_force_agrees_on_machines() -> None:
         return known[key]
 
     pairs = 0
-    for _ in range(times(1000, 150)):
+    for _ in range(count):
         nodes = fleet(chance, 5)
         able = list({id(node.facts): node.facts for node in nodes if together([node.facts])}.values())
         least = min(len(groups) for groups in divisions(able) if all(map(together, groups)))
@@ -93,12 +96,13 @@ def test_brute_force_agrees_on_machines() -> None:
             proof = found.proofs[0].hosts
             assert not any(served((a.facts, b.facts)) for a, b in combinations(proof, 2)) or len(proof) > least
             pairs += 1
-    assert pairs > 10
+    assert pairs > count / 15
 
 
-def test_the_order_of_hosts_changes_nothing_and_a_further_one_never_lowers_the_number() -> None:
+@pytest.mark.parametrize("count", quick_and_slow(10, 40))
+def test_the_order_of_hosts_changes_nothing_and_a_further_one_never_lowers_the_number(count: int) -> None:
     chance = random.Random(4)
-    for _ in range(40):
+    for _ in range(count):
         nodes = fleet(chance, 12)
         found = planned(nodes)
         mixed = chance.sample(nodes, len(nodes))
@@ -122,9 +126,10 @@ def test_a_duplicate_changes_weights_alone_and_no_rule_is_asked_again() -> None:
     )
 
 
-def test_every_host_is_served_by_its_environment_and_none_has_two() -> None:
+@pytest.mark.parametrize("count", quick_and_slow(2, 12))
+def test_every_host_is_served_by_its_environment_and_none_has_two(count: int) -> None:
     chance = random.Random(6)
-    for _ in range(times(12, 4)):
+    for _ in range(count):
         nodes = fleet(chance, 14)
         found = planned(nodes)
         by_name = {node.name: node.facts for node in nodes}
@@ -213,7 +218,8 @@ class Picky(Pool):
         return found._replace(levels=tuple(left for level in found.levels if (left := level & bits)))
 
 
-def test_hosts_that_a_candidate_serves_alone_and_not_together_are_parted() -> None:
+@pytest.mark.parametrize("count", quick_and_slow(50, 150))
+def test_hosts_that_a_candidate_serves_alone_and_not_together_are_parted(count: int) -> None:
     chance, parted = random.Random(12), 0
     picky = Picky(candidates(tables(), "linux-64"), ASKED, tables())
     known: dict[tuple[int, ...], bool] = {}
@@ -224,7 +230,7 @@ def test_hosts_that_a_candidate_serves_alone_and_not_together_are_parted() -> No
             known[key] = bool(picky.standing(pool(map(alone, group))).fits)
         return known[key]
 
-    for _ in range(150):
+    for _ in range(count):
         nodes = fleet(chance, 5)
         able = list({id(node.facts): node.facts for node in nodes if together([node.facts])}.values())
         least = min(len(groups) for groups in divisions(able) if all(map(together, groups)))
@@ -235,7 +241,7 @@ def test_hosts_that_a_candidate_serves_alone_and_not_together_are_parted() -> No
             assert picky.standing(facts).fits >> picky.of.index(each.candidate) & 1
         if least > len(planned(nodes, at_most=least).environments):
             parted += 1
-    assert parted > 5
+    assert parted > count // 60
 
 
 def test_with_a_limit_the_plan_costs_least_of_so_many_and_has_no_more_than_it_needs() -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cases import collect
+from cases import collect, quick_and_slow
 from cuenv.diagnosis.causes import JOINS
 from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
 from cuenv.knowledge.guidance import ANY, LAYERS, compiled
 from failure_logs import CASES, LOGS, read, rows, tables
-from thorough import times
 
 NAMES = [f"{path.parent.name}/{path.stem}" for path in CASES]
 
@@ -48,10 +47,11 @@ def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) 
         assert not re.search(r"\{[a-z]+\}", text), text
 
 
+@pytest.mark.parametrize("step", quick_and_slow(9, 1))
 @collect("wrap", WRAPS)
-def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str) -> None:
-    every = times(1, 4)  # of four logs one, another one for each wrap
-    for case in CASES[list(WRAPS).index(wrap) % every :: every]:
+def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str, step: int) -> None:
+    """Quickly each wrap stands around other logs, slowly around all."""
+    for case in CASES[list(WRAPS).index(wrap) % step :: step]:
         lines = WRAPS[wrap](case.read_bytes().splitlines())
         noise = b"{'loss': 1.25, 'epoch': 0.1}\n" * 3
         found = read(noise + b"\n".join(lines) + b"\n" + noise)
@@ -64,9 +64,14 @@ def test_a_case_in_utf_16_is_found() -> None:
         assert found.causes[0].symptom.id == case.parent.name
 
 
-@pytest.mark.parametrize("host", ["a800-470", "rtx4090-560-nvcc101", "no-gpu", "pool-v100", "v100-rtx5090-575"])
-def test_every_case_is_joined_with_every_host(host: str) -> None:
-    for case in CASES:
+JOINED = ("a800-470", "rtx4090-560-nvcc101", "no-gpu", "pool-v100", "v100-rtx5090-575")
+
+
+@pytest.mark.parametrize("step", quick_and_slow(len(JOINED), 1))
+@collect("host", JOINED)
+def test_every_case_is_joined_with_every_host(host: str, step: int) -> None:
+    """Quickly each case with one host, slowly with each."""
+    for case in CASES[JOINED.index(host) % step :: step]:
         cause = read(case.read_bytes(), host).causes[0]
         for text in (cause.why, cause.remedy, *cause.because):
             assert text
@@ -74,11 +79,12 @@ def test_every_case_is_joined_with_every_host(host: str) -> None:
             assert not re.search(r"\{[a-z]+\}|driver None|  ", text), (case, text)
 
 
-def test_what_a_line_tells_is_short_and_safe_in_a_command() -> None:
+@pytest.mark.parametrize("step", quick_and_slow(4, 1))
+def test_what_a_line_tells_is_short_and_safe_in_a_command(step: int) -> None:
     """Groups go into commands: none may hold what a shell takes for its own."""
     knowledge, guidance = tables()
     hostile = rb"`$(reboot);|&><'\"\\ " + b"A" * 50
-    for case in CASES:
+    for case in CASES[::step]:
         data = case.read_bytes()
         for text in (data, re.sub(rb"[0-9]+", lambda found: found[0] + hostile, data)):
             for item in scan([text], guidance.symptoms).sightings:

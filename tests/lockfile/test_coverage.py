@@ -202,6 +202,7 @@ def test_two_cuts_need_both_pins_and_no_fewer(tmp_path: Path) -> None:
     assert [pin.yaml_text() for pin in found.spec.pins[2:]] == ["conda-forge::libcudnn<9.11", "cuda-version<13"]
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_a_cut_that_no_pin_mends_is_decided_anew(records: Path, tmp_path: Path) -> None:
     found = mend(records, tmp_path, CUT.format(cudnn=">=9.12"), "7.0", "12.0")

@@ -117,6 +117,7 @@ def test_the_commands_install_it(tmp_path: Path, channel: Sources, server: Serve
     assert all("requirements" not in line for line in others)
 
 
+@pytest.mark.slow
 def test_pip_installs_what_was_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
     environment(tmp_path, "psutil")
     locked(tmp_path, channel, server)

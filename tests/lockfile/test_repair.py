@@ -161,6 +161,7 @@ def test_a_change_says_what_it_is() -> None:
     assert str(EntryChange(entry="a", fate="dropped", why="so")) == "dropped   a: so"
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_the_recipe_is_refused_repaired_and_locked(records: Path, tmp_path: Path) -> None:
     path = tmp_path / "environment.yml"

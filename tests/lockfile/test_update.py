@@ -175,6 +175,7 @@ def test_a_leaf_of_a_real_lock_moves_alone(tmp_path: Path, records: Path) -> Non
     assert {item.subdir for item in read_lock(tmp_path / LOCK_NAME).solutions[0].packages} == {PLATFORM, "noarch"}
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_a_newer_torch_moves_only_with_its_twin_and_its_libraries(tmp_path: Path, records: Path) -> None:
     """pytorch alone is held by libtorch and python; the command of the finding frees them, and then it locks."""

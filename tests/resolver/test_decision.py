@@ -358,7 +358,7 @@ def followed(command: str) -> tuple[HostFacts, Request]:
     [{}, {"dev": False}, {"pytorch": "2.5"}, {"stack": "pytorch"}, {"cuda": "13"}, {"prefer": "native"}],
     ids=lambda wishes: " ".join(f"{key}={value}" for key, value in wishes.items()) or "none",
 )
-@collect("name", ["a800-470", "gh200-570", "rtx5090-560", "rtx3090-535"])
+@collect("name", ["a800-470", "gh200-570", "rtx5090-560", "rtx3090-535"], one_in=2)
 def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: dict[str, Any]) -> None:
     decision = settled(name, **wishes)
     for miss, hint in zip(decision.near_misses, hints(decision), strict=False):
@@ -415,7 +415,7 @@ def test_a_hint_is_what_its_command_then_gives(
     assert not told
 
 
-@collect("name", WITH_GPU)
+@collect("name", WITH_GPU, one_in=4)
 def test_hints_judge_only_what_may_rank_first_and_say_what_judging_all_would(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

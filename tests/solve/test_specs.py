@@ -345,6 +345,7 @@ def test_conda_reads_what_is_written_as_rattler_does(text: str, conda: Reader) -
 # Everything that real packages ask for
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_requirements_of_real_records(records: Path) -> None:
     texts: set[str] = set()
