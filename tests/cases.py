@@ -66,6 +66,19 @@ def collect(
     return decorate
 
 
+def quick(values: Iterable[Any], *names: Any, first: int = 0) -> list[Any]:
+    """The values for `pytest.mark.parametrize`, all ``slow`` but the first few and those that are named."""
+    every = list(values)
+    return [
+        value if number < first or value in names else pytest.param(*_each(value), marks=pytest.mark.slow)
+        for number, value in enumerate(every)
+    ]
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 def quick_and_slow(quick: int, slow: int) -> list[Any]:
     """Two values for `pytest.mark.parametrize`, the second marked ``slow``: how far a loop over cases goes."""
     return [quick, pytest.param(slow, marks=pytest.mark.slow)]

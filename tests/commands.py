@@ -81,7 +81,7 @@ def run(
         environ: more environment variables.
     """
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1"}
+    home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1", "UV_HTTP_RETRIES": "0"}
     typed, variables = [str(word) for word in words], {**kept, **home, **environ}
     if not python and _of_the_start(variables) == forks_with():
         return _held(_forked(typed, folder, variables, stdout, text))
@@ -218,7 +218,7 @@ def inside(*words: str | Path, folder: Path, text: str = "", **environ: str) -> 
     from cuenv.cli.main import run as main
 
     before, here = dict(os.environ), Path.cwd()
-    home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1"}
+    home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1", "UV_HTTP_RETRIES": "0"}
     out, err = io.StringIO(), io.StringIO()
     typed = [str(word) for word in words]
     stdin = sys.stdin

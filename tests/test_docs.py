@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cases import collect
+from cases import collect, quick
 from commands import in_shell
 from cuenv.cli.kb import Topics
 from cuenv.cli.main import COMMANDS, load
@@ -25,6 +25,11 @@ from doc_tables import made
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
 TASKS = [name for name, text in PAGES.items() if text.startswith(RUN)]
+QUICK = (
+    *("check-an-installed-environment.md", "from-any-environment-file-to-a-lock.md", "in-conda.md"),
+    *("login-node-without-gpu.md", "paste.md", "report.md"),
+)
+"""The pages whose commands the fast tests run: one of each kind."""
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
@@ -53,7 +58,7 @@ def shell(tmp_path: Path, mirrors: str) -> dict[str, str]:
     return {**kept, **home, "PATH": path, "CUENV_MIRROR": mirrors}
 
 
-@pytest.mark.parametrize("page", TASKS)
+@pytest.mark.parametrize("page", quick(TASKS, *QUICK))
 def test_a_page_does_what_it_says(tmp_path: Path, shell: dict[str, str], page: str) -> None:
     folder, status = tmp_path / "here", 0
     folder.mkdir()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import collect
+from cases import collect, quick
 from channel_builder import pkg, write
 from commands import HOST, Begun, run
 from cuenv.core.errors import ExitCode, OutsideError
@@ -112,7 +112,7 @@ def interrupted(project: Path, runs: int, number: signal.Signals, seed: int, sta
     return codes
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", quick([signal.SIGINT, signal.SIGKILL, signal.SIGTERM], first=2))
 def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, number: signal.Signals) -> None:
     interrupted(project, 7, number, 1, forked)
 
@@ -124,6 +124,7 @@ def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, n
         (signal.SIGTERM, ExitCode.TERMINATED),
         (signal.SIGHUP, ExitCode.TERMINATED),
     ],
+    one_in=2,
 )
 @collect("command", [("diagnose", "-"), ("lock", "/dev/stdin"), ("install", "env.yml", "--prefix", "env")])
 def test_every_command_ends_alike_when_it_is_stopped(

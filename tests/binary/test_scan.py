@@ -389,6 +389,7 @@ def test_a_damaged_one_is_said(tmp_path: Path, content: bytes) -> None:
     assert (done.returncode, done.stderr.partition(":")[0]) == (3, "error")
 
 
+@pytest.mark.slow  # test_fatbin.py refuses them quickly
 def test_what_only_begins_like_a_container_is_counted(tmp_path: Path) -> None:
     hostile = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 40) * 300_000
     (tmp_path / "libk.so").write_bytes(elf(Part(".rodata", hostile)))

@@ -397,6 +397,7 @@ def test_a_file_that_cannot_work_is_refused_as_lock_refuses_it(mirrors: tuple[st
     assert "--check" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_a_decision_on_real_records(records: Path, tmp_path: Path) -> None:
     words = [f"--mirror={name}={records / name}" for name in ("conda-forge", "pytorch", "nvidia")]

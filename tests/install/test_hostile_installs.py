@@ -143,8 +143,7 @@ ALONE: dict[str, tuple[Evil, str]] = {
 }
 
 
-@collect("form", FORMS)
-@collect("name", ALONE)
+@collect(("name", "form"), [(name, form) for name in ALONE for form in FORMS], one_in=len(FORMS) + 1)
 def test_a_package_that_leads_out_is_refused_by_name(name: str, form: str, tmp_path: Path) -> None:
     package, said = ALONE[name]
     code, told, _ = attempt(tmp_path, [replace(package, form=form)])

@@ -152,6 +152,7 @@ def test_the_command_names_what_moved(tmp_path: Path) -> None:
     assert json.loads(none.stdout)["error"]["hint"] == "cuenv lock environment.yml"
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_a_leaf_of_a_real_lock_moves_alone(tmp_path: Path, records: Path) -> None:
     """numpy is put back to an older release, and one update takes it, and it alone, to where it was."""

@@ -18,6 +18,7 @@ import pytest
 import uv
 from packaging.version import Version
 
+from cases import quick
 from channel_builder import PLATFORM, write
 from commands import in_shell
 from cuenv.core.findings import Finding
@@ -216,9 +217,11 @@ FAULTS = {
 CASES = [(code, fault, "conda") for code, faults in FAULTS.items() for fault in faults]
 CASES += [(code, FAULTS[code][0], "micromamba") for code in ("CU204", "CU209", "CU207", "CU215")]
 CASES += [(code, FAULTS[code][0], "none") for code in ("CU204", "CU205", "CU202")]
+QUICK = [(code, FAULTS[code][0], "conda") for code in ("CU201", "CU205", "CU209", "CU231")]
+QUICK += [("CU204", pip_over, client) for client in ("conda", "micromamba", "none")]
 
 
-@pytest.mark.parametrize(("code", "spoil", "client"), CASES)
+@pytest.mark.parametrize(("code", "spoil", "client"), quick(CASES, *QUICK))
 def test_the_fix_of_a_conda_environment_cures(
     place: Place, code: str, spoil: Callable[[Place], None], client: str
 ) -> None:
@@ -290,7 +293,7 @@ class Venv(Place):
 CUDNN = "nvidia/cudnn/lib/libcudnn.so.9"
 
 
-@pytest.fixture(params=["pip", "uv"])
+@pytest.fixture(params=["uv", pytest.param("pip", marks=pytest.mark.slow)])
 def venv(tmp_path: Path, request: pytest.FixtureRequest) -> Venv:
     """torch 2.9.1 as PyPI has it, with wheels of NVIDIA's that it pins."""
     made = Venv(tmp_path, pip=request.param == "pip")

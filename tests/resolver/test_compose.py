@@ -62,6 +62,7 @@ def every(test: Callable[[Decision], None]) -> Callable[..., None]:
     return tried
 
 
+@pytest.mark.slow
 def test_something_fits_everywhere_but_where_nothing_does() -> None:
     found = {each: settled(each[0], stack=each[1], dev=each[2]) for each in COMBINATIONS}
     assert {each for each, decision in found.items() if not decision.chosen} == NOTHING_FITS
