@@ -180,6 +180,19 @@ def arch_list(code: DeviceCode) -> str:
     return ";".join(f"{target}+PTX" if target in code.ptx else str(target) for target in code.sass)
 
 
+class _Release(Version):
+    """A version that writes itself once: sentences name the same few releases over and over."""
+
+    __slots__ = ("_text",)
+
+    def __str__(self) -> str:
+        try:
+            return self._text
+        except AttributeError:
+            self._text = super().__str__()
+            return self._text
+
+
 @lru_cache(maxsize=2048)
 def version(text: str) -> Version:
     """Read a version.
@@ -188,7 +201,7 @@ def version(text: str) -> Version:
         ValueError: the text is not a version.
     """
     try:
-        return Version(text)
+        return _Release(text)
     except InvalidVersion as error:
         raise ValueError(f"expected a version, got {describe(text)}") from error
 

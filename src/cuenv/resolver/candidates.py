@@ -126,7 +126,12 @@ def candidates_of(
 
 def pythons(build: TorchBuild, spec: VersionSpec | None = None) -> tuple[str, ...]:
     """The Pythons of a build: those that the wish admits first, nearest to 3.12 (the middle of the channels)."""
-    return tuple(sorted(build.pythons, key=lambda text: (spec is not None and not admits(spec, text), distance(text))))
+    return _nearest(build.pythons, spec)
+
+
+@lru_cache(maxsize=512)
+def _nearest(pythons: tuple[str, ...], spec: VersionSpec | None) -> tuple[str, ...]:
+    return tuple(sorted(pythons, key=lambda text: (spec is not None and not admits(spec, text), distance(text))))
 
 
 @lru_cache(maxsize=512)

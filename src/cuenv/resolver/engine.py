@@ -218,6 +218,14 @@ class Asker:
         readers = {name: read for function in functions for name, read in self._plan(function)[1]}.values()
         return lambda candidate: tuple([read(candidate) for read in readers])
 
+    def key(self, functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
+        """A quick key of what functions read of a candidate, see `key_of`; equal values of readings are one object."""
+        readers = {name: read for function in functions for name, read in self._plan(function)[1]}
+        if readers.keys().isdisjoint(_READINGS):
+            return key_of(functions)
+        reads = tuple(readers.values())
+        return lambda candidate: tuple([id(read(candidate)) for read in reads])
+
     def _plan(self, function: Question) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]:
         """What a function is given whatever the candidate, and how the rest is read of one."""
         plan = self._plans.get(function)
@@ -236,13 +244,16 @@ class Asker:
 
     def _remembering(self, asked: Question) -> Callable[[Candidate], Any]:
         known: dict[Hashable, tuple[Candidate, Any]] = {}
-        key = key_of((asked,))
+        equal: dict[Hashable, Any] = {}
+        key = self.key((asked,))
 
         def read(candidate: Candidate) -> Any:
             same = key(candidate)
-            if same not in known:
-                known[same] = candidate, asked(**self.values(asked, candidate))  # the key lives as long as it does
-            return known[same][1]
+            found = known.get(same)
+            if found is None:
+                value = asked(**self.values(asked, candidate))
+                found = known[same] = candidate, equal.setdefault(value, value)  # a key lives as long as its candidate
+            return found[1]
 
         return read
 
@@ -291,12 +302,11 @@ def _side_of(functions: tuple[Question, ...]) -> str:
 
 
 class _Memory(NamedTuple):
-    """What a rule said already: by identity of what it reads, by its value, and without the ground that it cites."""
+    """What a rule said already, by what it reads, and without the ground that it cites."""
 
     rule: Rule
     key: Callable[[Candidate], Hashable]
-    quick: dict[Hashable, Verdict]
-    by_value: tuple[Callable[[Candidate], Hashable], dict[Hashable, Verdict]] | None
+    known: dict[Hashable, Verdict]
     bare: tuple[Callable[[Candidate], Hashable], dict[Hashable, Verdict]] | None
     units: tuple[tuple[Unit, dict[str, Any]], ...]
 
@@ -310,9 +320,8 @@ class Judge:
         memories = [
             _Memory(
                 one,
-                key_of(() if self._settled(one) else one.questions),
+                self._asker.key(() if self._settled(one) else one.questions),
                 {},
-                (self._asker.same(one.questions), {}) if one.reads & _READINGS.keys() else None,
                 (key_of((one.judge,)), {}) if one.cites else None,
                 tuple((unit, seen(one.judge, unit)) for unit in units(case.facts, one.per)),
             )
@@ -355,9 +364,9 @@ class Judge:
 
     def _verdict(self, memory: _Memory, candidate: Candidate) -> Verdict:
         key = memory.key(candidate)
-        verdict = memory.quick.get(key)
+        verdict = memory.known.get(key)
         if verdict is None:
-            verdict = memory.quick[key] = self._remembered(memory, candidate)
+            verdict = memory.known[key] = self._judged(memory, candidate)
             self._alive.append(candidate)  # as above
         return verdict
 
@@ -367,16 +376,6 @@ class Judge:
         if before is None or {*_names(before)} & {*_OF_CANDIDATE, *_READINGS}:
             return False
         return before(**self._asker.given(before)) is not None
-
-    def _remembered(self, memory: _Memory, candidate: Candidate) -> Verdict:
-        if memory.by_value is None:
-            return self._judged(memory, candidate)
-        value, known = memory.by_value
-        same = value(candidate)
-        found = known.get(same)
-        if found is None:
-            found = known[same] = self._judged(memory, candidate)
-        return found
 
     def _judged(self, memory: _Memory, candidate: Candidate) -> Verdict:
         one, values = memory.rule, self._asker.values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -19,6 +20,7 @@ def _build_reason(build: TorchBuild) -> Reason:
     return row_reason(build, f"{build.shown} has code for compute capability {_code_text(build.code)}")
 
 
+@lru_cache(maxsize=256)
 def _code_text(code: DeviceCode) -> str:
     """``7.5, 8.0 and 9.0``, with the PTX beside the machine code."""
     parts = [both(code.sass)] if code.sass else []

@@ -14,7 +14,7 @@ from cuenv.core.record import NamedTuple
 from cuenv.core.versions import Capability
 from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import WHEELS, LibrarySupport, Requirement, Row, TorchBuild
+from cuenv.knowledge.rows import WHEELS, Cuda, LibrarySupport, Requirement, TorchBuild
 from cuenv.resolver.engine import reading, rule
 from cuenv.resolver.verdict import HOST, Reason, Verdict, fact_reason, of_capability, row_reason
 
@@ -215,34 +215,60 @@ def _known(
 
 
 class GlibcNeed(NamedTuple):
-    """The latest glibc that a part of an environment needs, the row that says so, and the part."""
+    """The latest glibc that a part of an environment needs, the part, and the sources of the row that says so.
+
+    The row itself is left out: rows on many builds say the same.
+    """
 
     lowest: Version
-    row: Row
     what: str
+    sources: tuple[str, ...]
+    low: bool
+
+
+def _need(row: Cuda | LibrarySupport | TorchBuild | None, what: str) -> GlibcNeed | None:
+    return GlibcNeed(row.glibc, what, row.sources, row.low) if row and row.glibc else None
+
+
+@reading
+def own_glibc(build: TorchBuild) -> GlibcNeed | None:
+    """The glibc that a PyTorch build needs."""
+    return _need(build, "this PyTorch build")
+
+
+@reading
+def toolkit_glibc(stack: str, cuda: Version | None, kb: Knowledge) -> GlibcNeed | None:
+    """The glibc that the CUDA toolkit needs: its rows are about the libraries of conda-forge."""
+    return _need(kb.cuda(cuda), "the CUDA toolkit of this build") if stack != WHEELS else None
+
+
+@reading
+def library_glibc(
+    stack: str,
+    asked_cudnn: Requirement | None,
+    asked_nccl: Requirement | None,
+    built_cuda: Version | None,
+    kb: Knowledge,
+) -> GlibcNeed | None:
+    """The CUDA library of conda-forge that needs the latest glibc, in the oldest release that a build admits."""
+    needs = []
+    for library, requirement in (("cudnn", asked_cudnn), ("nccl", asked_nccl)) if stack == "conda-forge" else ():
+        first = requirement.first if requirement else None
+        layer = kb.library_support(library, first, built_cuda) if first else None
+        needs.append(_need(layer, f"the {_NAMES[library]} of this PyTorch build"))
+    return _latest(*needs)
 
 
 @reading
 def glibc_need(
-    build: TorchBuild, cuda: Version | None, library_glibc: GlibcNeed | None, kb: Knowledge
+    own_glibc: GlibcNeed | None, toolkit_glibc: GlibcNeed | None, library_glibc: GlibcNeed | None
 ) -> GlibcNeed | None:
     """The part of an environment that needs the latest glibc."""
-    row = kb.cuda(cuda) if build.stack != WHEELS else None  # the rows of toolkits are about conda-forge's libraries
-    own = GlibcNeed(build.glibc, build, "this PyTorch build") if build.glibc else None
-    toolkit = GlibcNeed(row.glibc, row, "the CUDA toolkit of this build") if row and row.glibc else None
-    return max(filter(None, (own, toolkit, library_glibc)), key=lambda item: item.lowest, default=None)
+    return _latest(own_glibc, toolkit_glibc, library_glibc)
 
 
-@reading
-def library_glibc(build: TorchBuild, kb: Knowledge) -> GlibcNeed | None:
-    """The CUDA library of conda-forge that needs the latest glibc, in the oldest release that a build admits."""
-    needs: list[GlibcNeed] = []
-    for library, requirement in (("cudnn", build.cudnn), ("nccl", build.nccl)) if build.stack == "conda-forge" else ():
-        first = requirement.first if requirement else None
-        layer = kb.library_support(library, first, build.cuda) if first else None
-        if layer and layer.glibc:
-            needs.append(GlibcNeed(layer.glibc, layer, f"the {_NAMES[library]} of this PyTorch build"))
-    return max(needs, key=lambda item: item.lowest, default=None)
+def _latest(*needs: GlibcNeed | None) -> GlibcNeed | None:
+    return max(filter(None, needs), key=lambda need: need.lowest, default=None)
 
 
 def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdict | None:
@@ -268,8 +294,8 @@ def _no_need(glibc_need: GlibcNeed | None, built_cuda: Version | None) -> Verdic
 )
 def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
     """The C library of each machine is new enough for the build, its toolkit and its CUDA libraries."""
-    lowest, row, what = glibc_need
-    return glibc_verdict(lowest, row_reason(row, f"{what} needs glibc {lowest} or later"), libc)
+    lowest, what, sources, low = glibc_need
+    return glibc_verdict(lowest, Reason("row", f"{what} needs glibc {lowest} or later", sources, low), libc)
 
 
 def glibc_verdict(lowest: Version, ground: Reason, libc: Libc | None) -> Verdict:
