@@ -184,6 +184,7 @@ class _Release(Version):
     """A version that writes itself once: sentences name the same few releases over and over."""
 
     __slots__ = ("_text",)
+    _text: str
 
     def __str__(self) -> str:
         try:
