@@ -69,6 +69,11 @@ def test_each_file_is_its_canonical_text(name: str) -> None:
     assert (DATA / f"{name}.json").read_text(encoding="utf-8") == dump(base(), name)
 
 
+def test_the_tables_are_whole() -> None:
+    """Each key once, in order, with sources and rows that are there: to read one table asks for less."""
+    assert text(parse(decoded(), "data")) == text(base())
+
+
 def test_the_folder_holds_these_tables_and_no_other() -> None:
     assert {path.stem for path in DATA.glob("*.json")} == set(TABLES)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from cuenv.core.record import NamedTuple, dataclass, replace
+from cuenv.core.record import NamedTuple, dataclass
 from cuenv.core.versions import Capability, driver_key, within
 from cuenv.knowledge.rows import (
     Branch,
@@ -48,12 +48,12 @@ class PutOff(NamedTuple):
     """A table that is read when it is asked for.
 
     Attributes:
-        rows: reads it.
-        names: whether it has a row about a package.
+        read: reads it.
+        names: whether it has a row about a package, where that can be told without reading it.
     """
 
-    rows: Callable[[], tuple[Any, ...]]
-    names: Callable[[str], bool]
+    read: Callable[[], Any]
+    names: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +81,10 @@ class Knowledge:
     features: tuple[Feature, ...]
     states: tuple[State, ...]
 
-    def putting_off(self, later: Mapping[str, PutOff]) -> Knowledge:
-        """The same with tables that are read when they are asked for."""
-        found = replace(self)
-        for name in later:
-            del vars(found)[name]
+    @classmethod
+    def putting_off(cls, later: Mapping[str, PutOff]) -> Knowledge:
+        """Tables that are read when they are asked for."""
+        found = cls.__new__(cls)
         vars(found)["_later"] = later
         return found
 
@@ -96,13 +95,13 @@ class Knowledge:
             later = vars(self).get("_later", {})
             if name not in later:
                 raise AttributeError(name)
-            rows = vars(self)[name] = later[name].rows()
-            return rows
+            found = vars(self)[name] = later[name].read()
+            return found
 
     def _lacks(self, table: str, package: str) -> bool:
         """Whether a table that was put off has no row about a package, so that it need not be read for it."""
         later = vars(self).get("_later", {}).get(table)
-        return later is not None and table not in vars(self) and not later.names(package)
+        return bool(later and later.names and table not in vars(self) and not later.names(package))
 
     def cuda(self, wanted: Version | None) -> Cuda | None:
         """The row of a CUDA minor; no toolkit has none."""

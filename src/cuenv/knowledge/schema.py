@@ -71,40 +71,45 @@ def _flag(value: Any) -> bool:
     return value
 
 
+def _reading_once(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """A reader that reads each text once: the rows of a table repeat most of their texts."""
+    once = lru_cache(maxsize=1024)(lambda text: read(_text(text)))
+    return lambda value: once(value) if type(value) is str else _text(value)  # which says what is wrong with it
+
+
 def parsed(form: str, parse: Callable[[str], Any], write: Callable[[Any], str] = str) -> Cell:
     """Text that a function parses, in the one spelling that ``write`` gives it."""
 
-    @lru_cache(maxsize=1024)
-    def once(text: str) -> Any:
+    def read(text: str) -> Any:
         found = parse(text)
         if write(found) != text:  # "12.09" and " 12.9" would have more than one spelling
             raise ValueError(f"expected {write(found)!r}, got {describe(text)}")
         return found
 
-    return Cell(form, lambda value: once(_text(value)), write)
+    return Cell(form, _reading_once(read), write)
 
 
 def shaped(pattern: str, form: str) -> Cell:
     """Text that matches a pattern as a whole."""
     shape = regex(pattern)
 
-    def read(value: Any) -> str:
-        if not shape.fullmatch(_text(value)):
-            raise ValueError(f"expected {form}, got {describe(value)}")
-        return str(value)
+    def read(text: str) -> str:
+        if not shape.fullmatch(text):
+            raise ValueError(f"expected {form}, got {describe(text)}")
+        return text
 
-    return Cell(form, read, _same)
+    return Cell(form, _reading_once(read), _same)
 
 
 def one_of(*words: str) -> Cell:
     """One of these words."""
 
-    def read(value: Any) -> str:
-        if _text(value) not in words:
-            raise ValueError(f"expected one of {', '.join(words)}, got {describe(value)}")
-        return str(value)
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"expected one of {', '.join(words)}, got {describe(text)}")
+        return text
 
-    return Cell(" or ".join(f"`{word}`" for word in words), read, _same)
+    return Cell(" or ".join(f"`{word}`" for word in words), _reading_once(read), _same)
 
 
 def several(cell: Cell, *, empty: bool = False) -> Cell:

@@ -130,18 +130,16 @@ def merge(
     return _join(known, rows, edition or base.edition, faults)
 
 
-def beside(base: Knowledge, name: str, table: object, where: str) -> tuple[Any, ...]:
-    """The rows of one table in order, where a base has what they name.
+def read_table(name: str, table: object, where: str) -> tuple[Any, ...]:
+    """The rows of one table as they stand; what joins tables is left to `parse`.
 
     Raises:
         KnowledgeError: with every fault in it and its path.
     """
     faults = Faults(where, KnowledgeError)
-    rows, _ = _read({name: table}, faults, frozenset(base.sources))
-    found = check_keys(name, rows[name], faults)
-    _check_references({each: rows_of(base, each) for each in _NAMED}, rows, faults)
+    rows = tuple(rows_in(name, TABLES[name], table, faults))
     faults.check(hint=_HINT)
-    return tuple(found[key] for key in sorted(found))
+    return rows
 
 
 def rows_of(knowledge: Knowledge, table: str) -> tuple[Any, ...]:
@@ -163,10 +161,11 @@ def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -
     rows: Rows = {name: list(rows_in(name, TABLES[name], tables[name], faults)) for name in TABLES if name in tables}
     ids = known | {row.id for row in rows.get("sources", ()) if row}
     check_sources(rows, ids, faults)
-    return rows, _edition(tables.get("sources"), faults)
+    return rows, edition_of(tables.get("sources"), faults)
 
 
-def _edition(sources: object, faults: Faults) -> str:
+def edition_of(sources: object, faults: Faults) -> str:
+    """The edition, as the table of sources names it; empty where it does not."""
     if not isinstance(sources, dict) or "edition" not in sources:
         return ""
     try:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
-from cuenv.core.reading import once
+from cuenv.core.reading import Faults, once
 from cuenv.knowledge.base import Knowledge, PutOff
-from cuenv.knowledge.tables import TABLES, beside, merge, parse
+from cuenv.knowledge.tables import TABLES, edition_of, merge, read_table
 
 if TYPE_CHECKING:
     from cuenv.knowledge.guidance import Guidance
@@ -23,8 +23,6 @@ FOLDER = DATA
 GUIDANCE = DATA / "guidance"
 """Where the tables of guidance lie."""
 
-_SELDOM = ("extensions", "wheels", "gpus", "features", "states", "regressions")
-"""The tables that most runs ask nothing of: libraries on torch, torch from pip, names of GPUs, and three small ones."""
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
 
 
@@ -44,23 +42,37 @@ def load(extra: Path | None = None) -> Knowledge:
 
 @lru_cache(maxsize=2)
 def load_from(folder: Path) -> Knowledge:
-    """All tables of a folder: read once, for they do not change while it runs, and some when they are asked for.
+    """The tables of a folder, each read when it is asked for, and once: they do not change while it runs.
+
+    That every source and every row that they name is there, is a matter of `cuenv kb format` and of the tests.
+    """
+    later = {name: _put_off(folder, name) for name in TABLES}
+    return Knowledge.putting_off({**later, "edition": PutOff(partial(_edition, folder))})
+
+
+def _edition(folder: Path) -> str:
+    """The edition, which stands in the table of sources, whose rows are seldom asked for."""
+    faults = Faults(str(folder), KnowledgeError)
+    found = edition_of(decode(folder / "sources.json"), faults)
+    faults.check()
+    return found
+
+
+def _put_off(folder: Path, name: str) -> PutOff:
+    """A table of a folder.
 
     Raises:
-        KnowledgeError: a table cannot be read, or a row in it is wrong.
+        KnowledgeError: when it is asked for: it cannot be read, or a row in it is wrong.
     """
-    nothing = {name: {"schema": f"cuenv/kb/{name}/1", "rows": []} for name in _SELDOM}
-    first = parse({name: nothing.get(name) or decode(folder / f"{name}.json") for name in TABLES}, str(folder))
-
-    return first.putting_off({name: _put_off(first, folder, name) for name in _SELDOM})
-
-
-def _put_off(first: Knowledge, folder: Path, name: str) -> PutOff:
-    """A table of a folder, beside those that were read."""
     path = folder / f"{name}.json"
     text = lru_cache(maxsize=1)(partial(_text, path))
+
+    def read() -> Any:
+        rows = read_table(name, decode(path), str(folder))
+        return {row.id: row for row in rows} if name == "sources" else rows
+
     return PutOff(
-        rows=lambda: beside(first, name, decode(path), str(folder)),
+        read=read,
         names=lambda package: f'"package": {json.dumps(package, ensure_ascii=False)}' in text(),  # as `dump` writes it
     )
 
