@@ -165,7 +165,7 @@ def test_a_header_that_is_nowhere_names_its_package(conda: Path, tmp_path: Path)
 
 def test_a_gpu_that_nvcc_dropped(conda: Path, tmp_path: Path) -> None:
     found = checked(conda, tmp_path, "7.0", "9.0")
-    assert "nvcc 13.0 cannot compile for 7.0" in codes(found)["CU252"]
+    assert "nvcc 13.0 cannot compile for compute capability 7.0" in codes(found)["CU252"]
     assert "for 9.0" in found.says
 
 
@@ -179,7 +179,7 @@ def test_a_compiler_that_is_too_new(conda: Path, tmp_path: Path) -> None:
         found = codes(checked(conda, tmp_path, CC=str(new), CXX=str(new)))
     finally:
         shutil.rmtree(conda / "etc")
-    assert "newer than nvcc 13.0 takes: by its host_config.h the newest is 15" in found["CU256"]
+    assert "newer than gcc 15, the newest that nvcc 13.0 supports (its host_config.h)" in found["CU256"]
     assert "gcc versions later than 15 are not supported" in found["CU260"]
 
 
