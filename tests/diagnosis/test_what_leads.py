@@ -219,3 +219,50 @@ WELL = {
 def test_what_tools_print_when_all_is_well_is_fine(name: str) -> None:
     found = read(WELL[name].encode())
     assert found.fine, (ids(found), found.strange)
+
+
+SAYS = "RuntimeError: the reactor was not told which colour to use"
+
+
+def test_an_error_that_no_row_knows_leads_with_its_own_words() -> None:
+    found = read(TRACEBACK + SAYS.encode() + b"\n")
+    assert (found.verdict, ids(found)) == ("known", ["error-in-words"])
+    assert found.causes[0].sighting.text == SAYS
+    build = b"  error: subprocess-exited-with-error\n  error: the widget cannot be bent so far\n"
+    found = read(build + b"  ERROR: Failed building wheel for widget\n")
+    assert ids(found) == ["error-in-words"]
+    assert [one.symptom.id for one in found.causes[0].followers] == ["pip-build-failed"]
+
+
+@pytest.mark.parametrize(
+    "name", ["KeyError: 'labels'", "IndexError: list index out of range", "AssertionError", "ValueError: bad"]
+)
+def test_an_error_without_a_sentence_stays_unknown(name: str) -> None:
+    found = read(TRACEBACK + name.encode() + b"\n")
+    assert (found.verdict, ids(found)) == ("unknown", [])
+    assert name in found.strange[-1][1]
+
+
+def test_what_a_row_knows_leads_before_the_words_of_the_last_error() -> None:
+    known = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    assert (
+        ids(
+            read(
+                TRACEBACK
+                + known
+                + b"\nDuring handling of the above exception, another exception occurred:\n\n"
+                + TRACEBACK
+                + SAYS.encode()
+                + b"\n"
+            )
+        )[0]
+        == "cuda-out-of-memory"
+    )
+
+
+def test_a_note_of_pip_does_not_lead_before_the_build_that_failed() -> None:
+    note = (
+        b"ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\n"
+    )
+    found = read(note + b"  error: subprocess-exited-with-error\n  ERROR: Failed building wheel for h5py\n")
+    assert (found.verdict, ids(found)[0]) == ("effect", "pip-build-failed")

@@ -2,7 +2,8 @@
 
 An exception or an error leads before a line that only mentions something, and that before a warning. Of several
 exceptions the last one leads, where one process ran; of several ranks, the one that failed first. A warning, or a line
-in passing, does not lead where the run was ended by something that has nothing to do with it.
+in passing, does not lead where the run was ended by something that has nothing to do with it. An error that no row
+explains, and whose message is a sentence, leads with that sentence.
 """
 
 from __future__ import annotations
@@ -61,10 +62,13 @@ def ranked(found: Scan) -> Ranked:
         return Ranked(verdict="harmless", roots=roots)
     if first is not None and first.kind == "cause":
         ending = _ending(first, inner, found)
-        return Ranked(verdict="unknown" if ending else "known", roots=roots, strange=ending)
+        return _in_words(ending, roots, found) or Ranked(
+            verdict="unknown" if ending else "known", roots=roots, strange=_told(ending)
+        )
+    if said := _in_words(inner, roots, found):
+        return said
     if first is not None and first.kind == "effect":
-        strange = _told(inner)
-        return Ranked(verdict="unknown" if strange else "effect", roots=roots, strange=strange)
+        return Ranked(verdict="unknown" if inner else "effect", roots=roots, strange=_told(inner))
     strange = _told(inner) or _told(found.failures) or found.weak
     verdict: Verdict = "unknown" if strange else "harmless" if roots else "clean"
     return Ranked(verdict=verdict, roots=roots, strange=strange)
@@ -94,14 +98,25 @@ def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
     """Whether another symptom explains this one; a remark explains nothing, unless the log proves it."""
     if other.kind == "remark" or not one.symptom.follower_of(other.symptom, other.kind):
         return False
+    if one.kind == "effect" and _went_on(other) and one.grade in ("exception", "error"):
+        return False
     named = other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows
     if one.symptom.general and _GRADES[other.grade] > _GRADES[one.grade]:
         return named
     return named or other.grade != "warning" or one.kind == "effect"
 
 
+def _went_on(one: SymptomMatch) -> bool:
+    """Whether it is a warning of a solver, after which the installation went on."""
+    return one.grade == "warning" and one.symptom.layer == "solve"
+
+
+def _kind_of(one: SymptomMatch) -> int:
+    return _KINDS[one.kind] + _went_on(one)
+
+
 def _by_kind(sighting: SymptomMatch) -> tuple[int, int, int]:
-    return _KINDS[sighting.kind], _GRADES[sighting.grade], sighting.line
+    return _kind_of(sighting), _GRADES[sighting.grade], sighting.line
 
 
 class _Order:
@@ -122,7 +137,7 @@ class _Order:
     def place(self, one: SymptomMatch) -> tuple[int, int, int, int, int, int]:
         """Less is further ahead."""
         return (
-            _KINDS[one.kind],
+            _kind_of(one),
             one.symptom.layer != "scope",
             _GRADES[one.grade] + (one.grade == "warning" and one.symptom.layer in _BEFOREHAND),
             not self.first_rank(one),
@@ -158,9 +173,22 @@ def _ending(first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan) 
         return ()
     if first.grade in ("exception", "error"):
         alone = [one for one in later if one.own and found.chain > first.last and not found.many]
-        return _told(tuple(alone)) if alone and alone[-1] is later[-1] else ()
+        return tuple(alone) if alone and alone[-1] is later[-1] else ()
     ends = [one for one in later if one.grade == "exception"] or (later if first.grade == "warning" else [])
-    return () if any(one.gpu for one in ends) else _told(tuple(ends))
+    return () if any(one.gpu for one in ends) else tuple(ends)
+
+
+def _in_words(failures: tuple[FailedLine, ...], roots: tuple[RankedSymptom, ...], found: Scan) -> Ranked | None:
+    """An error of which only its words are known: the exception of the end, or of the first rank, else the first."""
+    ends = [one for one in failures if one.grade == "exception"]
+    errors = [one for one in failures if one.grade == "error"]
+    one = (ends[0 if found.many else -1] if ends else errors[0]) if ends or errors else None
+    if one is None or one.said is None:
+        return None
+    effects = tuple(root.sighting for root in roots if root.sighting.kind == "effect")
+    rest = tuple(root for root in roots if root.sighting.kind != "effect")
+    why = f"it is an error (line {one.line}) that no row explains further, and it says in words what failed"
+    return Ranked(verdict="known", roots=(RankedSymptom(sighting=one.said, followers=effects, leads=why), *rest))
 
 
 def _told(failures: tuple[FailedLine, ...]) -> tuple[FailedLine, ...]:

@@ -71,7 +71,7 @@ _FAILURE = regex(
     rb"(?:\b|_)[Ee]rror\b(?:\[[^\]]{0,40}\])?(?: #[0-9]+)?(?: in [\w./]{1,80})? ?:(?! ?[-+.0-9])|"
     rb"[a-z]Error\w{0,40}\b(?! ?=)|"
     rb"\b[A-Z]\w{0,60}(?:Error|Exception)\b|"
-    rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec):|\[E\]|(?:^|[\s|>:])E: [A-Z]|\*\*\* (?:No rule|\[)|"
+    rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec):|\[E\]|(?:^|[\s|>:])E: [A-Z]|\*\*\* \[|\bNo rule to make target|"
     rb"\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
     rb"\berror (?:at|in|while|loading|occurred)\b|"
     rb"\bError #[0-9]|[Cc]ore dumped|\bAbort(?:ed|ing)?\b|\bSIG(?:ABRT|SEGV|KILL|BUS|ILL|FPE|TERM)\b|"
@@ -94,7 +94,7 @@ _HARMLESS = regex(
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"NCCL_ASYNC_ERROR_HANDLING|\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
-    rb"\bon_error\b|^debconf: |Could not collect|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
+    rb"\bon_error\b|^debconf: |Could not collect|fatal: not a git repository|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
     rb"[Ee]xit(?:ed)? (?:code|"
     rb"status):? 0\b"
 )
@@ -123,7 +123,8 @@ _ENVELOPE = regex(
     rb"\[end of output\]|Fatal Python error: Aborted|Engine (?:core|process)|closing signal|\bAborted\b|"
     rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"
     rb"The above exception|During handling|finished with status|command '.{0,200}' failed with exit|"
-    rb"libmamba Could not solve|executor failed running|HYDRA_FULL_ERROR=1 for"
+    rb"libmamba Could not solve|recipe for target|\.o' failed|didn't exit successfully|"
+    rb"executor failed running|HYDRA_FULL_ERROR=1 for"
 )
 _OF_GPU = regex(
     rb"(?i)cuda|gpu|nvidia|nccl|cudnn|cublas|devices?\b|driver|nvml|nvcc|torch|bf16|bfloat|fp16|kernel|triton|compil|"

@@ -113,6 +113,7 @@ class FailedLine:
         outer: it says that something failed and not what.
         gpu: it may have to do with GPUs, torch or what is installed.
         own: it is an exception of the user's own data or program.
+        said: the row that lets it speak for itself, where its message is a sentence.
     """
 
     line: int
@@ -121,6 +122,7 @@ class FailedLine:
     outer: bool = False
     gpu: bool = False
     own: bool = False
+    said: SymptomMatch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +257,9 @@ class _Seeker:
         self.passages = passages
         self.told = {brief: mark for mark in passages.marks if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
+        self.words = tuple(row for row in rows if row.kind == "words")
         for row in rows:
-            for mark in row.looked_for:
+            for mark in () if row in self.words else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
         self.order = {row.id: index for index, row in enumerate(rows)}
@@ -387,11 +390,16 @@ class _Seeker:
         if not found:  # a line that is a notice is nothing else
             for row in about.rows:
                 if not row.general and self._row(row, line, number):
-                    found, known = True, known or row.kind == "cause"
+                    sure = self._company(row)
+                    found, known = found or sure, known or (sure and row.kind == "cause")
             if not known and any(row.general for row in about.rows) and _fails(line[:WINDOW]):
                 found = any(self._row(row, line, number) for row in about.rows if row.general) or found
         if about.fails and not found:
             self._failure(line, number)
+
+    def _company(self, row: Symptom) -> bool:
+        """Whether what a row wants beside it was seen so far; what comes later lets the row count all the same."""
+        return not row.beside or any(mark.encode() in self.there for mark in row.beside)
 
     def _of_english(self, shape: bytes) -> _LineShape:
         rows = {row.id: row for mark, rows in self.by_mark.items() if mark in shape for row in rows}
@@ -472,6 +480,7 @@ class _Seeker:
             outer=outer,
             gpu=of_the_gpu(part),
             own=grade == "exception" and of_the_user(part),
+            said=None if outer or grade in ("warning", "line") else self._said(part, grade, number),
         )
         if outer:
             self.outer.append(one)
@@ -480,17 +489,26 @@ class _Seeker:
                 self.early.append(one)
             self.late.append(one)
 
+    def _said(self, part: bytes, grade: Grade, number: int) -> SymptomMatch | None:
+        """What a row that knows only the words of an error makes of it."""
+        for row in self.words:
+            found = next((hit for hit in (compiled(one).search(part) for one in row.patterns) if hit), None)
+            if found and not of_the_user(part):
+                text = shown(part, found.start())
+                return SymptomMatch(symptom=row, line=number, text=text, told={}, grade=grade, last=number)
+        return None
+
     def failures(self, total: int) -> tuple[FailedLine, ...]:
         """The lines that fail and belong to no symptom, in their order; warnings only where the log ends."""
-        known = [line for where in self.where.values() for line in where]
-        found = {one.line: one for one in (*self.early, *self.late, *self.outer)}
+        known = {line for item in self.sightings() for line in self.where[item.symptom.id]}
+        found = {one.line: one for one in (*self.early, *self.late, *self.outer) if one.line not in known}
         kept = []
         for one in found.values():
             if one.grade == "warning" and one.line <= total - _LAST:
                 continue
             bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception"))
-            if bare and any(one.line <= line <= one.line + _NEAR for line in known):
-                continue  # its message is known
+            if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in known):
+                continue  # its message is known, or the line of the program that raised it
             kept.append(one)
         return tuple(sorted(kept, key=lambda item: item.line))
 
@@ -554,7 +572,7 @@ class _Seeker:
         found = []
         for name, seen in self.first.items():
             item, row = seen, seen.symptom
-            if row.beside and not any(mark.encode() in self.there for mark in row.beside):
+            if not self._company(row):
                 continue
             if row.kind == "remark" and any(mark.encode() in self.there for mark in row.proof):
                 item = replace(item, kind="cause", grade="error")

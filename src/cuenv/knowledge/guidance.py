@@ -145,8 +145,9 @@ class Symptom(Row, key=("id",)):
     id: str = column(shaped(_WORDS, "an id such as cusparse-header"), "stable")
     layer: str = column(one_of(*LAYERS), "where it fails")
     kind: str = column(
-        one_of("cause", "effect", "remark"),
-        "a cause; an effect, which something else has caused; a remark, which harms nothing",
+        one_of("cause", "effect", "remark", "words"),
+        "a cause; an effect, which something else has caused; a remark, which harms nothing; words, an error of which "
+        "only what it says is known: it counts where no other row leads",
         default="cause",
     )
     says: str = column(TEXT, "what it is, in one sentence")
