@@ -11,7 +11,8 @@ import pytest
 
 from cases import collect, quick_and_slow
 from cuenv.diagnosis.causes import JOINS
-from cuenv.diagnosis.log_scan import WINDOW, keyed, scan
+from cuenv.diagnosis.log_marks import keyed
+from cuenv.diagnosis.log_scan import WINDOW, scan
 from cuenv.knowledge.guidance import ANY, LAYERS, compiled
 from failure_logs import CASES, LOGS, read, rows, tables
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -36,6 +36,7 @@ from cuenv.diagnosis.log_lines import (
     statuses_in,
     uncoloured,
 )
+from cuenv.diagnosis.log_marks import MarkIndex
 from cuenv.host.paste.reading import Passages
 from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
@@ -47,11 +48,11 @@ WINDOW = 2000
 MANY = 1000
 """Sightings of one symptom that are counted."""
 _OVERLAP = 1024
-_KEY = 5
 _SHOWN = 300
 _KEPT = 16
 _OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
+_SAMPLE = 8 * 1024
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
 _WRAPPED_FROM = 36
 _WRAPPED_OVER = 6
@@ -267,9 +268,7 @@ class _Seeker:
         self.foreign = frozenset(foreign_shapes())
         special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, *self.besides, *(mark for mark, _ in _MENTIONS.values()))
         self.watched = frozenset(map(shape_of, special))
-        self.by_key = keyed(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign)))
-        self.keys = tuple(self.by_key)
-        self.plain_keys = tuple(key for key in self.keys if key.isascii())
+        self.marks = MarkIndex(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign)))
         self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
         self.there: set[bytes] = set()
@@ -288,11 +287,8 @@ class _Seeker:
 
     def look(self, text: bytes, first: int) -> None:
         """Look at whole lines, the first of which has this number."""
-        shapes = shape_of(text).split(b"\n")
-        new = {*shapes}
-        fresh = new - self.boring - self.hot.keys()
-        if fresh:
-            self._learn(fresh)
+        flat = shape_of(text)
+        new = self._varied(flat) if _is_varied(flat) else self._learnt({*flat.split(b"\n")})
         there = new & self.hot.keys()
         told = {mark for shape in there if (about := self.hot[shape]) for mark in about.passages}
         if self.passages.wants(told, first):
@@ -300,6 +296,7 @@ class _Seeker:
         there = {shape for shape in there if not self._done(shape)}
         if not there:
             return
+        shapes = flat.split(b"\n")
         lines = ended(text).split(b"\n")
         hits = [index for index, shape in enumerate(shapes) if shape in there]
         last = {shapes[index]: index for index in hits}
@@ -337,33 +334,41 @@ class _Seeker:
         """Whether a line of a shape that came often says nothing new: of several in one block the last is enough."""
         return all(len(self.where[row.id]) >= MANY for row in about.rows)
 
-    def _learn(self, fresh: set[bytes]) -> None:
-        """Sort new shapes into those that hold a mark and all others, which are never looked at again."""
-        if self.kept > _SHAPES:
-            self.boring.clear()
-            self.hot.clear()
-            self.kept = 0
-        coloured = {shape for shape in fresh if b"\x1b" in shape}
-        for shape in coloured:
-            bare = uncoloured(shape)
-            marks = {mark for key in self.keys if key in bare for mark in self.by_key[key] if mark in bare}
-            if marks:
-                self.hot[shape] = self._about(marks, bare)
-        others = b"\n".join(fresh - coloured)
-        found: dict[bytes, set[bytes]] = {}
-        for key in self.plain_keys if others.isascii() else self.keys:
-            if key not in others:
-                continue
-            for mark in self.by_key[key]:
-                at = others.find(mark)
-                while at >= 0:
-                    start, end = others.rfind(b"\n", 0, at) + 1, others.find(b"\n", at)
-                    end = len(others) if end < 0 else end
-                    found.setdefault(others[start:end], set()).add(mark)
-                    at = others.find(mark, end)
-        self.hot.update((shape, self._about(marks, shape)) for shape, marks in found.items())
-        self.boring |= fresh - self.hot.keys()
+    def _learnt(self, new: set[bytes]) -> set[bytes]:
+        """Shapes, sorted into those that hold a mark and all others, which are never looked at again."""
+        fresh = new - self.boring - self.hot.keys()
+        if fresh:
+            coloured = {shape for shape in fresh if b"\x1b" in shape}
+            for shape in coloured:
+                bare = uncoloured(shape)
+                marks = {mark for mark in self.marks.there(bare) if mark in bare}
+                if marks:
+                    self._keep(shape, marks, bare)
+            for shape, marks in self.marks.lines(b"\n".join(fresh - coloured)).items():
+                self._keep(shape, marks, shape)
+            self.boring |= fresh - self.hot.keys()
+            self._count(fresh)
+        return new
+
+    def _varied(self, flat: bytes) -> set[bytes]:
+        """The shapes with a mark among many that come once: the others are not even told apart."""
+        found = self.marks.lines(flat)
+        fresh = found.keys() - self.boring - self.hot.keys()
+        for shape in fresh:
+            self._keep(shape, found[shape], shape)
+        self._count(fresh)
+        return {*found}
+
+    def _keep(self, shape: bytes, marks: set[bytes], bare: bytes) -> None:
+        self.hot[shape] = self._about(marks, bare)
+
+    def _count(self, fresh: set[bytes]) -> None:
+        """Hold the memory for shapes: when it is full, all but these are forgotten."""
         self.kept += sum(map(len, fresh)) + 60 * len(fresh)
+        if self.kept > _SHAPES:
+            self.boring &= fresh
+            self.hot = {shape: about for shape, about in self.hot.items() if shape in fresh}
+            self.kept = sum(map(len, fresh)) + 60 * len(fresh)
 
     def _about(self, marks: set[bytes], shape: bytes) -> _LineShape | None:
         """What a shape holds; ``None`` where each line has to be asked, because it is in another language."""
@@ -537,19 +542,16 @@ class _Seeker:
         shapes = [shape_of(line) for line in lines]
         whole = b"".join(shapes)
         starts = list(accumulate(map(len, shapes), initial=0))
-        for key in self.keys:
-            if key not in whole:
-                continue
-            for mark in (mark for mark in self.by_key[key] if mark in self.by_mark):
-                at, tries = whole.find(mark), 0
-                while at >= 0 and tries < _KEPT:
-                    tries += 1
-                    index = bisect_right(starts, at) - 1
-                    if numbers[index] not in known:
-                        self._wrapped(mark, lines, numbers, index)
-                    at = whole.find(
-                        mark, starts[min(index + 1, len(starts) - 1)] + (len(mark) if index + 1 >= len(lines) else 0)
-                    )
+        for mark in (mark for mark in self.marks.there(whole) if mark in self.by_mark):
+            at, tries = whole.find(mark), 0
+            while at >= 0 and tries < _KEPT:
+                tries += 1
+                index = bisect_right(starts, at) - 1
+                if numbers[index] not in known:
+                    self._wrapped(mark, lines, numbers, index)
+                at = whole.find(
+                    mark, starts[min(index + 1, len(starts) - 1)] + (len(mark) if index + 1 >= len(lines) else 0)
+                )
 
     def _wrapped(self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int) -> None:
         rows = [row for row in self.by_mark[mark] if row.id not in self.first and not row.general]
@@ -581,6 +583,12 @@ class _Seeker:
 
 
 _GRAVITY: Mapping[Grade, int] = {"exception": 0, "error": 1, "line": 2, "warning": 3}
+
+
+def _is_varied(flat: bytes) -> bool:
+    """Whether most shapes of a text come once, as its beginning tells; text with colours has to be told apart."""
+    sample = flat[:_SAMPLE].split(b"\n")
+    return b"\x1b" not in flat and 2 * len({*sample}) > len(sample)
 
 
 def _fails(part: bytes) -> bool:
@@ -634,18 +642,3 @@ def _unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
 def foreign_shapes() -> tuple[bytes, ...]:
     """The messages in other languages as they stand in shapes."""
     return tuple({shape_of(mark) for mark in foreign_marks()})
-
-
-@lru_cache(maxsize=4)
-def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
-    """A few short keys, and the marks that hold each: where no key stands, none of its marks needs to be looked for.
-
-    The fewer keys, the fewer searches: a mark takes a key that is there already, else the one that most marks share.
-    """
-    parts = {mark: {mark[at : at + _KEY] for at in range(max(1, len(mark) - _KEY + 1))} for mark in marks}
-    often = Counter(key for keys in parts.values() for key in keys)
-    found: dict[bytes, list[bytes]] = {}
-    for mark in sorted(marks, key=lambda mark: (len(parts[mark]), mark)):
-        key = max(parts[mark], key=lambda key: (key in found, often[key], key))
-        found.setdefault(key, []).append(mark)
-    return {key: tuple(held) for key, held in found.items()}

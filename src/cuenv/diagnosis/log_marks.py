@@ -1,0 +1,205 @@
+"""Which of many short texts, the marks, stand in a text of any size.
+
+A few keys of five bytes cover all marks, and are looked for one by one. That reads 8 MB a second where every word
+differs. A long text therefore goes through a sieve: seen as characters of two bytes, from its first byte and from its
+second, two characters of a mark that are rare elsewhere are found by one regular expression, however many marks are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+_KEY = 5
+_GRAM = 4
+_SIEVED = 512 * 1024
+"""Bytes from which on building the sieve is quicker than looking for the keys."""
+_TRIES = 8
+"""Places of a part that are looked at; where it stands more often, its marks are looked for themselves."""
+_RARE = b"jqxzkvwbpyg"
+_USUAL = frozenset(
+    b"th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro "
+    b"ic ne ea ra ce li ch ll be ma si om ur ct ec ss us un il ut ho lo mo tr pe em ac la ta el ns di po so im".split()
+)
+"""Pairs of letters of which English consists for three quarters."""
+_HALVES = frozenset(range(0xD8, 0xE0))
+"""Bytes that make a pair the half of a character of four bytes."""
+
+
+class MarkIndex:
+    """Marks, as they are looked for in texts.
+
+    Attributes:
+        by_key: the marks that hold each key.
+    """
+
+    def __init__(self, marks: frozenset[bytes], *, sieved: int = _SIEVED) -> None:
+        """Take the marks.
+
+        Args:
+            marks: the texts.
+            sieved: bytes from which on the sieve is used.
+        """
+        self.by_key = keyed(marks)
+        self._ascii = tuple(key for key in self.by_key if key.isascii())
+        self._order = {mark: index for index, mark in enumerate(mark for held in self.by_key.values() for mark in held)}
+        self._left = sieved
+
+    def there(self, text: bytes) -> Iterator[bytes]:
+        """The marks that may stand in a text: all that do, and some of those that share a few bytes with it."""
+        if self._long(text):
+            yield from sorted(sieve(frozenset(self._order)).marks(text), key=self._order.__getitem__)
+            return
+        for key in self._ascii if text.isascii() else self.by_key:
+            if key in text:
+                yield from self.by_key[key]
+
+    def lines(self, text: bytes) -> dict[bytes, set[bytes]]:
+        """The lines that hold a mark, and the marks of each."""
+        found: dict[bytes, set[bytes]] = {}
+        if self._long(text):
+            places = sieve(frozenset(self._order)).places(text)
+        else:
+            places = (place for mark in self.there(text) for place in _all(mark, text))
+        for mark, at in places:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            found.setdefault(text[start : len(text) if end < 0 else end], set()).add(mark)
+        return found
+
+    def _long(self, text: bytes) -> bool:
+        """Whether so much was looked through that the sieve is worth its making."""
+        self._left -= len(text)
+        return self._left < 0
+
+
+@lru_cache(maxsize=4)
+def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
+    """A few short keys, and the marks that hold each: where no key stands, none of its marks needs to be looked for.
+
+    The fewer keys, the fewer searches: a mark takes a key that is there already, else the one that most marks share.
+    """
+    parts = {mark: {mark[at : at + _KEY] for at in range(max(1, len(mark) - _KEY + 1))} for mark in marks}
+    often = Counter(key for keys in parts.values() for key in keys)
+    found: dict[bytes, list[bytes]] = {}
+    for mark in sorted(marks, key=lambda mark: (len(parts[mark]), mark)):
+        key = max(parts[mark], key=lambda key: (key in found, often[key], key))
+        found.setdefault(key, []).append(mark)
+    return {key: tuple(held) for key, held in found.items()}
+
+
+@lru_cache(maxsize=4)
+def sieve(marks: frozenset[bytes]) -> _Sieve:
+    """The sieve for marks; making it takes some 50 ms."""
+    return _Sieve(marks)
+
+
+class _Sieve:
+    """One regular expression that finds a few bytes of every mark."""
+
+    def __init__(self, marks: Iterable[bytes]) -> None:
+        grams = {mark: tuple(_grams(mark)) for mark in marks}
+        self._short = {mark for mark, held in grams.items() if not held}
+        pairs = _pairs([{gram[:2] for gram in held} for held in grams.values() if held])
+        self._marks: dict[bytes, list[tuple[bytes, int]]] = {}
+        for mark, held in grams.items():
+            if held:
+                able = (gram for gram in held if gram[:2] in pairs)
+                gram = min(able, key=lambda gram: (-len(gram), _share(gram[2:])))
+                self._marks.setdefault(gram, []).append((mark, mark.index(gram)))
+        whole = {gram for gram in self._marks if len(gram) == _GRAM}
+        brief = set(self._marks) - whole
+        self._found = [_pattern({gram[:2] for gram in whole}, {gram[2:] for gram in whole})]
+        if brief:
+            after = {bytes((gram[2], byte)) for gram in brief for byte in range(256) if byte not in _HALVES}
+            self._found.append(_pattern({gram[:2] for gram in brief}, after))
+
+    def marks(self, text: bytes) -> set[bytes]:
+        """The marks of which a few bytes stand in a text."""
+        held = {mark for gram in self._held(text) for mark, _ in self._marks[gram]}
+        return held | {mark for mark in self._short if mark in text}
+
+    def places(self, text: bytes) -> Iterator[tuple[bytes, int]]:
+        """The marks in a text and where they stand: the first place in each line at least."""
+        for mark in self._short:
+            yield from _all(mark, text)
+        for gram in self._held(text):
+            tries, at = 0, text.find(gram)
+            while at >= 0 and tries < _TRIES:
+                for mark, before in self._marks[gram]:
+                    if at >= before and text.startswith(mark, at - before):
+                        yield mark, at
+                tries, at = tries + 1, text.find(gram, at + 1)
+            if at >= 0:  # it stands in a usual word
+                for mark, _ in self._marks[gram]:
+                    yield from _all(mark, text)
+
+    def _held(self, text: bytes) -> set[bytes]:
+        """The grams in a text."""
+        seen: set[tuple[str, str]] = set()
+        for start in (0, 1):
+            pairs = _paired(text, start)
+            for pattern in self._found:
+                seen.update(pattern.findall(pairs))
+        near = {(first + second).encode("utf-16-le", "surrogatepass") for first, second in seen}
+        return {gram[:size] for gram in near for size in (_GRAM - 1, _GRAM) if gram[:size] in self._marks}
+
+
+def _paired(text: bytes, start: int) -> str:
+    """A text from a place on, two bytes as one character."""
+    wide = text[start:] + b"\n\n"
+    return wide[: len(wide) // 2 * 2].decode("utf-16-le", "surrogatepass")
+
+
+def _all(mark: bytes, text: bytes) -> Iterator[tuple[bytes, int]]:
+    """A mark and its first place in each line of a text."""
+    at = text.find(mark)
+    while at >= 0:
+        yield mark, at
+        end = text.find(b"\n", at)
+        at = text.find(mark, end) if end >= 0 else -1
+
+
+def _grams(mark: bytes) -> Iterator[bytes]:
+    """The parts of a mark by which it may be found."""
+    for at in range(max(1, len(mark) - _GRAM + 1)):
+        gram = mark[at : at + _GRAM]
+        if len(gram) >= _GRAM - 1 and _HALVES.isdisjoint(gram):
+            yield gram
+
+
+def _share(pair: bytes) -> int:
+    """How often two bytes follow each other, roughly: usual pairs of letters, other letters, rare ones and capitals."""
+    if pair in _USUAL:
+        return 40
+    return 1 if any(byte in _RARE or not 0x61 <= byte <= 0x7A for byte in pair) else 8
+
+
+def _pairs(wanted: list[set[bytes]]) -> set[bytes]:
+    """Rare pairs of bytes, one of which is in each of the sets: greedily the pair that serves most for its share."""
+    count = Counter(pair for pairs in wanted for pair in pairs)
+    share = {pair: _share(pair) for pair in count}
+    holders: dict[bytes, list[int]] = {}
+    for index, pairs in enumerate(wanted):
+        for pair in pairs:
+            holders.setdefault(pair, []).append(index)
+    open_ = set(range(len(wanted)))
+    chosen: set[bytes] = set()
+    while open_:
+        pair = max(count, key=lambda pair: (count[pair] / share[pair], pair))
+        chosen.add(pair)
+        for index in holders[pair]:
+            if index in open_:
+                open_.discard(index)
+                count.subtract(wanted[index])
+    return chosen
+
+
+def _pattern(first: Iterable[bytes], second: Iterable[bytes]) -> re.Pattern[str]:
+    """A pair of bytes before another one; the second may be the first of the next find."""
+    return re.compile(f"({_class_of(first)})(?=({_class_of(second)}))")
+
+
+def _class_of(pairs: Iterable[bytes]) -> str:
+    return f"[{''.join(map(re.escape, sorted(pair.decode('utf-16-le') for pair in pairs)))}]"
