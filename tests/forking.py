@@ -71,14 +71,15 @@ def serve(place: str) -> None:
         listener.listen(64)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
+        every = [0, listener.fileno(), ended.fileno()]
         while True:
-            ready = select([0, listener, ended], [], [])[0]
-            if ended in ready:
+            ready = select(every, [], [])[0]
+            if ended.fileno() in ready:
                 ended.recv(4096)
                 _tell_ends(running, os.WNOHANG)
             if 0 in ready:
                 break
-            if listener in ready:
+            if listener.fileno() in ready:
                 _begin(listener.accept()[0], running)
     _tell_ends(running, 0)
 
@@ -90,7 +91,8 @@ def _begin(connection: socket, running: dict[int, socket]) -> None:
         text += more
     process = os.fork()
     if process == 0:
-        _become(*json.loads(text), streams)
+        words, folder, environ = json.loads(text)
+        _become(words, folder, environ, streams)
     for number in streams:
         os.close(number)
     running[process] = connection

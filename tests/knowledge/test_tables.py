@@ -95,14 +95,12 @@ def test_the_edition_is_needed() -> None:
         parse(tables)
 
 
+JUNK: list[object] = [None, 3.5, {"a": 1}, [[]], "\x1b[2J", [True, None]]
+
+
 @collect(
     ("name", "key", "junk"),
-    [
-        (name, column.key, junk)
-        for name, table in TABLES.items()
-        for column in table.schema.columns
-        for junk in (None, 3.5, {"a": 1}, [[]], "\x1b[2J", [True, None])
-    ],
+    [(name, column.key, junk) for name, table in TABLES.items() for column in table.schema.columns for junk in JUNK],
     one_in=5,
 )
 def test_a_cell_of_another_type_is_named_with_its_path(name: str, key: str, junk: object) -> None:
