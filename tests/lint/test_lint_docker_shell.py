@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from thorough import examples
 DEVEL = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"
 
 
+OF_TORCH = "https://download.pytorch.org/whl"
 SLIM = "FROM nvidia/cuda:12.4.1-base-ubuntu22.04\n"
 NGC = "FROM nvcr.io/nvidia/pytorch:22.12-py3\n"
 
@@ -119,6 +121,8 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cu118\nRUN pip install torch\n", ["CU520"]),
         (DEVEL + "ENV T=1.13.0\nRUN pip install torch==$T\nRUN pip install --no-build-isolation x\n", ["CU326"]),
         (DEVEL + "ENV T=1.13.0\nRUN pip install torch==$T numpy\n", []),
+        (DEVEL + f"RUN conda install -y x\nRUN pip install torch==2.0.0+cu118 --index-url {OF_TORCH}/cu118\n", []),
+        (DEVEL + f"RUN pip install torch==2.7.0 --index-url {OF_TORCH}/cpu\nRUN pip install triton==3.2.0\n", []),
         (DEVEL + "RUN pip install torch==2.4.1\nRUN pip install --no-build-isolation x\n", []),
         (DEVEL + "ENV TORCH_CUDA_ARCH_LIST='3.5;8.0'\n", ["CU310"]),
         (DEVEL + "ENV TORCH_CUDA_ARCH_LIST 8.0;9.0\n", []),
@@ -335,6 +339,38 @@ def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -
     done = run("lint", "Dockerfile", folder=tmp_path)
     assert done.returncode == 0
     assert done.stdout.endswith("1 file: unknown: see what the tables do not list, above\n")
+
+
+def test_pip_takes_what_the_python_of_the_image_has(tmp_path: Path) -> None:
+    old = (
+        f"FROM nvidia/cuda:11.6.2-cudnn8-devel-ubuntu20.04\nRUN pip3 install torch --extra-index-url {OF_TORCH}/cu116\n"
+    )
+    (told,) = linted(tmp_path, old).lints
+    assert "pip takes torch 2.4.1 of PyPI" in told.finding.message
+    newer = old.replace("RUN pip3", "RUN add-apt-repository ppa:deadsnakes/ppa\nRUN pip3")
+    (told,) = linted(tmp_path, newer).lints
+    assert "pip takes torch 2.4.1 of PyPI" not in told.finding.message
+
+
+def test_nvcc_of_another_major_is_told_with_a_torch_for_it(tmp_path: Path) -> None:
+    text = "FROM pytorch/pytorch:2.2.2-cuda12.1-cudnn8-devel\nRUN micromamba run pip install torch\nRUN nvcc x.cu\n"
+    (told,) = linted(tmp_path, text).lints
+    assert told.finding.message.startswith("pip takes torch ")
+    assert " for torch today, which is made with CUDA 13." in told.finding.message
+    assert re.match(
+        r"write torch==2\.\d+\.\d\+cu12\d with --extra-index-url \S+/cu12\d, or begin", told.finding.fix or ""
+    )
+
+
+def test_torch_is_judged_for_a_gpu_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(DEVEL + "RUN pip install torch==2.0.1\n")
+    host = ("--gpu", "RTX 5090", "--driver", "575.57.08")
+    assert run("lint", "Dockerfile", folder=tmp_path).returncode == 0
+    told = run("lint", "Dockerfile", *host, folder=tmp_path)
+    assert told.returncode == 1
+    assert told.stdout.count("error CU403 torch 2.0.1+cu117 has code for") == 1
+    (tmp_path / "Dockerfile").write_text(DEVEL + "RUN pip install torch==2.8.0\n")
+    assert run("lint", "Dockerfile", *host, folder=tmp_path).returncode == 0
 
 
 def test_a_triton_for_another_torch_is_named_with_what_requires_what(tmp_path: Path) -> None:

@@ -144,6 +144,23 @@ def test_the_nearest_key_is_named_at_its_place(tmp_path: Path) -> None:
     assert place(text, found.at) == (1, text.index('"stage3_max_live_paramters"') + 1)
 
 
+@collect(
+    ("text", "fix"),
+    [
+        (f'{{{MICRO}, "offload_optimizer": {{"device": "cpu"}}}}', "move it into zero_optimization"),
+        (f'{{{MICRO}, "checkpointing": {{"enabled": true}}}}', "write checkpoint, if that is meant"),
+        (f'{{{MICRO}, "checkpoint": {{}}, "checkpointing": {{}}}}', None),
+        (
+            '{"output_dir": "out", "learning_rate": 1e-5, "bf16": true, "deepspeed": "ds.json"}',
+            "lint ds.json, which it names",
+        ),
+    ],
+)
+def test_what_an_unknown_key_stands_for(tmp_path: Path, text: str, fix: str | None) -> None:
+    (found,) = linted(tmp_path, text).lints
+    assert (found.finding.code, found.finding.fix) == ("CU330", fix)
+
+
 def test_the_shipped_keys_are_those_of_known_good_configurations() -> None:
     """The keys of DeepSpeed's own documentation and of the examples of transformers draw no finding."""
     good = {

@@ -391,3 +391,19 @@ def test_cpu_builds_of_a_library_are_one_finding_and_none_where_no_cuda_is_named
     assert told.fix == "write tensorflow=2.11.0=cuda*, tensorflow-base=2.11.0=cuda*, tensorflow-estimator=2.11.0=cuda*"
     (of_others,) = spec_findings(spec(family[0], "cudnn=8", channels=("lab",)), shipped_base())
     assert of_others.fix == "write tensorflow=2.11.0 with a build string for CUDA"
+
+
+def test_a_program_that_is_no_torch_is_told_the_cuda_that_supports_the_gpu() -> None:
+    old = spec("cudatoolkit=10.1", "cudnn=7.6.5", "tensorflow-gpu=2.3", "keras")
+    (told,) = judge_file(old, options("8.9", driver="535.129.03"), shipped_base())
+    assert (told.code, told.fix) == (
+        "CU405",
+        "take CUDA 11.8 or later, and the release of tensorflow that is made for it",
+    )
+
+
+def test_what_was_never_built_is_told_with_the_builds_that_there_are() -> None:
+    never = spec("pytorch=2.2.0", "cudatoolkit=11.7", channels=("pytorch", "nvidia"))
+    (told,) = judge_spec(never, options("8.9", driver="535.129.03"), shipped_base())
+    assert told.code == "CU110"
+    assert told.message.endswith("; pytorch 2.2.0 has builds for CUDA 11.8, 12.1 and Python 3.8, 3.9, 3.10, 3.11, 3.12")

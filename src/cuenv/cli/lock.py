@@ -447,7 +447,8 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
         codes = sorted({NEVER_ALLOWED.get(item.code, item.code) for item in answer.report.errors} - {""})
-        anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks anyway and records it" if codes else ""
+        left = " without the pip part" if "CU501" in codes else ""
+        anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks{left} anyway and records it" if codes else ""
         again = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml"]
         words = [*again, *host_options_of(answer.facts), *channels]
         if not answer.report.errors:

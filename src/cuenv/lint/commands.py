@@ -11,16 +11,17 @@ from packaging.version import Version
 from cuenv.core.findings import Finding, mended_by
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import VersionSpec, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lint import Edit, Lint, Machine, in_its_place, told
 from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
-from cuenv.resolver.asked_torch import unlisted_finding
+from cuenv.resolver.asked_torch import AskedTorch, unlisted_finding
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
-from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin
+from cuenv.resolver.wheels import INDEX
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
 
 _SET = regex(r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))")
@@ -226,10 +227,12 @@ def wheel_lints(
     runs: Iterable[ShellCommands],
     image: str,
     nvcc: Version | None,
+    machine: Machine,
     knowledge: Knowledge,
     *,
     own: str,
     empty: bool,
+    python: VersionSpec | None = None,
 ) -> Iterator[Lint]:
     """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
 
@@ -237,20 +240,21 @@ def wheel_lints(
         runs: the commands of a stage, with the variables that are set before them.
         image: the image of the stage, where it has nvcc and something is compiled.
         nvcc: the release of that nvcc.
+        machine: what the image is for.
         knowledge: the tables.
         own: the torch of the image, as a requirement; empty where it is not known.
         empty: whether the image is known to have no torch.
+        python: of the image, where it is known.
     """
     from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked  # noqa: PLC0415 - only for pip
 
     before = {own: own} if own else {}
     for run in runs:
         empty &= not _CONDA_PROGRAMS.search(run.text)
-        set_ = [f"{option} {run.variables[name]}" for name, option in _INDEXES.items() if run.variables.get(name)]
         for found in PIP.finditer(run.text):
             words = _words(found, run)
             packages = [word.text for word in _packages(words, _PIP_VALUED)]
-            lines = [*set_, *_indexes(words), *packages]
+            lines = [*_set_indexes(run), *_indexes(words), *packages]
             asked = torch_asked(lines)
             if asked and not _NO_DEPS.search(found["rest"]):
                 yield from _pairs(words, packages, knowledge)
@@ -259,38 +263,74 @@ def wheel_lints(
             unlisted = unlisted_finding(EnvironmentSpec(name="", channels=(), pins=(), pip=tuple(lines)), knowledge)
             if unlisted:
                 yield Lint(finding=unlisted, at=_start_of(asked.text if asked else "", words))
-            wheels = wheels_asked(asked, PLATFORMS[0], None, knowledge) if asked else ()
+            wheels = wheels_asked(asked, PLATFORMS[0], python, knowledge) if asked else ()
             if asked:
-                taken = _taken(wheels) if empty and not (asked.exact or asked.elsewhere) else ()
-                before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {
-                    asked.text: asked.text
-                }
+                taken = _taken(wheels, python) if empty and not (asked.exact or asked.elsewhere) else ()
+                exact = f"torch=={asked.exact}+cpu" if asked.exact and asked.of_cpu else asked.text
+                before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {exact: asked.text}
             empty &= asked is None and not _FILES.search(found["rest"])
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
             at = _start_of(asked.text, words)
-            for finding in index_findings(lines, None, knowledge):
+            indexes = tuple(index_findings(lines, python, knowledge))
+            for finding in indexes or _on_machine(lines, python, machine, knowledge):
                 yield Lint(finding=replace(finding, fix=of_commands(finding)), at=at)
             newest = max(wheels, key=lambda item: item.build.version, default=None)
             if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
                 message = (
-                    f"{asked.text} is torch {newest.build.version} for CUDA {newest.cuda}, but {image} has nvcc "
-                    f"{nvcc}; torch compiles extensions only with its own CUDA major version"
+                    f"{_as_taken(asked, newest)} made with CUDA {newest.cuda}, but {image} has nvcc {nvcc}; torch "
+                    "compiles extensions only with its own CUDA major version"
                 )
-                like = next((row for row in reversed(knowledge.toolkits) if minor(row.version) == newest.cuda), None)
-                fix = f"begin this stage with nvidia/cuda:{like.version}-devel-ubuntu22.04" if like else None
+                fix = _one_major(asked, newest.cuda, nvcc, knowledge)
                 yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+
+
+def _as_taken(asked: AskedTorch, newest: Candidate) -> str:
+    """Which torch a command gets: the one that it names, or the newest of today."""
+    if asked.exact:
+        return f"{asked.text} is"
+    return f"pip takes torch {newest.build.version} for {asked.text} today, which is"
+
+
+def _one_major(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowledge) -> str:
+    """A torch for the major of nvcc where one is as it is asked for, and the image for the CUDA of torch."""
+    rows = [row for row in knowledge.wheels if row.platform == PLATFORMS[0] and "index" in row.comes and row.cuda]
+    same = [row for row in rows if row.cuda and row.cuda.major == nvcc.major and asked.demand.admits(row.version)]
+    like = max(same, key=lambda row: (row.version, row.cuda), default=None)
+    begin = next((row for row in reversed(knowledge.toolkits) if minor(row.version) == cuda), None)
+    ways = [
+        f"write torch=={like.name} with --extra-index-url {INDEX}{like.build}" if like else "",
+        f"begin this stage with nvidia/cuda:{begin.version}-devel-ubuntu22.04" if begin else "",
+    ]
+    return ", or ".join(filter(None, ways))
+
+
+def _on_machine(
+    lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge
+) -> Iterator[Finding]:
+    """Why no torch that a command admits has code for the GPUs of the host, where one is named.
+
+    The driver is not judged: NVIDIA's images bring libraries for forward compatibility.
+    """
+    if machine.facts is None:
+        return
+    from cuenv.lockfile.pip_torch import judge_file  # noqa: PLC0415 - only where a host is named
+
+    pins = (Pin(name="python", version=str(python)),) if python else ()
+    spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines))
+    found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge)
+    yield from [item for item in found if item.code in ("CU403", "CU405")][:1]  # cuDNN comes with that torch
 
 
 def _start_of(text: str, words: Sequence[_Word]) -> int:
     return next((word.start for word in words if word.text == text), words[0].start)
 
 
-def _taken(wheels: Iterable[Candidate]) -> list[Version]:
-    """The newest release for each Python, of which pip takes one: a command does not say which Python it is."""
+def _taken(wheels: Iterable[Candidate], python: VersionSpec | None) -> list[Version]:
+    """The newest release for each Python, of which pip takes one: most commands do not say which Python it is."""
     found: dict[str, Version] = {}
     for item in wheels:
-        for text in item.build.pythons:
+        for text in [item.python] if python else item.build.pythons:
             found[text] = max(found.get(text, item.build.version), item.build.version)
     return sorted({*found.values()}, reverse=True)
 
@@ -333,6 +373,13 @@ def _unpaired(lines: Iterable[str], knowledge: Knowledge) -> Iterator[Finding]:
 
 def _start_within(finding: Finding, words: Sequence[_Word]) -> int:
     return next((word.start for word in words if finding.message.startswith(f"{word.text} ")), words[0].start)
+
+
+def _set_indexes(run: ShellCommands) -> Iterator[str]:
+    """The indexes that variables name, as a requirements file has them."""
+    for name, option in _INDEXES.items():
+        if run.variables.get(name):
+            yield f"{option} {run.variables[name]}"
 
 
 def _indexes(words: Sequence[_Word]) -> Iterator[str]:
@@ -448,11 +495,12 @@ class InstallCommand:
     channels: dict[str, int] = field(default_factory=dict)
     pins: list[tuple[Pin, _Word]] = field(default_factory=list)
     pip: list[_Word] = field(default_factory=list)
+    indexes: list[str] = field(default_factory=list)
 
     def spec(self) -> EnvironmentSpec:
         """The same as an environment file."""
         pins = tuple(dict.fromkeys(pin for pin, _ in self.pins))
-        pip = tuple(dict.fromkeys(word.text for word in self.pip))
+        pip = tuple(dict.fromkeys([*self.indexes, *(word.text for word in self.pip)]))
         return EnvironmentSpec(name="", channels=tuple(self.channels), pins=pins, pip=pip)
 
 
@@ -461,6 +509,7 @@ def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
     found: dict[str, InstallCommand] = {}
     configured: dict[str, int] = {}
     pip: list[_Word] = []
+    indexes: list[str] = []
     for part in parts:
         for item in _CONFIG.finditer(part.text):
             one = {item["channel"].strip("'\""): part.at + item.start("channel")}
@@ -469,13 +518,18 @@ def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
             _conda(item, part, found)
         for item in PIP.finditer(part.text):
             if not _INSTEAD.search(part.text, 0, item.start()):
-                pip += _packages(_words(item, part), _PIP_VALUED)
+                words = _words(item, part)
+                named = list(_packages(words, _PIP_VALUED))
+                pip += named
+                if any(requirement_name(word.text) == "torch" for word in named):
+                    indexes += [*_set_indexes(part), *_indexes(words)]
     for asked in found.values():
         asked.channels = asked.channels or configured
     if not found:
         found[""] = InstallCommand(at=pip[0].start if pip else 0)
     if len(found) == 1:
-        next(iter(found.values())).pip = pip
+        only = next(iter(found.values()))
+        only.pip, only.indexes = pip, indexes
     return tuple(found.values())
 
 
@@ -543,8 +597,9 @@ def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]
     for pin, word in asked.pins:
         late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in gone else None
         judged += [late] if late else []
+    of_pip = ("CU505", "CU520") if spec.pin("pytorch") is None else ("CU520",)  # told by `wheel_lints`
     for finding in judged:
-        if finding.code not in _ELSEWHERE:
+        if finding.code not in (*_ELSEWHERE, *of_pip):
             fix = "cuenv lock --resolve" if finding.fix == REPAIR else of_commands(finding)
             yield _placed(asked, replace(finding, fix=fix))
 

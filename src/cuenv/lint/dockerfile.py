@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from packaging.version import Version
 
@@ -11,7 +11,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.core.versions import minor
+from cuenv.core.versions import VersionSpec, minor, parse_version_spec
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import (
@@ -32,6 +32,7 @@ from cuenv.lint.commands import (
     without_comments,
 )
 from cuenv.resolver.asked_torch import unlisted
+from cuenv.resolver.policy import spec_of
 
 _FIRST_THERE = 11
 """Docker Hub has no tag of an earlier CUDA since 2023: https://github.com/NVIDIA/nvidia-docker/issues/1768."""
@@ -158,6 +159,9 @@ _TOOLKIT_ADDED = regex(
 )
 _CLONED = regex(r"\bgit\s+clone\s[^\n;&|]*/(?:DeepSpeed|apex|flash-attention|TransformerEngine)(?:\.git)?(?![\w-])")
 """Sources that compile operators with nvcc, whatever script installs them."""
+_OF_UBUNTU = {"18.04": "3.6", "20.04": "3.8", "22.04": "3.10", "24.04": "3.12"}
+"""The python3 of each release of Ubuntu: https://packages.ubuntu.com/search?keywords=python3-minimal."""
+_OTHER_PYTHON = regex(r"(?i)conda|mamba|\bpython3?\.\d|py3\d|pyenv|deadsnakes|\buv\b|\bpixi\b|Python-3")
 _COPIED = regex(r"--from=\S+\s[^\n]*(?:cuda|nvcc)")
 
 
@@ -235,7 +239,7 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
         nvcc = stage.base.cuda if stage.base else None
         if item.name == "FROM":
             began = True
-            yield from _installed(stage, knowledge)
+            yield from _installed(stage, machine, knowledge)
             stage, lints = _from(item, stages, arguments, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
@@ -255,7 +259,7 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
                 yield from unanswered(text, item.at)
             yield from drivers(text, item.at)
             yield from _against_image(run, stage)
-    yield from _installed(stage, knowledge)
+    yield from _installed(stage, machine, knowledge)
 
 
 def _set(text: str, at: int, stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
@@ -282,7 +286,7 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
         yield told("CU322", "error", run.at + compiles.start(), "image", message, fix)
 
 
-def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
+def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
     base, asked = stage.base, asked_in(stage.runs)
     for one in asked:
@@ -295,11 +299,28 @@ def _installed(stage: _Stage, knowledge: Knowledge) -> Iterator[Lint]:
     if base and base.has_torch and all(str(row.version) != base.torch for row in knowledge.wheels):
         yield Lint(finding=unlisted(f"the torch of {image}", "image"), at=base.at)
     empty = base is not None and (base.is_cuda or "/" not in base.name)  # an image of a stranger may have a torch
-    yield from wheel_lints(stage.runs, image, nvcc, knowledge, own=own, empty=empty)
+    pins = [pin for one in asked for pin, _ in one.pins if pin.name == "python"]
+    own_python = _python(base, stage.runs) if base else None
+    python = own_python if not pins else spec_of(pins[0]) if len(asked) == 1 else None
+    yield from wheel_lints(stage.runs, image, nvcc, machine, knowledge, own=own, empty=empty, python=python)
     if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
         yield told("CU322", "error", word.start, "image", message, fix)
+
+
+def _python(base: _Base, runs: Iterable[ShellCommands]) -> VersionSpec | None:
+    """The Python of the image, where its tag says it and no command brings another."""
+    tag = base.tag or ""
+    if base.name.removeprefix("docker.io/") in ("python", "library/python"):
+        found = re.match(r"3\.\d+", tag)
+        release = found[0] if found else ""
+    else:
+        image = f"{base.name.rpartition('/')[2]}:{tag}"
+        release = next((text for name, text in _OF_UBUNTU.items() if re.search(rf"ubuntu:?{name}(?![0-9])", image)), "")
+    if not release or any(_OTHER_PYTHON.search(run.text) for run in runs):
+        return None
+    return parse_version_spec(release, what="python")
 
 
 def _devel(base: _Base) -> str:

@@ -21,6 +21,7 @@ _RENAMED = MappingProxyType(
 _DEVICES = ("none", "cpu", "nvme")
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _TOP = "top"
+_TRAINER = ("output_dir", "per_device_train_batch_size", "model_name_or_path")
 _HALF = 2
 """Bytes of a parameter in half precision."""
 _ONE_BIT = ("onebitadam", "onebitlamb", "zerooneadam")
@@ -37,6 +38,9 @@ def ds_config_lints(tree: Node, keys: tuple[DeepSpeedKeys, ...], machine: Machin
         machine: what it is for.
     """
     sections = {row.section: row for row in keys}
+    if (others := _of_trainer(tree, sections)) is not None:
+        yield others
+        return
     yield from _keys(tree, _TOP, sections)
     zero = tree.get("zero_optimization")
     if zero is not None and zero.kind == "map":
@@ -46,6 +50,17 @@ def ds_config_lints(tree: Node, keys: tuple[DeepSpeedKeys, ...], machine: Machin
     yield from _precision(tree, machine)
     yield from _optimizer(tree, zero)
     yield from _batch(tree, len(machine.gpus))
+
+
+def _of_trainer(tree: Node, sections: Mapping[str, DeepSpeedKeys]) -> Lint | None:
+    """A file with the arguments of transformers' trainer, which names the configuration of DeepSpeed."""
+    row, own = sections.get(_TOP), next((key for key, _ in tree.entries if key.text in _TRAINER), None)
+    if row is None or own is None or sum(key.text in row.keys for key, _ in tree.entries) * 2 > len(tree.entries):
+        return None
+    named = tree.get("deepspeed")
+    fix = f"lint {named.text}, which it names" if named and named.text else None
+    message = f"{own.text} is an argument of transformers' trainer: the file is no configuration of DeepSpeed"
+    return _lint("CU330", "warning", own, message, fix, row.sources[0])
 
 
 def json_lints(comments: tuple[int, ...], commas: tuple[int, ...], twice: tuple[Node, ...]) -> Iterator[Lint]:
@@ -85,19 +100,34 @@ def _keys(node: Node, section: str, sections: Mapping[str, DeepSpeedKeys]) -> It
             message = f"{key.text} is the old name of {new}"
             yield _lint("CU337", "warning", key, message, f"write {new}", "dszero", _renamed(key, new))
         elif row and key.text not in row.keys and not key.text.startswith(("_", "#")):
-            near = get_close_matches(key.text, row.keys, n=1, cutoff=0.75)
-            what = "refuses it" if row.strict else "silently ignores it"
+            since = f" from release {_REFUSED_SINCE[section]} on" if section in _REFUSED_SINCE else ""
+            what = f"refuses it{since}" if row.strict else "silently ignores it"
             where = "" if section == _TOP else f" in {section}"
             yield _lint(
                 "CU330",
                 "error" if row.strict else "warning",
                 key,
                 f"{key.text[:80]!r} is not a known DeepSpeed key{where}; DeepSpeed {what}",
-                f"write {near[0]}" if near else None,
+                _instead(key.text, node, row, sections),
                 row.sources[0],
             )
         if value.kind == "map":
             yield from _keys(value, path, sections)
+
+
+_REFUSED_SINCE = {"bf16": "0.17", "fp16": "0.17"}
+"""Where earlier releases ignored unknown keys: https://github.com/h2oai/h2o-llmstudio/pull/1063."""
+
+
+def _instead(name: str, node: Node, row: DeepSpeedKeys, sections: Mapping[str, DeepSpeedKeys]) -> str | None:
+    """What an unknown key may stand for: one of another section, or one that is written alike and is not there yet."""
+    homes = [other.section for other in sections.values() if name in other.keys and other.section != _TOP]
+    if len(homes) == 1:
+        return f"move it into {homes[0]}"
+    free = [key for key in row.keys if node.get(key) is None]
+    near = get_close_matches(name, free, n=1, cutoff=0.75)
+    sure = get_close_matches(name, free, n=1, cutoff=0.9)
+    return f"write {near[0]}{'' if sure else ', if that is meant'}" if near else None
 
 
 def _renamed(key: Node, new: str) -> Edit:

@@ -297,7 +297,7 @@ def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterato
     bare = commands.without_comments(text)
     run = commands.ShellCommands(text=bare, at=0)
     yield from commands.command_lints(bare, 0, machine, None, knowledge)
-    yield from commands.wheel_lints((run,), "", None, knowledge, own="", empty=False)
+    yield from commands.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False)
     for asked in commands.asked_in([run]):
         yield from commands.install_lints(asked, knowledge)
 

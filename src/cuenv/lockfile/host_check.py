@@ -516,13 +516,25 @@ def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Fi
             unknown = f"; the tables end at {name} {max(seen)}"
         elif rows and _older(request.pytorch, first) and _admits_any(asks, _before(min(have))):
             unknown = f"; the tables begin at pytorch {first} and {name} {min(have)}"
+    others = "" if unknown else _built_for(request, rows)
     return Finding(
         code="CU111" if unknown else "CU110",
         severity="warning" if unknown else "error",
         subject="pytorch",
-        message=f"no build with {text} is known for {facts.platform}{unknown}",
+        message=f"no build with {text} is known for {facts.platform}{unknown or others}",
         fix=None if unknown else choose_anew(facts, request),
     )
+
+
+def _built_for(request: Request, rows: Iterable[TorchBuild]) -> str:
+    """The CUDA releases and Pythons of the builds of the torch that is asked for, where they are few."""
+    mine = [row for row in rows if request.pytorch and request.pytorch.admits(row.version)]
+    releases = sorted({row.version for row in mine})
+    if len(releases) != 1:
+        return ""
+    cudas = ", ".join(map(str, sorted({row.cuda for row in mine if row.cuda})))
+    pythons = ", ".join(map(str, sorted({version(text) for row in mine for text in row.pythons})))
+    return f"; pytorch {releases[0]} has builds for CUDA {cudas} and Python {pythons}"
 
 
 _NO_RELEASE = version("0")

@@ -70,7 +70,21 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -
     rejects = [verdict for verdict in verdicts if verdict.outcome == "reject"]
     unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown" and verdict.rule == "cudnn"]
     for verdict in rejects or unknown:
-        yield from as_findings(verdict, candidate, case)
+        found = as_findings(verdict, candidate, case)
+        if any(map(spec.pin, _CONDAS)) or verdict.remedy:
+            yield from found
+        else:  # another torch is no help for a program that is none
+            yield from (replace(item, fix=_newer(spec, facts, knowledge), edits=()) for item in found)
+
+
+def _newer(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> str | None:
+    """What a file without torch needs: the first CUDA release for each GPU, and the program that is made for it."""
+    rows = map(knowledge.compute_capability, facts.capabilities)
+    first = max((row.first_cuda for row in rows if row and row.first_cuda), default=None)
+    names = [name.removesuffix("-gpu") for name in _names(spec) if name in _CUDNN_USERS]
+    program = next((name for name in names if name != "keras"), "".join(names[:1]))
+    made = f", and the release of {program} that is made for it" if program else ""
+    return f"take CUDA {first} or later{made}" if first else None
 
 
 def _names(spec: EnvironmentSpec) -> Iterator[str]:

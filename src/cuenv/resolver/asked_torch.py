@@ -173,7 +173,8 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         yield from _unpaired(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
     elif asked:
         lines = (line for line in spec.pip if not _ELSEWHERE.search(line.partition(";")[2]))
-        beside = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
+        found = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
+        beside = [item for item in found if not (asked.of_cpu and item.name == "triton")]  # of CUDA builds alone
         yield from _unpaired(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
 
 
