@@ -320,9 +320,9 @@ def _change(pin: Pin, made: EnvironmentSpec, why: Mapping[str, str], knowledge: 
 def _of_mutex(pin: Pin, made: EnvironmentSpec) -> str:
     """Why a package that only says CPU or CUDA is not needed: the build string of torch says it."""
     torch = made.pin("pytorch")
-    if wants_one(made) and "cuda" not in pin.build:
+    if wants_one(made) and (names_cpu(pin.build) or pin.name != "pytorch-mutex"):
         return "it forces the CPU build"
-    return f"the build string of {torch.yaml_text()} says the same" if torch else ""
+    return f"the build string of {torch.yaml_text()} chooses between CPU and CUDA" if torch else ""
 
 
 def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:

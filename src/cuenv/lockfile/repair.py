@@ -1,8 +1,9 @@
 """Repair: the file that does what an environment file was meant to do, proven by locking it.
 
 What is wrong is mended by what the findings say themselves, and by relaxing entries that the channels cannot satisfy.
-Where torch itself must move, the nearest torch is decided anew. A lock in which one component lacks a GPU needs pins:
-all sets of them are tried on the solver, smaller ones first, so that the first that works is the smallest.
+Where torch itself must move, the solver chooses the nearest of those that serve the host. A lock in which one component
+lacks a GPU needs pins: all sets of them are tried on the solver, smaller ones first, so that the first that works is
+the smallest.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, NoChannelError, NoHashError, OutsideError, Progress, UsageError
 from cuenv.core.findings import ComponentSupport, Report, report
 from cuenv.core.record import dataclass, field, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor as series
 from cuenv.core.versions import parse_version_spec, version
@@ -56,35 +59,30 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, build_cuda
+from cuenv.solve.model import Choice, Settled, Solution, SolveRequest, Unsatisfiable, build_cuda
 
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
 
 _TRIES = 60
 """Candidates that are tried; most are answered without a solve."""
-_ATTEMPTS = 400
-"""Attempts at nearer and nearer candidates; most are answered without a solve."""
+_LOCKS = 6
+"""Candidates that are locked; one that does not lock though its entries can be had is rare."""
 _ROUNDS = 10
 """Times that one environment is mended by what its lock would say of it."""
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""
-_PYTHONS = 3
-"""Of these, how many are tried beside the torch of a file."""
-_NEAR, _SOLVED = 80, 7
-"""How long candidates are tried: one that is solved beside the entries counts for several that are solved alone."""
-_SECONDS, _ENOUGH = 12, 18
-"""After this time the search for what is nearest ends, and what few solves find is taken; then nothing is put back."""
-_KEEPING, _LATE = 24, 6
-"""Solves that find what can be had at all, of a short file, and those for one environment when it is late."""
-_GROUPS = 12
-"""Minor releases of torch that come before that of an environment in which all entries were had."""
-_TOGETHER = "the solver cannot satisfy all requirements together"
+_SECONDS = 15
+"""After this time nothing is put back."""
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
 _FORGE = "conda-forge"
+_RELEASE = regex(r"\d.*")
+"""The release of CUDA in a pattern of build strings, and what follows."""
 _TORCH = ("pytorch", "pytorch-gpu")
 _CORE = (*_TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages whose release is meant as it is written, as long as that can be."""
+_FIRST = frozenset({*_CORE, *OF_TORCH})
+"""Packages that are near before all others are."""
 _NEEDED = frozenset({"python", *OF_TORCH})
 """Packages without which the environment is not what was meant."""
 
@@ -204,28 +202,14 @@ class _Repair:
     progress: Progress | None
     skipped: list[tuple[str, str]] = field(default_factory=list)
     obstacles: list[tuple[str, str]] = field(default_factory=list)
-    dead: dict[str, str] = field(default_factory=dict)
+    locks: list[tuple[EnvironmentSpec, tuple[Locked | None, str]]] = field(default_factory=list)
     clock: Callable[[], float] = float
     began: float = 0
-    near: int = 0
-    tried: set[tuple[object, ...]] = field(default_factory=set)
-    closes: Solution | None = None
-    in_order: _Draft | None = None
-    """What can be had with the channels in the order of the file, where more can be had in another one."""
 
     @property
     def late(self) -> bool:
-        """Whether enough time was spent on what is nearer."""
-        return self.spent > _SECONDS
-
-    @property
-    def spent(self) -> float:
-        return self.clock() - self.began
-
-    @property
-    def tired(self) -> bool:
-        """Whether enough candidates were tried."""
-        return self.near >= _NEAR
+        """Whether enough time was spent."""
+        return self.clock() - self.began > _SECONDS
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
@@ -244,6 +228,13 @@ class _Repair:
 
     def _lock(self, spec: EnvironmentSpec) -> tuple[Locked | None, str]:
         """What locking an environment comes to, and why the channels do not satisfy it."""
+        known = next((found for other, found in self.locks if other == spec), None)
+        if known is None:
+            known = self._locked(spec)
+            self.locks.append((spec, known))
+        return known
+
+    def _locked(self, spec: EnvironmentSpec) -> tuple[Locked | None, str]:
         try:
             answer = locked(self.request, spec, self.knowledge, progress=self.progress)
         except (NoChannelError, NoHashError) as error:
@@ -267,17 +258,14 @@ class _Repair:
 
         As many entries as can be had stay, before torch keeps its release.
         """
-        first = self._own()
-        listed = frozenset(pin.name for pin in self.file.pins)
-        own = self._until_locked(first, self.request.path.name, listed)
-        if own is None:
-            first = self._keepable(first)
-        for needed in (listed, _NEEDED, _NEEDED - {"torchaudio"}, _NEEDED.difference(OF_TORCH)) if own is None else ():
-            own = self._until_locked(first, self.request.path.name, needed)
-            if own is None and _torch_of(self.file):
-                own = self._anew(first, needed)
+        whole = self._own()
+        own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
+        for base, draft in self._lesser(whole) if own is None else ():
+            own = self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
             if own:
                 break
+        for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
+            own = own or self._meant(whole, whole, needed)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
         own = self._restored(own) if own else None
         if own is None:
@@ -285,6 +273,31 @@ class _Repair:
             return replace(found, obstacles=obstacles, has_torch=_torch_of(self.file) is not None)
         told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
+
+    def _lesser(self, whole: _Draft) -> Iterator[tuple[_Draft, _Draft]]:
+        """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less."""
+        found = [(whole, self._keepable(whole))]
+        if _torch_of(self.file) is None or not self._placeless(found[0][1]):
+            yield from found
+            if _torch_of(self.file) is None:
+                return
+            found = []
+        found.append((whole, self._servable(whole)))
+        lost = found[-1][1].lost
+        free = _without_triton(whole) if self._placeless(found[-1][1]) else None
+        if free:
+            other = self._servable(free)
+            gained = sorted(lost - other.lost)
+            if gained and not other.lost - lost:
+                why = f"beside the torch that takes this triton there is no place for {', '.join(gained)}"
+                found = [(free.noting(["triton"], why), other.noting(["triton"], why))]
+        found.sort(key=lambda pair: (len(pair[1].lost.intersection(OF_TORCH)), len(pair[1].lost)))
+        yield from found
+
+    def _meant(self, whole: _Draft, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
+        """A draft with its own torch that locks, else with the nearest one."""
+        own = self._until_locked(draft, self.request.path.name, needed)
+        return self._anew(whole, draft, needed) if own is None and _torch_of(self.file) else own
 
     def _own(self) -> _Draft:
         """The file for one platform, with the channels that people take what it lists from, where its own lack it."""
@@ -306,15 +319,12 @@ class _Repair:
     def _keepable(self, draft: _Draft) -> _Draft:
         """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
         found = self._kept(draft)
-        moved = self._forge_first(draft) if self._placeless(found) and not self.late else None
+        moved = self._forge_first(draft) if self._placeless(found) else None
         if moved:
-            closes = self.closes
             other = self._kept(moved)
             pairs = all(other.spec.pin(name) for name in OF_TORCH if found.spec.pin(name))
             if pairs and len(other.spec.pins) > len(found.spec.pins):
-                self.in_order = found
                 return other
-            self.closes = closes
         return found
 
     def _kept(self, draft: _Draft) -> _Draft:
@@ -326,21 +336,19 @@ class _Repair:
         listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
         entries: Sequence[ListedEntry] = entries_of(listed, shelf)
         fixed = [form for pin in (_torch_of(spec), spec.pin("python")) if (form := self._any(pin, shelf))]
-        pairs = self._solved(
-            spec, [item for item in entries if item.pin.name in OF_TORCH], shelf, fixed, None, near=False
-        )
+        of_torch = [item for item in entries if item.pin.name in OF_TORCH]
+        pairs = self._solved(spec, of_torch, fixed, near=False)
         kept = {pin.name for pin in pairs.pins if pin} if pairs else set()
         entries = [replace(item, needed=item.pin.name in kept) for item in entries]
-        found = self._solved(spec, entries, shelf, fixed, None, near=False)
+        found = self._solved(spec, entries, fixed, near=False)
         if found is None:
             return draft
-        self.closes = found.solution
         wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", _FORGE))
         elsewhere = {
             pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
         }
         gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
-        return _with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf, cut=found.cut)
+        return _with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
 
     def _any(self, pin: Pin | None, shelf: Shelf) -> Pin | None:
         """Any release of what a file names, for CUDA if that is what the file is for; ``None`` where there is none."""
@@ -390,11 +398,8 @@ class _Repair:
             draft = self._forge_first(best) if moved else best
             for free in (False, True):
                 lost = self._placeless(draft) if draft else frozenset()
-                found = (
-                    self._placed(draft, lost, free=free)
-                    if draft and lost and not (free and self.late) and self.spent < _ENOUGH
-                    else None
-                )
+                enough = self.late and (moved or free)  # beside the rest as it is, the solver says so in any case
+                found = self._placed(draft, lost, free=free) if draft and lost and not enough else None
                 if found is None or len(found.lost) >= len(best.lost):
                     continue
                 names = ", ".join(sorted(best.lost - found.lost))
@@ -424,22 +429,14 @@ class _Repair:
         ]
         listed = [pin for pin in spec.pins if pin not in held]
         entries = entries_of(listed, shelf, needed=lambda pin: pin.name not in lost)
-        found = relax(
-            entries,
-            lambda pins, prefer: self._ask(spec, pins, prefer),
-            shelf,
-            fixed=held,
-            python="" if (minor := _minor(spec.pin("python"))) is None else f"3.{minor}",
-            exact=False,
-            solves=_LATE if self.late or not free else 2 * _LATE,
-            progress=self.progress,
-        )
-        if found is None:
+        found = self._solved(spec, entries, held, near=False)
+        if found is None or not any(new for pin, new in zip(listed, found.pins, strict=True) if pin.name in lost):
             return None
+        found = self._solved(spec, entries, held) or found
         there = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new}
         why = tuple(item for item in draft.why if item[0] not in lost)
         made = replace(draft, spec=spec, why=why, lost=draft.lost - there)
-        return _with_entries(made, listed, found.pins, shelf, cut=found.cut)
+        return _with_entries(made, listed, found.pins, shelf)
 
     def _forge_first(self, draft: _Draft) -> _Draft | None:
         """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
@@ -452,7 +449,7 @@ class _Repair:
         nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
         order = (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
         pins = tuple(
-            replace(pin, channel="pytorch") if _of_torch(pin) and _comes_from(shelf.best(pin), "pytorch") else pin
+            replace(pin, channel="pytorch") if _of_torch(pin) and shelf.home(pin) == "pytorch" else pin
             for pin in draft.spec.pins
         )
         why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
@@ -471,109 +468,39 @@ class _Repair:
     def _relaxed(self, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
         spec = draft.spec
-        channels = spec.channels or ("defaults",)
-        shelf = self._shelf((pin.name for pin in spec.pins), channels)
+        shelf = self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
         fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
         free = [pin for pin in spec.pins if pin not in fixed]
-        known = entries_of(free, shelf)
-        if needed.issuperset(entry.pin.name for entry in known) and not self._together(spec, known, fixed, shelf):
-            return None
-        for core, minor in self._orders(known, fixed, shelf, needed):
-            entries = []
-            for entry in known:
-                forms = entry.forms
-                if entry.pin.name in core:
-                    forms = tuple(form for form in release_pins(entry.pin) if shelf.has(form))
-                elif minor is not None and entry.pin.name == "python":
-                    forms = tuple(form for form in (Pin(name="python", version=f"3.{minor}.*"),) if shelf.has(form))
-                elif minor is not None:
-                    forms = tuple(form for form in forms if minor in shelf.pythons(form))
-                must = entry.pin.name in core or (bool(entry.forms) and entry.pin.name in needed)
-                entries.append(replace(entry, forms=forms, needed=must))
-            found = self._solved(spec, entries, shelf, fixed, minor, exact=core == _CORE)
-            if found:
-                return _with_entries(draft, free, found.pins, shelf)
-        return None
-
-    def _together(
-        self, spec: EnvironmentSpec, entries: Sequence[ListedEntry], fixed: Sequence[Pin], shelf: Shelf
-    ) -> bool:
-        """Whether all entries can be had in some release beside torch as it is asked for."""
-        pins = list(fixed)
-        for entry in entries:
-            torch = entry.pin.name in _TORCH
-            forms = [form for form in release_pins(entry.pin) if shelf.has(form)] if torch else list(entry.forms)
-            if torch and not forms:
-                return False
-            pins += forms[-1:]
-        return isinstance(self._ask(spec, pins, ()), Solution)
-
-    def _orders(
-        self, entries: Sequence[ListedEntry], fixed: Sequence[Pin], shelf: Shelf, needed: frozenset[str]
-    ) -> Iterator[tuple[tuple[str, ...], int | None]]:
-        """Which packages keep their release, beside which minor of Python; nearest first."""
-        asked = _minor(next((pin for pin in (*fixed, *(item.pin for item in entries)) if pin.name == "python"), None))
-        free = any(item.pin.name == "python" for item in entries)
-        if asked is None or not free:
-            yield from ((core, asked) for core in (_CORE, _TORCH))
-            return
-        bare = [item for item in entries if item.forms and item.pin.name != "python"]
-        of_torch = [item for item in bare if item.pin.name in _TORCH]
-        able = frozenset(range(_OLDEST, _NEWEST))
-        for item in of_torch:
-            able &= frozenset().union(*(shelf.pythons(form) for form in release_pins(item.pin)))
-        able &= shelf.pythons(Pin(name="python")) & frozenset(
-            minor for minor in able if shelf.has(Pin(name="python", version=f"3.{minor}.*"))
-        )
-        lost = {minor: sum(minor not in shelf.pythons(item.forms[-1]) for item in bare) for minor in able}
-        nearest = sorted(able, key=lambda minor: (lost[minor], abs(minor - asked), minor < asked))
-        least = lost[nearest[0]] if nearest else 0
-        whole = needed.issuperset(item.pin.name for item in entries)
-        if whole and least:
-            return  # beside no Python there is a release of all of them
-        if asked in able and lost[asked] == least:
-            yield _CORE, asked
-        yield from ((_TORCH, minor) for minor in nearest[:_PYTHONS] if not whole or not lost[minor])
+        entries = []
+        for entry in entries_of(free, shelf):
+            forms = entry.forms
+            if entry.pin.name in _TORCH:
+                forms = tuple(form for form in release_pins(entry.pin) if shelf.has(form))
+            elif entry.pin.name == "python":
+                forms = tuple(_pythons_near(entry.pin, shelf)) or forms
+            must = entry.pin.name in (*_TORCH, "python") or (bool(forms) and entry.pin.name in needed)
+            entries.append(replace(entry, forms=forms, needed=must))
+        found = self._solved(spec, entries, fixed)
+        return _with_entries(draft, free, found.pins, shelf) if found else None
 
     def _solved(
-        self,
-        spec: EnvironmentSpec,
-        entries: Sequence[ListedEntry],
-        shelf: Shelf,
-        fixed: Sequence[Pin],
-        minor: int | None,
-        *,
-        exact: bool = False,
-        near: bool = True,
+        self, spec: EnvironmentSpec, entries: Sequence[ListedEntry], fixed: Sequence[Pin], *, near: bool = True
     ) -> Relaxed | None:
-        return relax(
-            entries,
-            lambda pins, prefer: self._ask(spec, pins, prefer),
-            shelf,
-            fixed=fixed,
-            python="" if minor is None else f"3.{minor}",
-            exact=exact,
-            near=near,
-            solves=_LATE if self.late else None if near else max(_KEEPING - len(entries) // 10, _KEEPING // 2),
-            progress=self.progress,
-        )
+        ask = partial(self._ask, spec)
+        return relax(entries, ask, fixed=fixed, first=_FIRST, near=near, progress=self.progress)
 
     def _ask(
-        self, spec: EnvironmentSpec, pins: Sequence[Pin], prefer: Sequence[LockedPackage]
-    ) -> Solution | Unsatisfiable:
-        from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
+        self, spec: EnvironmentSpec, pins: Sequence[Pin], choices: Sequence[Choice] = ()
+    ) -> Settled | Unsatisfiable:
+        from cuenv.solve.io.choosing import choose  # noqa: PLC0415 - the solver is heavy
 
         request = SolveRequest(
             spec=replace(spec, pins=tuple(pins)),
             channels=spec.channels or ("defaults",),
             platform=self.facts.platform,
             virtual_packages=virtual_packages(self.facts),
-            prefer=tuple(prefer),
         )
-        try:
-            return solve(request, self.request.sources)
-        except NoHashError as error:
-            return Unsatisfiable(platform=self.facts.platform, missing=(), text=error.message)
+        return choose(request, choices, self.request.sources)
 
     def _shelf(self, names: Iterable[str], channels: Sequence[str]) -> Shelf:
         from cuenv.solve.io.shelf import Shelf  # noqa: PLC0415 - the solver is heavy
@@ -604,10 +531,9 @@ class _Repair:
         if self.progress:
             self.progress(text)
 
-    def _anew(self, first: _Draft, needed: frozenset[str]) -> _Draft | None:
-        """What was meant, decided anew: the nearest torch beside which the entries can stand."""
-        plain = self.in_order or first
-        intent = intent_of(plain.spec, self.knowledge)
+    def _judged(self, draft: _Draft, needed: frozenset[str]) -> _Judged:
+        """The candidates that serve the host, nearest to what a draft means first."""
+        intent = intent_of(draft.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
         wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
         decision = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
@@ -617,155 +543,267 @@ class _Repair:
         known = [name for name in names if records and records.has(Pin(name=name))]
         pythons = {name: records.pythons(Pin(name=name)) for name in known} if records else {}
 
-        def lost(python: str) -> int:
-            return sum(int(python.partition(".")[2]) not in minors for minors in pythons.values())
+        def lost(python: str) -> list[str]:
+            return [name for name, minors in pythons.items() if int(python.partition(".")[2]) not in minors]
 
         needed = needed.intersection(pythons)
-        whole = len(needed) == len(pythons)
-        self.near = 0
-        able = [item for item in _nearest(decision, intent, lost) if not (whole and lost(item.candidate.python))]
-        left = _ATTEMPTS
-        for label, group, proven in self._by_release(able):
-            if not proven and (left <= 0 or self.tired or (whole and self.late)):
-                continue
-            left -= len(group)
-            self._say(f"trying {label}")
-            mine = self._of_own_channels(first, group, needed) if whole else None
-            found = (
-                self._until_locked(mine, f"{label.partition(' (')[0]} from the channels of the file", needed)
-                if mine
-                else None
-            )
+        rows = [
+            _Row(item=item, made=self._composed(decision, item, intent))
+            for item in _nearest(decision, intent, lambda python: len(lost(python)))
+            if needed.isdisjoint(lost(item.candidate.python))
+        ]
+        return _Judged(intent=intent, rows=rows, needed=needed)
+
+    def _servable(self, draft: _Draft) -> _Draft:
+        """A draft without what cannot be had beside any torch that serves the host."""
+        judged = self._judged(draft, frozenset())
+        names = frozenset(pin.name for pin in judged.intent.packages)
+        pairs = names.intersection(OF_TORCH)
+        found: Relaxed | None = None
+        for hard in dict.fromkeys((pairs, pairs - {"torchaudio"}, frozenset[str]())):
+            able: list[tuple[int, _Beside]] = []
+            for places in _by_channels(judged.rows).values():
+                beside = self._beside([judged.rows[place] for place in places], judged.intent, hard)
+                answer = (
+                    self._ask_beside(beside, (), [((*entry.forms,), ()) for entry in beside.free]) if beside else None
+                )
+                if beside and isinstance(answer, Settled):
+                    able.append((sum(answer.taken) - len(beside.free), beside))
+            if able:
+                beside = min(able, key=lambda item: item[0])[1]
+                found = relax(beside.free, partial(self._ask_beside, beside), near=False)
+                break
+        if found is None:
+            return draft
+        there = {pin.name for pin in found.pins if pin}
+        best = names.difference(hard, there)
+        shelf = self._shelf_of(draft.spec)
+        if shelf is None:
+            return draft
+        pins = draft.spec.pins
+        return _with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], shelf)
+
+    def _anew(self, whole: _Draft, first: _Draft, needed: frozenset[str]) -> _Draft | None:
+        """What was meant, decided anew: the nearest torch beside which the entries can stand."""
+        pins = tuple(pin for pin in whole.spec.pins if pin.name not in first.lost)
+        why = tuple(item for item in first.why if item[0] in first.lost)
+        plain = _Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost)
+        judged = self._judged(plain, needed)
+        mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
+        for _ in range(_LOCKS):
+            place = self._first_that_closes(judged)
+            if mine and (place is None or mine[0] <= place):
+                label = f"{mine[2]} from the channels of the file"
+                found = self._until_locked(mine[1], label, judged.needed)
+                mine = None
+            elif place is None:
+                return None
+            else:
+                found = self._candidate(judged.rows.pop(place), judged.intent, judged.needed, plain)
             if found:
                 return found
-            for item in group if not whole or plain is first else ():
-                found = self._candidate(decision, item, intent, needed, plain)
-                if found:
-                    return found
-                if self.tired or (whole and self.late):
-                    break
         return None
 
-    def _of_own_channels(self, first: _Draft, group: Sequence[Assessment], needed: frozenset[str]) -> _Draft | None:
-        """A draft with another minor of torch from the channels of the file, beside which they have all entries."""
-        spec, build = first.spec, group[0].candidate.build
-        torch = _torch_of(spec)
-        if torch is None or build.stack not in map(short_channel, spec.channels):
+    def _composed(self, decision: Decision, item: Assessment, intent: Intent) -> EnvironmentSpec:
+        made = compose(_case(decision, item, intent), name=self.file.name or "cuenv", version=__version__)
+        channels = (*made.channels, *intent.channels)
+        return replace(made, channels=channels, variables={**made.variables, **self.file.variables})
+
+    def _first_that_closes(self, judged: _Judged) -> int | None:
+        """The place of the nearest candidate beside which the needed entries can be had."""
+        best: int | None = None
+        for places in _by_channels(judged.rows).values():
+            before = [place for place in places if best is None or place < best]
+            if before:
+                self._say(f"trying {judged.rows[before[0]].item.candidate} and {len(before) - 1} more")
+                rows = [judged.rows[place] for place in before]
+                beside = self._beside(rows, judged.intent, judged.needed)
+                found = self._ask(beside.spec, beside.fixed, (beside.choice,)) if beside else None
+                best = before[found.taken[0]] if isinstance(found, Settled) else best
+        return best
+
+    def _beside(self, rows: Sequence[_Row], intent: Intent, hard: frozenset[str]) -> _Beside | None:
+        """Some candidates of the same channels with the entries of a file; ``None`` where a hard one is lacking."""
+        made = rows[0].made
+        try:
+            shelf = self._shelf({pin.name for pin in (*intent.packages, *made.pins)}, made.channels)
+        except NoChannelError as error:
+            self.skipped.append((str(rows[0].item.candidate), error.message))
             return None
+        fixed: list[Pin] = []
+        varied: list[Pin] = []
+        free: list[ListedEntry] = []
+        for pin in intent.packages:
+            forms = self._forms(pin, rows[0], shelf)[-1:]
+            if pin.name not in hard:
+                loose = (
+                    Pin(name=form.name, channel=form.channel, build=_RELEASE.sub("*", form.build)) for form in forms
+                )
+                free += (ListedEntry(pin=pin, forms=(form,)) for form in loose)
+            elif not forms:
+                return None
+            elif forms[0].build or made.pin(pin.name):
+                varied.append(pin)
+            else:
+                fixed += forms
+        kinds: dict[tuple[object, ...], tuple[Pin, ...]] = {}
+        choice: list[tuple[Pin, ...]] = []
+        for row in rows:
+            key = (row.item.candidate.cuda, row.item.candidate.build.cuda)
+            if key not in kinds:
+                kinds[key] = tuple(form for pin in varied for form in self._forms(pin, row, shelf)[-1:] or [_NOTHING])
+            own = {pin.name for pin in kinds[key]}
+            choice.append((*(pin for pin in row.made.pins if pin.name not in own), *kinds[key]))
+        return _Beside(spec=made, fixed=tuple(fixed), free=tuple(free), choice=tuple(choice))
+
+    def _ask_beside(self, beside: _Beside, pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+        found = self._ask(beside.spec, [*beside.fixed, *pins], (beside.choice, *choices))
+        return replace(found, taken=found.taken[1:]) if isinstance(found, Settled) else found
+
+    def _forms(self, pin: Pin, row: _Row, shelf: Shelf) -> list[Pin]:
+        """What may stand for an entry beside a candidate, nearest first."""
+        own, candidate = row.made.pin(pin.name), row.item.candidate
+
+        def form(pin: Pin) -> Pin:
+            asked = requested(pin, candidate, self.knowledge, f"of {self.request.path.name}")
+            return overruled(own, asked) if own else asked
+
+        forms = [done for each in forms_of(pin) if shelf.has(done := form(each))]
+        if not forms and pin.channel:
+            forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := form(each))]
+        return [*forms, own] if own else forms
+
+    def _candidate(self, row: _Row, intent: Intent, needed: frozenset[str], first: _Draft) -> _Draft | None:
+        """A candidate with the entries of the file, locked; ``None`` where that cannot be."""
+        made, label = row.made, str(row.item.candidate)
+        shelf = self._shelf({pin.name for pin in (*made.pins, *intent.packages)}, made.channels)
+        own = {pin.name for pin in made.pins}
+        entries = [
+            ListedEntry(
+                pin=pin,
+                forms=tuple(dict.fromkeys(self._forms(pin, row, shelf))),
+                needed=pin.name in own or pin.name in needed,
+            )
+            for pin in intent.packages
+        ]
+        asked = {pin.name for pin in intent.packages}
+        fixed = [pin for pin in made.pins if pin.name not in asked]
+        found = self._solved(made, entries, fixed)
+        if found is None:
+            self.skipped.append((label, _BESIDE))
+            return None
+        spec = replace(made, pins=(*fixed, *intent.packages))
+        draft = _Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True)
+        draft = _with_entries(draft, intent.packages, found.pins, shelf)
+        draft = replace(draft, why=(*first.why, *draft.why), lost=first.lost | draft.lost)
+        return self._until_locked(draft, label, needed)
+
+    def _of_own_channels(
+        self, first: _Draft, able: Sequence[Assessment], needed: frozenset[str]
+    ) -> tuple[int, _Draft, str] | None:
+        """A draft with the nearest minor of torch from the channels of the file beside which they have all entries.
+
+        Returns:
+            also the place of the first candidate of that minor, and what to call it.
+        """
+        spec = first.spec
+        torch, python = _torch_of(spec), spec.pin("python")
         shelf = self._shelf_of(spec)
-        if shelf is None:
+        if torch is None or shelf is None:
             return None
-        cuda = "*cuda*" if build.cuda else ""
-        fixed = [Pin(name=torch.name, version=f"{series(build.version)}.*", build=cuda, channel=torch.channel)]
-        python = spec.pin("python")
+        here = tuple(map(short_channel, spec.channels))
+        minors: dict[tuple[str, Version, bool], int] = {}
+        for place, item in enumerate(able):
+            build = item.candidate.build
+            if build.stack in here:
+                minors.setdefault((build.stack, series(build.version), bool(build.cuda)), place)
+        forms = {
+            key: Pin(name=torch.name, version=f"{key[1]}.*", build="*cuda*" if key[2] else "", channel=torch.channel)
+            for key in minors
+        }
+        forms = {key: form for key, form in forms.items() if shelf.has(form)}
+        fixed: list[Pin] = []
         mine = (torch, python, spec.pin("cudatoolkit"))
-        others = [pin for pin in spec.pins if pin not in mine and not pin.name.startswith("__")]
-        for entry in entries_of(others, shelf):
+        for entry in entries_of((pin for pin in spec.pins if pin not in mine and pin.name[:2] != "__"), shelf):
             if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
                 return None
             fixed += entry.forms[-1:]
-        for form in dict.fromkeys((python, Pin(name="python"))) if python else (None,):
-            answer = (
-                self._ask(spec, [*fixed, *([form] if form else [])], ()) if form is None or shelf.has(form) else None
-            )
-            if isinstance(answer, Solution):
-                found = answer.package(torch.name)
-                fits = found and found.version in {str(item.candidate.build.version) for item in group}
-                return _with_core(first, torch, answer, self.knowledge) if fits else None
-        return None
-
-    def _candidate(
-        self, decision: Decision, item: Assessment, intent: Intent, needed: frozenset[str], first: _Draft
-    ) -> _Draft | None:
-        """A candidate with the entries of the file, locked; ``None`` where that cannot be."""
-        key = (item.candidate, needed)
-        if key in self.tried:
+        choices: list[Choice] = [tuple((form,) for form in forms.values())]
+        if python:
+            choices.append(tuple((form,) for form in (*_pythons_near(python, shelf), Pin(name="python"))))
+        answer = self._ask(spec, fixed, choices) if forms else None
+        if not isinstance(answer, Settled):
             return None
-        self.tried.add(key)
-        self._say(f"trying {item.candidate}")
-        try:
-            made = self._beside(_case(decision, item, intent), item, intent, needed)
-        except NoChannelError as error:
-            made = error.message
-        if isinstance(made, str):
-            self.skipped.append((str(item.candidate), made))
-            self.near += _SOLVED if made == _BESIDE else made == _TOGETHER
+        key = list(forms)[answer.taken[0]]
+        found = answer.solution.package(torch.name)
+        judged = {str(item.candidate.build.version) for item in able if item.candidate.build.stack == key[0]}
+        if found is None or found.version not in judged:
             return None
-        made = replace(made, why=(*first.why, *made.why), lost=first.lost | made.lost)
-        return self._until_locked(made, str(item.candidate), needed)
+        draft = _with_core(first, torch, answer.solution, self.knowledge)
+        return minors[key], draft, f"pytorch {key[1]}"
 
-    def _by_release(self, fitting: Sequence[Assessment]) -> list[tuple[str, list[Assessment], bool]]:
-        """Candidates by the channel and the minor release of their torch, nearest first.
 
-        The release with which all entries were had is marked, and comes before those that are further away.
-        """
-        groups: dict[tuple[str, Version], list[Assessment]] = {}
-        for item in fitting:
-            build = item.candidate.build
-            groups.setdefault((build.stack, series(build.version)), []).append(item)
-        torch = next((found for name in _TORCH if self.closes and (found := self.closes.package(name))), None)
-        known = (torch.channel_name, series(version(torch.version))) if torch else None
-        order = list(groups)
-        if known in groups and (self.late or order.index(known) >= _GROUPS):
-            order.remove(known)
-            order.insert(0 if self.late else _GROUPS, known)
-        return [(f"pytorch {key[1]} ({key[0]})", groups[key], key == known) for key in order]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A candidate, and the environment that is composed for it."""
 
-    def _alone(self, made: EnvironmentSpec, item: Assessment, needed: frozenset[str]) -> str:
-        """Why a candidate cannot be had, without the further packages of the file; empty where it can."""
-        from cuenv.solve.io.solver import absent  # noqa: PLC0415 - the solver is heavy
+    item: Assessment
+    made: EnvironmentSpec
 
-        pairs = sorted(needed.intersection(OF_TORCH))
-        shelf = self._shelf(pairs, made.channels)
-        for name in pairs:
-            if not shelf.goes_with(name, "pytorch", str(item.candidate.build.version)):
-                return f"the channels have no {name} for it"
-        label = str(item.candidate)
-        if label not in self.dead:
-            gone = absent(made.pins, made.channels, self.facts.platform, self.request.sources)
-            if gone:
-                self.dead[label] = f"the channels have no {', '.join(pin.yaml_text() for pin in gone)}"
-            else:
-                alone = isinstance(self._ask(made, made.pins, ()), Solution)
-                self.dead[label] = "" if alone else _TOGETHER
-        return self.dead[label]
 
-    def _beside(self, case: Decision, item: Assessment, intent: Intent, needed: frozenset[str]) -> _Draft | str:
-        """A candidate with the further packages that the channels have beside it, or why there is none."""
-        made = compose(case, name=self.file.name or "cuenv", version=__version__)
-        channels = (*made.channels, *intent.channels)
-        made = replace(made, channels=channels, variables={**made.variables, **self.file.variables})
-        why = self._alone(made, item, needed)
-        if why:
-            return why
-        own = {pin.name: pin for pin in made.pins}
-        shelf = self._shelf((*own, *(pin.name for pin in intent.packages)), channels)
-        of_file = f"of {self.request.path.name}"
-        minor = int(item.candidate.python.partition(".")[2])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """The candidates that serve the host, nearest first, for what a file means; and the entries that are needed."""
 
-        def form(pin: Pin) -> Pin:
-            asked = requested(pin, item.candidate, self.knowledge, of_file)
-            return overruled(own[pin.name], asked) if pin.name in own else asked
+    intent: Intent
+    rows: list[_Row]
+    needed: frozenset[str]
 
-        entries = []
-        for pin in intent.packages:
-            forms = [done for each in forms_of(pin) if shelf.has(done := form(each))]
-            if not forms and pin.channel:
-                forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := form(each))]
-            forms = [each for each in forms if minor in shelf.pythons(each)]
-            forms += [own[pin.name]] if pin.name in own else []
-            if pin.name in needed and not forms:
-                return f"the channels have no {pin.name} for it"
-            must = pin.name in own or pin.name in needed
-            entries.append(ListedEntry(pin=pin, forms=tuple(dict.fromkeys(forms)), needed=must))
-        asked = {pin.name for pin in intent.packages}
-        fixed = [pin for pin in made.pins if pin.name not in asked]
-        found = self._solved(made, entries, shelf, fixed, minor)
-        if found is None:
-            return _BESIDE
-        spec = replace(made, pins=(*fixed, *intent.packages))
-        draft = _Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True)
-        return _with_entries(draft, intent.packages, found.pins, shelf)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """What is asked of the solver for some candidates of the same channels.
+
+    Attributes:
+        spec: of the first of them, for its channels.
+        fixed: entries that have to be there, and ``free`` those that may.
+        choice: the candidates, each with the entries whose form depends on it.
+    """
+
+    spec: EnvironmentSpec
+    fixed: tuple[Pin, ...]
+    free: tuple[ListedEntry, ...]
+    choice: Choice
+
+
+_NOTHING = Pin(name="cuenv-nothing")
+"""No channel has it."""
+
+
+def _by_channels(rows: Sequence[_Row]) -> dict[tuple[str, ...], list[int]]:
+    """The places of candidates by their channels."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        found.setdefault(row.made.channels, []).append(place)
+    return found
+
+
+def _without_triton(draft: _Draft) -> _Draft | None:
+    """A draft whose pip part names no triton, which binds it to one release of torch; ``None`` where it names none."""
+    lines = tuple(text for text in draft.spec.pip if text.startswith("-") or requirement_name(text) != "triton")
+    return replace(draft, spec=replace(draft.spec, pip=lines)) if lines != draft.spec.pip else None
+
+
+def _pythons_near(pin: Pin, shelf: Shelf) -> Iterator[Pin]:
+    """What may stand for the Python of a file: its release, its minor, then the nearest minors."""
+    asked = _minor(pin)
+    if asked is None:
+        yield from (form for form in forms_of(pin) if shelf.has(form))
+        return
+    forms = [*release_pins(pin)]
+    minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
+    forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
+    yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
 
 
 def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowledge) -> _Draft:
@@ -795,13 +833,8 @@ def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowled
     return moved.noting([torch.name], why).noting(OF_TORCH, "the release for that torch")
 
 
-def _with_entries(
-    draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf, *, cut: bool = False
-) -> _Draft:
-    """A draft with what was chosen for some of its entries, and why each is not as it was.
-
-    Where the search was ``cut``, it is not known whether what went could have stayed.
-    """
+def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf) -> _Draft:
+    """A draft with what was chosen for some of its entries, and why each is not as it was."""
     by_name = dict(zip((pin.name for pin in entries), zip(entries, chosen, strict=True), strict=True))
     pins: list[Pin] = []
     channels = ", ".join(map(short_channel, draft.spec.channels or ("defaults",)))
@@ -810,12 +843,11 @@ def _with_entries(
         pins += [new] if new else []
         if new is None or (old.condition() not in ("", new.condition()) or (old.build and new.build != old.build)):
             bare = old.yaml_text() if new else old.name
-            if not shelf.has(old if new else Pin(name=old.name)):
+            asked = old if new else Pin(name=old.name)
+            if shelf.unhashed(asked):
+                why = f"the record of {bare} has neither sha256 nor md5: a lock file cannot pin it"
+            elif not shelf.has(asked):
                 why = f"the channels have no {bare} for {shelf.platform}: {channels}"
-            elif cut and new is None:
-                why = (
-                    f"the solver names {bare} in a conflict with the rest; whether it fits in another way was not tried"
-                )
             else:
                 why = f"{bare} cannot be satisfied together with the rest"
             draft = (draft if new else draft.losing(old.name)).noting([old.name], why)
@@ -824,10 +856,6 @@ def _with_entries(
 
 def _of_torch(pin: Pin) -> bool:
     return pin.name in _CORE or pin.name.startswith("torch")
-
-
-def _comes_from(package: LockedPackage | None, channel: str) -> bool:
-    return package is not None and package.channel_name == channel
 
 
 def _torch_of(spec: EnvironmentSpec) -> Pin | None:

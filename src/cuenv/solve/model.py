@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from packaging.version import Version
 
@@ -13,7 +14,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 _GLIBC = regex(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
 _CUDA_WORD = regex(r"(?<!no)(cuda|gpu)|(?:^|_)(cu)(?=\d{2,3}(?:_|$))")
@@ -190,6 +191,18 @@ class Solution:
         """The packages of both parts that ask for a glibc, by name, each with the lowest that it takes."""
         asked = [(item.name, item.glibc) for item in self.packages] + [(item.name, item.glibc) for item in self.pip]
         return tuple((name, lowest) for name, lowest in asked if lowest)
+
+
+Choice: TypeAlias = tuple[tuple[Pin, ...], ...]
+"""Alternatives, what is wanted most first: of each the pins that it brings; none where nothing need be there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What the solver answered, and the place of the alternative that it took of each choice."""
+
+    solution: Solution
+    taken: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

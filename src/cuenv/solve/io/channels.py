@@ -23,7 +23,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import finalize
 
-from rattler import Channel, Gateway, MatchSpec, RepoDataRecord, SourceConfig, SparseRepoData
+from rattler import Channel, Gateway, MatchSpec, PackageName, RepoDataRecord, SourceConfig, SparseRepoData
 from rattler.exceptions import GatewayError
 
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, Progress
@@ -151,7 +151,36 @@ def _bytes(path: Path) -> bytes:
 
 T = TypeVar("T")
 
-Source: TypeAlias = SparseRepoData | Channel
+
+class FolderRecords:
+    """The records of one subdir of a folder, each package of which is read once; a source as rattler takes it."""
+
+    def __init__(self, source: SparseRepoData, subdir: str) -> None:
+        self._source, self.subdir = source, subdir
+        self._records: dict[str, list[RepoDataRecord]] = {}
+
+    def records(self, name: str) -> list[RepoDataRecord]:
+        """Those of one package."""
+        found = self._records.get(name)
+        if found is None:
+            found = self._records[name] = self._source.load_records(PackageName(name))
+        return found
+
+    def matching(self, spec: MatchSpec) -> list[RepoDataRecord]:
+        """Those that match a spec for one name."""
+        return [item for item in self.records(spec.name.normalized) if spec.matches(item)]
+
+    async def fetch_package_records(self, platform: object, name: PackageName) -> list[RepoDataRecord]:
+        """Those of one package, for rattler."""
+        return self.records(name.normalized) if str(platform) == self.subdir else []
+
+    def package_names(self, platform: object) -> list[str]:
+        """All names, for rattler."""
+        return self._source.package_names() if str(platform) == self.subdir else []
+
+
+Opened: TypeAlias = SparseRepoData | Channel
+Source: TypeAlias = Opened | FolderRecords
 Question: TypeAlias = Callable[[Gateway, list[Source]], Coroutine[Any, Any, T]]
 _COMPRESSED = "repodata.json.zst"
 _SETTLE_SECONDS = 0.05
@@ -169,7 +198,7 @@ class Part:
     channel: str
     subdir: str
     place: str
-    source: Source
+    source: Opened
 
 
 class Channels:
@@ -182,6 +211,9 @@ class Channels:
         self._relay: Relay | None = None
         self._gateways: dict[tuple[bool, tuple[str, ...]], Gateway] = {}
         self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
+        self.remembers = False
+        """Whether records of folders stay in memory once they were read: many questions will be asked."""
+        self._memories: dict[SparseRepoData, FolderRecords] = {}
         self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
         self._ahead: Thread | None = None
         self._making = Lock()
@@ -244,6 +276,13 @@ class Channels:
             self._say_fault(parts, error)
             return self._again(parts, question, error)
 
+    def handle(self, part: Part) -> Source:
+        """What rattler reads a part from."""
+        source = part.source
+        if not self.remembers or not isinstance(source, SparseRepoData):
+            return source
+        return self._memories.setdefault(source, FolderRecords(source, part.subdir))
+
     def _say_fault(self, parts: Sequence[Part], error: Exception) -> None:
         """Say what the relay met, if it met anything: it knows more than rattler."""
         fault = self._relay.fault() if self._relay else None
@@ -257,7 +296,7 @@ class Channels:
         raise self._network_error(part, f"{place}\n{fault.text}") from error
 
     def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
-        handles = list(dict.fromkeys(part.source for part in parts))
+        handles = list(dict.fromkeys(map(self.handle, parts)))
         gateway = self._gateway()
         if self._relay:
             self._relay.begin()
@@ -301,7 +340,13 @@ class Channels:
             )
             return [record for records in found for record in records]
 
-        found = self.ask(parts, question) if specs else []
+        if self.remembers:
+            folders = [memory for part in parts if isinstance(memory := self.handle(part), FolderRecords)]
+            parts = [part for part in parts if isinstance(part.source, Channel)]
+            found = [item for memory in folders for spec in specs for item in memory.matching(spec)]
+            found += self.ask(parts, question) if specs and parts else []
+        else:
+            found = self.ask(parts, question) if specs else []
         cutoff = self.cutoff
         return found if cutoff is None else [item for item in found if (dated(item) or cutoff) <= cutoff]
 

@@ -7,19 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from rattler import RepoDataRecord
 
-from cuenv.core.errors import ChannelError
-from cuenv.core.urls import strip_credentials
+from cuenv.core.urls import short_channel, strip_credentials
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.channels import channels_of, translated
-from cuenv.solve.io.solver import from_channel, lenient, locked_package
+from cuenv.solve.io.solver import from_channel, lenient
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import LockedPackage
 
 _PYTHON = re.compile(r"python(?:_abi)?\s+(.*)")
 _LOW, _HIGH, _ONE = (re.compile(text) for text in (r">=?\s*3\.(\d+)", r"<\s*3\.(\d+)", r"^={0,2}3\.(\d+)(?:[.*\s]|$)"))
 _ELSEWHERE = frozenset({"__win", "__osx"})
 """Packages for every platform that require another system than Linux."""
-_EXACT = re.compile(r"={0,2}([0-9][0-9.]*[0-9])(?:\.?\*)?")
 _LAST = 30
 """A minor of Python that no release will have soon."""
 
@@ -36,10 +33,8 @@ def _minors(depends: Iterable[str]) -> range:
     return range(low, high)
 
 
-def _admits(condition: str, release: str) -> bool:
-    """Whether a condition on the version of a package admits a release; a condition of another form does."""
-    exact = _EXACT.fullmatch(condition)
-    return exact is None or release == exact[1] or release.startswith(f"{exact[1]}.")
+def _pinnable(record: RepoDataRecord) -> bool:
+    return bool(record.sha256 or record.md5)
 
 
 class Shelf:
@@ -75,30 +70,21 @@ class Shelf:
 
     def has(self, pin: Pin) -> bool:
         """Whether a record satisfies a pin; virtual packages always do."""
-        return pin.name.startswith("__") or bool(self._found(pin))
+        return pin.name.startswith("__") or any(map(_pinnable, self._found(pin)))
 
-    def best(self, pin: Pin, python: str = "") -> LockedPackage | None:
-        """The newest record that satisfies a pin and is for a Python, where its build string names one."""
+    def unhashed(self, pin: Pin) -> bool:
+        """Whether records satisfy a pin, none of which a lock can hold: they have no hash."""
         found = self._found(pin)
-        tag = re.compile(rf"py{re.escape(python).replace('.', '.?')}(?!\d)") if python else None
-        suited = [item for item in found if tag is None or tag.search(build := str(item.build)) or "py" not in build]
-        record = max(suited or found, key=lambda item: (item.version, item.build_number), default=None)
-        try:
-            return locked_package(record, self.platform, self._sources) if record else None
-        except ChannelError:  # a record without a hash is no preference; the solver says so if it is needed
-            return None
+        return bool(found) and not any(map(_pinnable, found))
+
+    def home(self, pin: Pin) -> str:
+        """The channel of the newest record that satisfies a pin; empty where there is none."""
+        record = max(self._found(pin), key=lambda item: (item.version, item.build_number), default=None)
+        return short_channel(strip_credentials(record.channel or "")) if record else ""
 
     def pythons(self, pin: Pin) -> frozenset[int]:
         """The minors of Python 3 for which there is a record that satisfies a pin."""
         return frozenset(minor for item in self._found(pin) for minor in _minors(item.depends))
-
-    def goes_with(self, name: str, other: str, release: str) -> bool:
-        """Whether a record of a package requires no other release of a second package than one."""
-        for item in self._first.get(name, ()):
-            asked = [text.split()[1:2] for text in item.depends if text.split()[:1] == [other]]
-            if all(not words or _admits(words[0], release) for words in asked):
-                return True
-        return False
 
     def _found(self, pin: Pin) -> list[RepoDataRecord]:
         spec = lenient(pin.match_spec())

@@ -147,7 +147,7 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
     names = with_named(request.channels, request.spec.pins)
     channels = channels_of(sources.reaching(names))
     specs = [parse_spec(pin) for pin in request.spec.pins]
-    virtual = [_virtual(package) for package in request.virtual_packages]
+    virtual = [virtual_package(package) for package in request.virtual_packages]
     with translated("the solver failed"):
         parts = channels.open(names, request.platform, progress)
         locked = _records_of(channels, parts, request)
@@ -389,7 +389,12 @@ def lenient(text: str) -> MatchSpec | None:
         return None
 
 
-def _virtual(package: VirtualPackage) -> GenericVirtualPackage:
+def virtual_package(package: VirtualPackage) -> GenericVirtualPackage:
+    """A virtual package for rattler.
+
+    Raises:
+        InputError: rattler does not understand it.
+    """
     try:
         return GenericVirtualPackage(
             PackageName(package.name), Version(package.version), BuildString.new_unchecked(package.build)

@@ -1,0 +1,174 @@
+"""One solve that chooses: of each choice the first alternative that goes with the rest. Import this module lazily.
+
+A choice is a package that nobody has made: its newest version requires what is wanted most, an older one requires less.
+The solver takes the newest that it can, and learns from each conflict, so that one solve does the work of many. Records
+are kept in memory, so that the next solve need not read them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from rattler import Channel, ChannelPriority, Gateway, MatchSpec, PackageName, PackageRecord, RepoDataRecord
+from rattler import solve as _solve
+from rattler.exceptions import SolverError
+from rattler.package import BuildString
+
+from cuenv.core.urls import printable, redact
+from cuenv.solve.environment_spec import Pin
+from cuenv.solve.io.channels import FolderRecords, Source, channels_of, dated, translated
+from cuenv.solve.io.solver import SOLVER, locked_package, parse_spec, virtual_package
+from cuenv.solve.io.sources import Sources
+from cuenv.solve.model import Choice, Settled, Solution, SolveRequest, Unsatisfiable
+
+_SECONDS = 10
+_NOWHERE = "https://choices.invalid"
+_NAME = "cuenv-choice-"
+
+
+class _Choices:
+    """The packages that nobody has made, as a source for rattler."""
+
+    def __init__(self, choices: Sequence[Choice]) -> None:
+        self._records = {
+            f"{_NAME}{number}": [
+                _made(f"{_NAME}{number}", len(choice) - place, pins) for place, pins in enumerate(choice)
+            ]
+            for number, choice in enumerate(choices)
+        }
+
+    async def fetch_package_records(self, platform: object, name: PackageName) -> list[RepoDataRecord]:
+        """Those of one choice, for rattler."""
+        return self._records.get(name.normalized, []) if str(platform) == "noarch" else []
+
+    def package_names(self, platform: object) -> list[str]:
+        """All choices, for rattler."""
+        return list(self._records) if str(platform) == "noarch" else []
+
+
+class _Lockable:
+    """What a lock can hold of channels that are folders: of each package the records of one channel.
+
+    That is the channel which a pin names, else the first that has it. One source for all of them costs the solver less
+    than one for each.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[str, FolderRecords]], homes: Mapping[str, str], cutoff: datetime | None
+    ) -> None:
+        self._parts, self._homes, self._cutoff = parts, homes, cutoff
+        self._found: dict[str, dict[str, list[RepoDataRecord]]] = {}
+
+    async def fetch_package_records(self, platform: object, name: PackageName) -> list[RepoDataRecord]:
+        """Those of one package, for rattler."""
+        text = name.normalized
+        if text not in self._found:
+            self._found[text] = self._of(text)
+        return self._found[text].get(str(platform), [])
+
+    def _of(self, name: str) -> dict[str, list[RepoDataRecord]]:
+        home = self._homes.get(name, "")
+        found: dict[str, list[RepoDataRecord]] = {}
+        for channel, memory in self._parts:
+            records = memory.records(name) if home in ("", channel) else ()
+            if records:
+                home = channel
+                found.setdefault(memory.subdir, []).extend(filter(self._takes, records))
+        return found
+
+    def _takes(self, item: RepoDataRecord) -> bool:
+        cutoff = self._cutoff
+        return bool(item.sha256 or item.md5) and (cutoff is None or (dated(item) or cutoff) <= cutoff)
+
+    def package_names(self, platform: object) -> list[str]:
+        """All names, for rattler."""
+        return sorted({name for _, memory in self._parts for name in memory.package_names(platform)})
+
+
+@lru_cache(maxsize=8)
+def _lockable(
+    parts: tuple[tuple[str, FolderRecords], ...], homes: tuple[tuple[str, str], ...], cutoff: datetime | None
+) -> _Lockable:
+    return _Lockable(parts, dict(homes), cutoff)
+
+
+def choose(
+    request: SolveRequest, choices: Sequence[Choice], sources: Sources, *, seconds: float = _SECONDS
+) -> Settled | Unsatisfiable:
+    """Solve for one platform, with an alternative of each choice. Records that a lock cannot hold are left out.
+
+    Args:
+        request: what must be in any case.
+        choices: what may be chosen of.
+        sources: where the channels are read.
+        seconds: after which there is no answer.
+
+    Raises:
+        InputError: rattler does not understand a pin.
+        ChannelError: a channel cannot be read.
+        OutsideError: the solver failed.
+    """
+    channels = channels_of(sources.reaching(request.channels))
+    channels.remembers = True
+    pins = [*request.spec.pins, *(pin for choice in choices for pins in choice for pin in pins)]
+    homes = {pin.name: sources.urls((pin.channel,))[0] for pin in reversed(pins) if pin.channel}
+    for pin in pins:
+        parse_spec(pin)
+    # What must be there is asked for by a package as well: the solver decides first what is asked for directly.
+    asked = (*choices, (tuple(pin for pin in request.spec.pins if not pin.channel),))
+    specs = [parse_spec(pin) for pin in request.spec.pins if pin.channel]
+    specs += [MatchSpec(f"{_NAME}{number}") for number in range(len(asked))]
+    virtual = [virtual_package(item) for item in request.virtual_packages]
+    with translated("the solver failed"):
+        parts = channels.open(request.channels, request.platform)
+        folders = tuple(
+            (part.channel, memory) for part in parts if isinstance(memory := channels.handle(part), FolderRecords)
+        )
+        online = [part.source for part in parts if isinstance(part.source, Channel)]
+        there: list[Any] = [_lockable(folders, tuple(sorted(homes.items())), channels.cutoff)] if folders else []
+
+        async def question(gateway: Gateway, _: list[Source]) -> list[RepoDataRecord]:
+            return await _solve(
+                [_Choices(asked), *there, *dict.fromkeys(online)],
+                specs,
+                gateway=gateway,
+                platforms=[request.platform, "noarch"],  # type: ignore[list-item] # any subdir
+                virtual_packages=virtual,
+                channel_priority=ChannelPriority.Strict,
+                channel_relations="disabled",
+                timeout=timedelta(seconds=seconds),
+            )
+
+        try:
+            records = channels.ask(parts, question)
+        except SolverError as error:
+            return Unsatisfiable(platform=request.platform, missing=(), text=printable(redact(str(error))).strip())
+    taken = [0] * len(asked)
+    packages = []
+    for record in records:
+        name = record.name.normalized
+        if name.startswith(_NAME):
+            number = int(name.removeprefix(_NAME))
+            taken[number] = len(asked[number]) - int(str(record.version))
+        else:
+            packages.append(locked_package(record, request.platform, channels.sources))
+    solution = Solution(
+        platform=request.platform,
+        packages=tuple(sorted(packages, key=lambda item: item.name)),
+        virtual_packages=request.virtual_packages,
+        solver=SOLVER,
+    )
+    return Settled(solution=solution, taken=tuple(taken[:-1]))
+
+
+def _made(name: str, number: int, pins: Iterable[Pin]) -> RepoDataRecord:
+    """A package that requires pins, whatever channel they name."""
+    depends = [pin.match_spec().rpartition("::")[2] for pin in pins]
+    record = PackageRecord(
+        name, str(number), BuildString.new_unchecked("0"), 0, "noarch", depends=depends, sha256=bytes(32)
+    )
+    file = f"{name}-{number}-0.conda"
+    return RepoDataRecord(record, file, f"{_NOWHERE}/noarch/{file}", _NOWHERE)
