@@ -47,7 +47,7 @@ _CODE = shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
 _WORDS = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def compiled(pattern: str) -> re.Pattern[bytes]:
     """A pattern as it is looked for: in the bytes of a line, whatever their encoding."""
     return re.compile(pattern.encode())
