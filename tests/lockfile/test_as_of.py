@@ -282,6 +282,7 @@ def test_conda_lock_cannot_solve_as_of_a_day(tmp_path: Path) -> None:
     assert "--as-of needs the embedded solver" in said.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_the_real_channels_close_on_what_was_there(tmp_path: Path, records: Path) -> None:
     mirrors = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import collect
+from cases import collect, quick
 from channel_builder import PLATFORM, pkg, write
 from commands import HOST
 from commands import inside as run
@@ -258,7 +258,7 @@ def test_the_input_is_never_replaced(small: Sources, tmp_path: Path) -> None:
 
 def test_a_platform_that_is_lost_is_said(small: Sources, tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(f"platforms: [{PLATFORM}, linux-aarch64]\n{RECIPE}")
-    words = ("lock", "--repair", "-o", "new.yml", *HOST, *here(small))
+    words = ("lock", "--repair", "-o", "new.yml", *HOST, *here(small), *UNASKED)
     done = run(*words, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"dropped   platforms linux-aarch64: a repair is for one platform, here {PLATFORM}" in done.stderr
@@ -269,7 +269,7 @@ def test_a_platform_that_is_lost_is_said(small: Sources, tmp_path: Path) -> None
 def test_a_file_of_somebody_else_is_kept_aside(small: Sources, tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(RECIPE)
     (tmp_path / "new.yml").write_text("precious\n")
-    done = run("lock", "environment.yml", "--repair", "-o", "new.yml", *HOST, *here(small), folder=tmp_path)
+    done = run("lock", "environment.yml", "--repair", "-o", "new.yml", *HOST, *here(small), *UNASKED, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "new.yml.bak").read_text() == "precious\n"
     assert not (tmp_path / "conda-lock.yml").exists()
@@ -287,7 +287,9 @@ def test_nothing_that_closes_is_a_no(small: Sources, tmp_path: Path) -> None:
     assert not (tmp_path / "new.yml").exists()
 
 
-@pytest.mark.parametrize("answer", [Answer(status=500), Answer(body=b"<html>log in</html>"), Answer(hang_up=True)])
+@pytest.mark.parametrize(
+    "answer", quick([Answer(status=500), Answer(body=b"<html>log in</html>"), Answer(hang_up=True)], first=1)
+)
 def test_a_channel_that_cannot_be_read_is_an_error_and_no_verdict(
     small: Sources, tmp_path: Path, answer: Answer
 ) -> None:

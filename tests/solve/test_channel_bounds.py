@@ -241,10 +241,10 @@ def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: 
     heard: list[str] = []
     telling.listen(heard.append)
     try:
-        with streaming(slowly(0.25, len(body) // 8), server.folder) as (url, _):
+        with streaming(slowly(0.17, len(body) // 8), server.folder) as (url, _):
             began = time.monotonic()
-            assert ask(sources(url, tmp_path, timeout=1)) == GOOD
-            assert time.monotonic() - began > 2  # longer than the timeout, which is one of silence
+            assert ask(sources(url, tmp_path, timeout=0.5)) == GOOD
+            assert time.monotonic() - began > 1  # longer than the timeout, which is one of silence
     finally:
         telling.listen(None)
     assert any(line.startswith("downloading records of conda-forge linux-64: 0.1 MB of 0.4 MB") for line in heard), (
@@ -254,7 +254,7 @@ def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: 
     with streaming(slowly(0.1, 1), server.folder) as (url, _):
         began = time.monotonic()
         with pytest.raises(ChannelError, match=r"timed out: \d+ bytes in \d+ seconds"):
-            ask(sources(url, tmp_path / "other", timeout=1))
+            ask(sources(url, tmp_path / "other", timeout=0.5))
         assert time.monotonic() - began < 10
 
 
@@ -262,7 +262,7 @@ def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: 
 def test_a_server_may_not_ask_to_wait_for_long(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
-    monkeypatch.setattr(repodata_download, "_LONGEST", 1.2)
+    monkeypatch.setattr(repodata_download, "_LONGEST", 1.1)
     busy = Answer(status=429, headers={"Retry-After": asks})
     server.fault = lambda path, _good, before: busy if path.endswith(PLAIN) and before < 1 else None
     heard: list[str] = []

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rattler.index import index_fs
 
+from cases import quick
 from channel_builder import edit, pkg, request, write
 from commands import HOST, run
 from cuenv.core.errors import ChannelError, ExitCode
@@ -88,7 +89,7 @@ REFUSED = {
     "another document": (lambda _: Answer(body=b'{"packages": [1, 2]}'), "no valid repodata"),
     "too many requests": (lambda _: Answer(status=429, headers={"Retry-After": "1"}), "HTTP 429"),
     "not now": (lambda _: Answer(status=503, headers={"Retry-After": "1"}), "HTTP 503"),
-    "an answer that comes too late": (lambda good: replace(good, wait=1.5), "timed out"),
+    "an answer that comes too late": (lambda good: replace(good, wait=0.7), "timed out"),
     "a redirect that runs in a circle": (
         lambda _: Answer(status=302, headers={"Location": f"{SUBDIR}/{PLAIN}"}),
         "redirect",
@@ -101,7 +102,7 @@ REFUSED = {
 def test_a_bad_answer_is_an_error_and_a_good_one_after_it_is_right(
     server: Faulty, tmp_path: Path, answer: Callable[[Answer], Answer], words: str
 ) -> None:
-    where = sources(server, tmp_path, timeout=1)
+    where = sources(server, tmp_path, timeout=0.5)
     server.fault = only(PLAIN, answer)
     with pytest.raises(ChannelError, match=words) as caught:
         ask(where)
@@ -113,7 +114,9 @@ def test_a_bad_answer_is_an_error_and_a_good_one_after_it_is_right(
     assert ask(replace(where, offline=True)) == GOOD
 
 
-@pytest.mark.parametrize("answer", [cut, damaged, lambda _: Answer(body=b"<html></html>"), lambda _: Answer(body=b"")])
+@pytest.mark.parametrize(
+    "answer", quick([cut, damaged, lambda _: Answer(body=b"<html></html>"), lambda _: Answer(body=b"")], first=2)
+)
 @pytest.mark.parametrize("name", [ZST, SHARDS])
 def test_a_damaged_form_of_the_repodata_is_an_error_or_another_is_taken(
     server: Faulty, tmp_path: Path, name: str, answer: Callable[[Answer], Answer]

@@ -431,6 +431,7 @@ def test_the_table_of_names_is_in_order_and_says_where_it_comes_from() -> None:
     assert all(table["sources"])
 
 
+@pytest.mark.slow
 def test_conda_packages_of_the_records_provide_what_pip_knows(records: Path) -> None:
     """No row stands for a package that is not there, but for libraries on torch that the records leave out."""
     text = "".join(
