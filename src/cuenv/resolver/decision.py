@@ -12,7 +12,7 @@ from cuenv.host.facts import Driver, HostFacts
 from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.candidates import Candidate, admits, candidates_of, pythons
 from cuenv.resolver.ranking import Assessment, Criterion, Ranking
-from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Verdict, minimum_drivers
+from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Rule, Verdict, minimum_drivers
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,12 @@ class Decision(Drawable):
     def _opened(self, remedies: Iterable[Remedy]) -> tuple[NearMiss, ...]:
         misses: list[NearMiss] = []
         for remedy in remedies:
-            then = _remedied(self.case, remedy)
-            order = Ranking(then)
-            ours = next(_again((self.chosen,), then, remedy), None) if self.chosen else None
-            able = order.rivals(self.assessments, ours) if ours else self.assessments
-            best = order.best(_again(able, then, remedy))
+            then, rules = _remedied(self.case, remedy), _touched(remedy)
+            names = {rule.name for rule in rules}
+            able = [item for item in self.assessments if all(verdict.rule in names for verdict in item.objections)]
+            order, judge = Ranking(then), Judge(then, rules)
+            ours = next(_again((self.chosen,), judge), None) if self.chosen else None
+            best = order.best(_again(order.rivals(able, ours) if ours else able, judge))
             if best is None or (self.chosen and not order.key(best) < order.key(self.chosen)):
                 continue
             if any(best.candidate is miss.candidate for miss in misses if not miss.remedy.option):
@@ -124,10 +125,11 @@ class Decision(Drawable):
     @cached_property
     def unseen(self) -> Assessment | None:
         """What would be chosen had it been seen in a channel; ``None`` when that is the choice."""
-        if self.case.proving or self.chosen is None or all(item.candidate.build.published for item in self.fitting):
+        unseen = [item for item in self.fitting if not item.candidate.build.published]
+        if self.case.proving or self.chosen is None or not unseen:
             return None
-        best = Ranking(replace(self.case, proving=True)).best(self.fitting) or self.chosen
-        return None if best.candidate.build.published or best.candidate.build is self.chosen.candidate.build else best
+        best = Ranking(replace(self.case, proving=True)).best([self.chosen, *unseen])
+        return None if best is None or best.candidate.build is self.chosen.candidate.build else best
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the wishes admit, the best first."""
@@ -227,14 +229,15 @@ def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessme
     return Assessment(candidate=candidate, verdicts=verdicts, objections=objections)
 
 
-def _again(items: Iterable[Assessment], case: Context, remedy: Remedy) -> Iterator[Assessment]:
-    """What fits with a remedy: only the rules are asked again whose outcome it can change."""
+def _touched(remedy: Remedy) -> tuple[Rule, ...]:
+    """The rules whose outcome a remedy can change."""
     changed = {"alone", "dev" if remedy.option else "", *(("driver", "level") if remedy.driver else ())}
-    rules = tuple(rule for rule in RULES if rule.reads & changed)
-    judge, names = Judge(case, rules), {rule.name for rule in rules}
+    return tuple(rule for rule in RULES if rule.reads & changed)
+
+
+def _again(items: Iterable[Assessment], judge: Judge) -> Iterator[Assessment]:
+    """What fits by the new verdicts of some rules and the old ones of the others."""
     for item in items:
-        if any(verdict.rule not in names for verdict in item.objections):
-            continue
         anew = {verdict.rule: verdict for verdict in judge.verdicts(item.candidate)}
         found = _assessment(item.candidate, tuple([anew.get(verdict.rule, verdict) for verdict in item.verdicts]))
         if found.fits:

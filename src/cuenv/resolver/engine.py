@@ -120,6 +120,8 @@ _OF_CANDIDATE = {
     "built_for": "build.platform",
     "built_cuda": "build.cuda",
     "stack": "build.stack",
+    "release": "build.version",
+    "published": "build.published",
     "code": "build.code",
     "asked_cudnn": "build.cudnn",
     "asked_nccl": "build.nccl",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from packaging.version import Version
 
 from cuenv.core.record import NamedTuple, dataclass
-from cuenv.knowledge.rows import LabelFit, TorchBuild
+from cuenv.knowledge.rows import LabelFit
 from cuenv.resolver.candidates import Candidate, distance
 from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen
-from cuenv.resolver.rules import Context, Verdict, rule_named
+from cuenv.resolver.rules import RULES, Context, Verdict, rule_named
 from cuenv.resolver.rules.device import jit_count
 
 LAYERS = ("device-code", "cudnn", "nccl")
@@ -79,8 +79,8 @@ def _level(case: Context) -> Version | None:
     return case.facts.driver.cuda if case.facts.driver else None
 
 
-def _newest(build: TorchBuild) -> tuple[int, ...]:
-    return tuple(-part for part in build.version.release)
+def _newest(release: Version) -> tuple[int, ...]:
+    return tuple(-part for part in release.release)
 
 
 def _toolkit(cuda: Version | None, built_cuda: Version | None, level: Version | None) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ NATIVE_CODE = Criterion(
 
 SEEN = Criterion(
     "build was seen in its channel",
-    lambda proving, build: not (proving or build.published),
+    lambda proving, published: not (proving or published),
     lambda item, _: _seen(item.candidate),
 )
 """A recipe is not a package: a build that nobody has seen in a channel loses, unless the channels are asked anyway."""
@@ -175,68 +175,64 @@ def preference(prefer: str) -> tuple[Criterion, ...]:
     return (NATIVE_LEVEL, *(criterion for criterion in PREFERENCE if criterion is not NATIVE_LEVEL))
 
 
-_Remembered: TypeAlias = tuple[Criterion, Callable[[Candidate], Hashable], dict[Hashable, Any], dict[str, Any]]
-"""A criterion, what it reads of a candidate, what it said of that, and what it reads of the host."""
-
-
 class Ranking:
     """The order of the preference for one case: smaller keys are better; equal questions are asked once."""
 
     def __init__(self, case: Context) -> None:
         self.criteria = preference(case.request.prefer)
         self._asker = Asker(case.request, case.knowledge, proving=case.proving)
-        self._memory: list[_Remembered] = [
-            (one, key_of(one.questions), {}, seen(one.key, Unit(case.facts)) if one.key else {})
+        self._alive: list[Candidate] = []
+        self._parts = [
+            self._part(one.key, seen(one.key, Unit(case.facts))) if one.key else _open_part(one.reads)
             for one in self.criteria
         ]
-        self._alive: list[Candidate] = []
 
     def key(self, item: Assessment) -> tuple[Any, ...]:
         """The key of a candidate, one part for each criterion."""
-        candidate, found = item.candidate, []
-        for memory in self._memory:
-            part = memory[2].get(memory[1](candidate))
-            found.append(self._part(memory, item) if part is None else part)
-        return tuple(found)
+        return tuple([part(item) for part in self._parts])
 
     def rivals(self, items: Iterable[Assessment], than: Assessment) -> list[Assessment]:
         """Those that may rank before another, had every rule no question left: who asks judges fewer by the rules.
 
         What a rule leaves open only ever puts a candidate further back.
         """
-        own = [(memory, self._part(memory, than)) for memory in self._memory]
-        if any(part for (criterion, *_), part in own if criterion.key is None):
+        own = self.key(than)
+        if any(bar for criterion, bar in zip(self.criteria, own, strict=True) if criterion.key is None):
             return list(items)
         left, found = list(items), []
-        for memory, bar in own:
-            if memory[0].key is not None:
-                parts = [self._part(memory, item) for item in left]
-                found += [item for item, part in zip(left, parts, strict=True) if part < bar]
-                left = [item for item, part in zip(left, parts, strict=True) if part == bar]
+        for criterion, part, bar in zip(self.criteria, self._parts, own, strict=True):
+            if criterion.key is not None:
+                found += [item for item in left if part(item) < bar]
+                left = [item for item in left if part(item) == bar]
         return found
 
     def best(self, items: Iterable[Assessment]) -> Assessment | None:
         """The first of the best, asked one criterion after another: most candidates lose by an early one."""
         left = list(items)
-        for memory in self._memory:
+        for part in self._parts:
             if len(left) <= 1:
                 break
-            parts = [self._part(memory, item) for item in left]
+            parts = [part(item) for item in left]
             least = min(parts)
-            left = [item for item, part in zip(left, parts, strict=True) if part == least]
+            left = [item for item, mine in zip(left, parts, strict=True) if mine == least]
         return left[0] if left else None
 
-    def _part(self, memory: _Remembered, item: Assessment) -> Any:
-        """What one criterion says of a candidate."""
-        criterion, key, known, of_host = memory
-        same = key(item.candidate)
-        part = known.get(same)
-        if part is None:
-            asked = criterion.key
-            part = known[same] = (
-                asked(**self._asker.values(asked, item.candidate), **of_host)
-                if asked
-                else left_open(item.verdict(criterion.reads))
-            )
-            self._alive.append(item.candidate)  # keys are identities
+    def _part(self, asked: Callable[..., Any], of_host: dict[str, Any]) -> Callable[[Assessment], Any]:
+        """What one criterion says of candidates, asked once for what it reads of them."""
+        key, known = key_of((asked,)), dict[Hashable, Any]()
+
+        def part(item: Assessment) -> Any:
+            same = key(item.candidate)
+            found = known.get(same)
+            if found is None:
+                found = known[same] = asked(**self._asker.values(asked, item.candidate), **of_host)
+                self._alive.append(item.candidate)  # keys are identities
+            return found
+
         return part
+
+
+def _open_part(rule: str) -> Callable[[Assessment], int]:
+    """Of how many things a rule leaves open what it says."""
+    place = next(place for place, one in enumerate(RULES) if one.name == rule)
+    return lambda item: left_open(item.verdicts[place])
