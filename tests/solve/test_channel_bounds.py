@@ -247,7 +247,7 @@ def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: 
             assert time.monotonic() - began > 1  # longer than the timeout, which is one of silence
     finally:
         telling.listen(None)
-    assert any(line.startswith("downloading records of conda-forge linux-64: 0.1 MB of 0.4 MB") for line in heard), (
+    assert any(line.startswith("downloading records of conda-forge linux-64: 0.2 MB of 0.4 MB") for line in heard), (
         heard
     )
     assert any(line.endswith(("kB/s", "MB/s")) for line in heard), heard
