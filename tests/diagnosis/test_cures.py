@@ -344,3 +344,29 @@ def test_a_command_for_a_warning_beside_the_cause_is_not_printed() -> None:
     causes = read(log.encode()).causes
     assert causes[0].command
     assert not any(cause.command for cause in causes[1:])
+
+
+SAID = {
+    "ImportError: transformers>=4.43 is required for a normal functioning of this module": "'transformers>=4.43'",
+    "ImportError: Using the `Trainer` requires `accelerate>=0.20.1`: Please run `pip install accelerate`": ">=0.20.1'",
+    "ERROR: Directory 'submodules/simple-knn' is not installable. Neither 'setup.py' nor": "git submodule update",
+    "stderr: nvidia-container-cli: mount error: mount operation failed: /proc/driver/nvidia/params": "restart docker",
+    'gathering device information while adding custom device "/dev/nvidia-uvm-tools": lstat x': "nvidia-modprobe",
+    "ImportError: /opt/gcc/10/lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /h/envs/t/x.so)": (
+        "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib"
+    ),
+    "unable to execute '/usr/local/cuda/bin/nvcc': No such file or directory": "export CUDA_HOME=$CONDA_PREFIX",
+}
+
+
+@collect("line", SAID)
+def test_what_the_message_itself_asks_for_is_the_cure(line: str) -> None:
+    prefix = "Error response from daemon: " if "gathering" in line else ""
+    assert SAID[line] in led(prefix + line + "\n").command
+
+
+def test_a_failure_of_cublas_that_tells_no_second_copy_has_no_command() -> None:
+    assert not led(
+        "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
+    ).command
+    assert led("RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(x)`\n").command

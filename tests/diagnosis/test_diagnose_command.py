@@ -321,7 +321,7 @@ def test_every_code_of_a_symptom_exists_and_the_commands_that_find_it_do() -> No
 
 
 LOOKS = re.compile(
-    r"(?:sudo )?(?:nvidia-smi|grep|find|ldconfig -p|df|dmesg|sinfo|ds_report|python -m pip (?:check|show|index)|"
+    r"(?:sudo )?(?:nvidia-smi|lspci|grep|find|ldconfig -p|df|dmesg|sinfo|ds_report|python -m pip (?:check|show|index)|"
     r"cuenv (?:check|lint|kb|why|inspect)|export (?:CUDA_LAUNCH_BLOCKING|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG))\b"
 )
 """Commands that only look: what they are for stands in the sentence."""

@@ -13,7 +13,7 @@ from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis import cures, on_host, on_host_build, on_host_run, providers
 from cuenv.diagnosis.cures import named
-from cuenv.diagnosis.lead import RankedSymptom, Verdict, ranked
+from cuenv.diagnosis.lead import Ranked, RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.managers import said_there
@@ -149,9 +149,7 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     order = ranked(found)
     return Diagnosis(
         verdict=order.verdict,
-        causes=tuple(
-            _cause(root, base, may=_may_cure(index, root, order.verdict)) for index, root in enumerate(order.roots)
-        ),
+        causes=tuple(_cause(root, base, may=_may_cure(index, root, order)) for index, root in enumerate(order.roots)),
         strange=tuple((one.line, one.text) for one in order.strange),
         lines=found.lines,
         size=found.size,
@@ -161,10 +159,11 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     )
 
 
-def _may_cure(index: int, root: RankedSymptom, verdict: Verdict) -> bool:
+def _may_cure(index: int, root: RankedSymptom, order: Ranked) -> bool:
     """Whether a command may end what the log shows: none does for a mere effect, or for a warning beside the cause."""
     one = root.sighting
-    return verdict == "known" and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
+    alone = order.verdict == "known" and order.roots[0].sighting.symptom.layer != "scope"
+    return alone and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
 
 
 def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:

@@ -70,6 +70,7 @@ _PARTS = {
     "flash-attn-2": "flash-attn",
     "selective-scan": "mamba-ssm",
     "exllamav2-ext": "exllamav2",
+    "transformer-engine-extensions": "transformer-engine",
     "-scatter": "torch-scatter",
     "-sparse": "torch-sparse",
     "-cluster": "torch-cluster",
@@ -354,6 +355,11 @@ def cuda_constraint(case: LogContext) -> Joined:
 def libstdcxx(case: LogContext) -> Joined:
     """The first GCC whose libstdc++ has the symbols that are asked for."""
     needed = re.sub(r"^GLIBCXX_", "", case.told.get("needed", ""))
+    if re.search(
+        r"(?<![\w.])/(?!usr/|lib|\S*(?:conda|forge|envs)\S*libstdc)\S+/libstdc\+\+[^\n]+(?:conda|envs)", case.line
+    ):
+        remedy = "let the libstdc++ of the environment go before the one that LD_LIBRARY_PATH leads to"
+        return Joined(remedy=remedy, command="export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH")
     first = _NEWS.get(needed)
     if first is None:
         return Joined()
@@ -521,6 +527,51 @@ def cudnn_start(case: LogContext) -> Joined:
     return library_path(case)
 
 
+def two_cublas(case: LogContext) -> Joined:
+    """What tells two copies of cuBLAS, a symbol or a value that is refused; else it is mostly the memory."""
+    found = library_path(case)
+    if found.because or re.search(r"undefined symbol|not defined in file|INVALID_VALUE|NOT_SUPPORTED", case.line):
+        return found
+    remedy = (
+        "look for an index out of range (CUDA_LAUNCH_BLOCKING=1) and at the free memory (nvidia-smi); then unset "
+        "LD_LIBRARY_PATH"
+    )
+    return replace(found, remedy=remedy, command="")
+
+
+def container_driver(case: LogContext) -> Joined:
+    """A docker that started before the driver was updated, or a device file that nobody made."""
+    if "mount error" in case.line:
+        remedy = "docker holds files of the driver that was there before: start it anew"
+        return Joined(remedy=remedy, command="sudo systemctl restart docker")
+    if "/dev/nvidia-uvm" in case.line:
+        remedy = "make the device files of the driver, which the first CUDA program makes else"
+        return Joined(remedy=remedy, command="sudo nvidia-modprobe -u -c=0")
+    return Joined()
+
+
+def asked_release(case: LogContext) -> Joined:
+    """The releases that the message itself asks for; another torch is another matter."""
+    package = case.told.get("package", "")
+    found = re.search(rf"\b{re.escape(package)} ?\(?((?:>=|==|<=|~=|!=|>|<) ?[0-9][\w.,<>=! *-]{{0,40}})", case.line)
+    if not package or not found or package.lower().startswith(("torch", "python", "cuda", "nvidia")):
+        return Joined()
+    wanted = re.match(r"(?:(?:>=|==|<=|~=|!=|>|<) ?[0-9][0-9a-z.*]*,? ?)+", found[1])
+    return (
+        Joined(command=f"{PIP} install {quote(package + wanted[0].replace(' ', '').strip(',.'))}")
+        if wanted
+        else Joined()
+    )
+
+
+def sources(case: LogContext) -> Joined:
+    """Sources of another repository that git did not fetch with the program's own."""
+    if not re.search(r"submodules?/|third_?party/|extern(?:al)?/", case.line):
+        return Joined()
+    remedy = "fetch the submodules of the repository, and install again"
+    return Joined(remedy=remedy, command="git submodule update --init --recursive")
+
+
 def nvidia_runtime(case: LogContext) -> Joined:
     """A container without NVIDIA's runtime: on a node of Kubernetes, or one that somebody started."""
     if case.facts and case.facts.environment.wsl:
@@ -634,6 +685,10 @@ _DOWNLOADS = (
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "arch_list": arch_list,
+    "asked_release": asked_release,
+    "container_driver": container_driver,
+    "sources": sources,
+    "two_cublas": two_cublas,
     "built_again": built_again,
     "companion": companion,
     "conda_file": conda_file,

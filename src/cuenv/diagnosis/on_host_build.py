@@ -57,8 +57,9 @@ def toolchain(case: LogContext) -> Joined:
         if there and not lacking:
             because.append("the files are installed, but builds do not look where conda-forge puts them")
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
+    elsewhere = " && export CUDA_HOME=$CONDA_PREFIX" if "/bin/nvcc" in case.line else ""
     if cuda is None:
-        return Joined(because=tuple(because), command=toolkit_of_torch())
+        return Joined(because=tuple(because), command=toolkit_of_torch() + elsewhere)
     because.append(f"torch is built for CUDA {cuda}")
     return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
 

@@ -264,6 +264,8 @@ def module(case: LogContext) -> Joined:
     wanted = _wanted(case, name)
     if not wanted:
         return Joined()
+    if asked := re.search(rf"\b{re.escape(wanted)}((?:>=|==|~=)[0-9][\w.]{{0,20}})", case.line):
+        wanted = f"'{wanted}{asked[1].rstrip('.')}'"
     remedy = f"install it into the Python that runs: its package is {wanted.split()[-1].strip(chr(39))}"
     if name in _OF_PYG:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"

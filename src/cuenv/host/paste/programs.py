@@ -40,7 +40,7 @@ _TORCH = (
     ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
     ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
     ("conda", regex(r"/((?:mini|ana)conda[0-9]?|(?:mamba|mini)forge[0-9]?|micromamba|opt/conda|envs/[\w.-]+)/")),
-    ("system", regex(r"(/usr/(?:local/)?lib/python3)")),
+    ("system", regex(r"(/usr/(?:local/)?lib/python3|/\.?venv/(?:lib|bin)/)")),
     ("root", regex(r"(?:^|[\s\"'=(])/(root)/")),
     ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
     ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
