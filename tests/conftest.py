@@ -45,6 +45,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One worker more than there are processors: many tests wait, for a server, a client or a clock."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else len(os.sched_getaffinity(0)) + 1
+
+
 @atexit.register
 def _leave() -> None:
     """Leave as cuenv itself does: py-rattler can kill an interpreter that finalises, and with it the exit status.

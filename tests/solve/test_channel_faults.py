@@ -89,7 +89,7 @@ REFUSED = {
     "another document": (lambda _: Answer(body=b'{"packages": [1, 2]}'), "no valid repodata"),
     "too many requests": (lambda _: Answer(status=429, headers={"Retry-After": "1"}), "HTTP 429"),
     "not now": (lambda _: Answer(status=503, headers={"Retry-After": "1"}), "HTTP 503"),
-    "an answer that comes too late": (lambda good: replace(good, wait=0.7), "timed out"),
+    "an answer that comes too late": (lambda good: replace(good, wait=1.2), "timed out"),
     "a redirect that runs in a circle": (
         lambda _: Answer(status=302, headers={"Location": f"{SUBDIR}/{PLAIN}"}),
         "redirect",
@@ -102,7 +102,7 @@ REFUSED = {
 def test_a_bad_answer_is_an_error_and_a_good_one_after_it_is_right(
     server: Faulty, tmp_path: Path, answer: Callable[[Answer], Answer], words: str
 ) -> None:
-    where = sources(server, tmp_path, timeout=0.5)
+    where = sources(server, tmp_path, timeout=1)
     server.fault = only(PLAIN, answer)
     with pytest.raises(ChannelError, match=words) as caught:
         ask(where)
