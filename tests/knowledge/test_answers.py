@@ -33,6 +33,16 @@ def told(question: str, host: str = "rtx4090-535") -> str:
     ("question", "topic"),
     [
         ("must I install cuda before pytorch?", "toolkit"),
+        ("How to check if PyTorch is using the GPU?", "gpu-not-used"),
+        ("How do I install PyTorch with GPU support?", "install-pytorch"),
+        ("how to free gpu memory", "gpu-memory"),
+        ("H100 which cuda version", "which-cuda"),
+        ("pytorch mac m1 gpu", "without-nvidia"),
+        ("what is the difference between cuda and cudnn", "what-is-cudnn"),
+        ("Is CUDA backward compatible?", "minor-version-compatibility"),
+        ("what is the cuda runtime and the cuda driver api", "nvidia-smi"),
+        ("why does pip install torch download so many nvidia packages", "toolkit"),
+        ("can I install two versions of pytorch", "several-cuda-versions"),
         ("is the cuda toolkit necessary if I only run torch", "toolkit"),
         ("Why does nvcc --version print another version than nvidia-smi", "nvidia-smi"),
         ("what is the oldest driver for CUDA 12.6", "driver"),
@@ -165,3 +175,15 @@ def test_the_commands_in_cures_are_commands_with_these_options() -> None:
             found = getattr(found, "subcommands", {}).get(rest[0] if rest else "", found)
             known = {text for param in found.params for text in (*param.opts, *param.secondary_opts)}
             assert {word for word in rest if word.startswith("-")} <= known, row.code
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "why is conda so slow to solve",
+        "which GPU do I need for llama 70B",
+        "how to export a conda environment elsewhere",
+    ],
+)
+def test_a_question_without_a_page_finds_no_error_that_shares_a_word(question: str) -> None:
+    assert not asked(question).found

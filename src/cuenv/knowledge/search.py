@@ -69,6 +69,8 @@ _STOP = regex(
 )
 _ENOUGH = 0.5
 """The share of a question, by weight, that a page has to cover."""
+_OF_AN_ERROR = 0.75
+"""The same of a page on an error: a question about something else shares words with many."""
 _UNKNOWN = 0.4
 """The weight of a word that no page has, beside that of the rarest word that one has."""
 
@@ -131,7 +133,8 @@ def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
             weight * (1.0 if word in titles[page] else 0.5 if word in bodies[page] else 0.0)
             for word, weight in weights.items()
         )
-        if got / total >= _ENOUGH and not titles[page].isdisjoint(weights):
+        enough = _OF_AN_ERROR if page.kind == "symptom" else _ENOUGH
+        if got / total >= enough and not titles[page].isdisjoint(weights):
             head = frozenset(word for text in page.titles[:2] for word in words_of(text))
             focus = sum(weight for word, weight in weights.items() if word in head) / total
             rank = got / total + focus / 2 + _KINDS.get(page.kind, 0)
