@@ -180,6 +180,15 @@ def test_what_is_read_is_what_uv_would_install(tmp_path: Path) -> None:
             assert of(parse_lock(exported, "requirements.txt", LockPart(python=python))) == wanted
 
 
+def test_a_wheel_for_a_recent_glibc_alone_gives_way_to_one_for_every_machine() -> None:
+    target = WheelTarget("linux-64", "3.12")
+    own = [f"a-1-cp312-cp312-manylinux_2_{glibc}_x86_64.whl" for glibc in (34, 28)]
+    plain = "a-1-py2.py3-none-any.whl"
+    assert target.best((name, name) for name in (own[0], plain)) == plain
+    assert target.best((name, name) for name in (*own, plain)) == own[1]
+    assert target.best([(own[0], own[0])]) == own[0]
+
+
 def test_pylock_extras_groups_and_the_wheel_for_the_oldest_glibc() -> None:
     lock = parse_lock(PYLOCK, "pylock.toml")
     assert of(lock) == {"leaf": "1.0"}

@@ -183,6 +183,14 @@ def test_a_cpu_twin_in_a_cuda_lock(twin: LockedPackage) -> None:
     assert "cu" in finding.fix
 
 
+def test_cpu_builds_of_torch_and_of_what_comes_with_it_are_one_finding() -> None:
+    of_cpu = (package("libtorch", "2.10.0", "cpu_mkl_h1"), package("pytorch", "2.10.0", "cpu_mkl_py312_h2"))
+    finding = only(law(*swapped(FORGE, *of_cpu)), "CU103")
+    assert finding.subject == "pytorch"
+    assert finding.message.startswith("pytorch 2.10.0 cpu_mkl_py312_h2 and libtorch 2.10.0 cpu_mkl_h1 are CPU builds, ")
+    assert finding.fix == "write conda-forge::pytorch=2.10.0=cuda*, conda-forge::libtorch=2.10.0=cuda*"
+
+
 @pytest.mark.parametrize(
     "fine",
     [

@@ -332,7 +332,7 @@ def _command(verdict: Verdict, case: Context) -> str | None:
             else _resolve(case.facts, *_libraries(case.request), verdict.remedy.option)
         )
     if verdict.rule == "gpu":
-        return "cuenv inspect --json > node.json on the machine that it is for, then: cuenv check --host node.json"
+        return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
     return choose_anew(case.facts, case.request) if verdict.rule in (*_CHOSEN, "cudnn") else None
 
 

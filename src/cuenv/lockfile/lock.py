@@ -38,7 +38,7 @@ from cuenv.lockfile.formats.pixi_lock import install_command
 from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
-from cuenv.lockfile.pip_torch import judge_file
+from cuenv.lockfile.pip_torch import judge_file, oldest_cuda
 from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
     install_commands,
@@ -48,7 +48,7 @@ from cuenv.lockfile.wheel_lock import (
     write_wheels,
 )
 from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
-from cuenv.resolver.solution_policy import cpu_variants, lock_findings, undated_findings
+from cuenv.resolver.solution_policy import cpu_finding, lock_findings, undated_findings
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
@@ -247,7 +247,7 @@ def locked(
         offered = cuda_offered(solution, spec, request.sources, knowledge)
         after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for, ours=spec.ours)
         if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
-            after += cpu_variants(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
+            after += cpu_finding(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
         after += build_findings(solution, host, knowledge)
@@ -441,7 +441,8 @@ def _without_cuda(
         return ()
     words = lock_words(read_text(request.path))
     named = shlex.join([*words[:2], str(request.path), *words[3:]]) if words[3:] else ""
-    pretend = f"CONDA_OVERRIDE_CUDA={named_cuda(spec) or '12.4'} cuenv lock {shlex.quote(str(request.path))}"
+    cuda = named_cuda(spec) or oldest_cuda(spec) or "12.4"
+    pretend = f"CONDA_OVERRIDE_CUDA={cuda} cuenv lock {shlex.quote(str(request.path))}"
     return (
         Finding(
             code="CU413",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, mended_by
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
@@ -526,13 +526,14 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
     wanted = f"={exact[1]}" if exact else (_CONDITION.sub("", conflict.demand) or None)
     bound = (FileEdit(how="add", entries=(f"{gives.conda}{wanted}",)),) if wanted else ()
     other = f"pin {gives.conda} to a release that meets {conflict.demand}, and resolve again"
+    either = f"{mended_by(bound)}, or {mended_by(_repaired(conflict))}" if free and bound and conflict.repair else None
     return Finding(
         code="CU510",
         severity="error",
         subject=requirement_name(conflict.parent) or gives.name,
         message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}",
         evidence=(printable(conflict.text),),
-        fix=None if conflict.repair or exact else other,
+        fix=either or (None if conflict.repair or exact else other),
         edits=_repaired(conflict) or bound,
     )
 

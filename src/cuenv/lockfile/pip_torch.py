@@ -55,7 +55,7 @@ def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
 def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs."""
     exact = toolkit_asked(spec)
-    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or _oldest(spec) or _of_wheels(spec)
+    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or oldest_cuda(spec) or _of_wheels(spec)
     if cuda is None:
         return
     nvcc, cudnn = nvcc_asked(spec), spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
@@ -92,7 +92,7 @@ def _names(spec: EnvironmentSpec) -> Iterator[str]:
     yield from (requirement_name(text) for text in spec.pip)
 
 
-def _oldest(spec: EnvironmentSpec) -> Version | None:
+def oldest_cuda(spec: EnvironmentSpec) -> Version | None:
     """The oldest CUDA release that a file admits, where it names no release: ``cuda-version>=12``."""
     bounds = (_FROM.match(pin.version) for pin in cuda_pins(spec))
     return next((version(f"{found[1]}.{found[2] or 0}") for found in bounds if found), None)

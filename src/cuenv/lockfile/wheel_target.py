@@ -21,6 +21,9 @@ _FIRST_MINOR, _LAST_MINOR = 8, 14
 """Minors of Python 3 among which one is chosen where a lock names none."""
 _OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 _LAST_GLIBC = 60
+_COMMON_GLIBC = 28
+"""The minor of the C library of RHEL 8, for which most wheels are built: https://github.com/pypa/manylinux."""
+_GLIBC = regex(r"manylinux_2_(\d+)_")
 _LONGEST = 20_000
 """Characters of a marker."""
 _EXTRA = regex(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
@@ -109,16 +112,24 @@ class WheelTarget:
     def best(self, files: Iterable[tuple[str, T]]) -> T | None:
         """The wheel that is installed there, of those that run on the oldest glibc; ``None`` where none is for it.
 
+        Where the better one is for a recent glibc alone, it is one that older machines install in its place.
+
         Args:
             files: names of wheels, each with anything.
         """
         ranks = _ranks(self)
-        found: tuple[int, T] | None = None
+        found: tuple[tuple[bool, int], T] | None = None
         for name, item in files:
-            rank = min((ranks[tag] for tag in _tags_of(name) if tag in ranks), default=None)
+            rank = min(((_recent(tag), ranks[tag]) for tag in _tags_of(name) if tag in ranks), default=None)
             if rank is not None and (found is None or rank < found[0]):
                 found = (rank, item)
         return found[1] if found else None
+
+
+def _recent(tag: Tag) -> bool:
+    """Whether a wheel is for a glibc that not every machine has whose driver runs CUDA 12."""
+    found = _GLIBC.match(tag.platform)
+    return found is not None and int(found[1]) > _COMMON_GLIBC
 
 
 _RANKS: dict[tuple[str, tuple[int, int]], Mapping[Tag, int]] = {}

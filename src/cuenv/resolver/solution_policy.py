@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import CudaVariant
 from cuenv.resolver.policy import two_channels
 from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content_digest, names_cpu, names_cuda
 
@@ -69,7 +70,7 @@ def lock_findings(
         *_subdirs(all_packages, platform),
     ]
     if cuda:
-        found += cpu_variants(all_packages, knowledge)
+        found += cpu_finding(all_packages, knowledge)
         found += cpu_builds(all_packages, knowledge, offered, asked)
     return tuple(found)
 
@@ -146,26 +147,44 @@ def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) 
 
 def _write(package: LockedPackage, build: str) -> FileEdit:
     """Another build of what is locked."""
-    return FileEdit(how="write", entries=(f"{package.channel_name}::{package.name}={package.version}={build}",))
+    return FileEdit(how="write", entries=(_other(package, build),))
+
+
+def _other(package: LockedPackage, build: str) -> str:
+    return f"{package.channel_name}::{package.name}={package.version}={build}"
 
 
 def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
-    """The CPU builds among packages that have CUDA builds as well, where those matter."""
+    """The CPU builds among packages that have CUDA builds as well, where those matter, each by itself."""
+    for package, variant in _variants(packages, knowledge):
+        yield _unasked([(package, variant)])
+
+
+def cpu_finding(packages: Iterable[LockedPackage], knowledge: Knowledge) -> tuple[Finding, ...]:
+    """As `cpu_variants`, in one finding: torch and what comes with it are CPU builds for one reason."""
+    found = sorted(_variants(packages, knowledge), key=lambda pair: pair[0].name != "pytorch")
+    return (_unasked(found),) if found else ()
+
+
+def _variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[tuple[LockedPackage, CudaVariant]]:
     for package in packages:
         variant = knowledge.cuda_variant(package.name, package.channel_name)
         cuda = variant and (fnmatchcase(package.build, variant.any_cuda) or names_cuda(package.build))
         if variant and variant.essential and not cuda:
-            yield Finding(
-                code="CU103",
-                severity="error",
-                subject=package.name,
-                message=(
-                    f"{package.name} {package.version} {package.build} is the CPU build, "
-                    "but the file does not request one"
-                ),
-                evidence=tuple(variant.sources),
-                edits=(_write(package, variant.any_cuda),),
-            )
+            yield package, variant
+
+
+def _unasked(found: Sequence[tuple[LockedPackage, CudaVariant]]) -> Finding:
+    *more, last = (f"{package.name} {package.version} {package.build}" for package, _ in found)
+    are = f"{', '.join(more)} and {last} are CPU builds" if more else f"{last} is the CPU build"
+    return Finding(
+        code="CU103",
+        severity="error",
+        subject=found[0][0].name,
+        message=f"{are}, but the file does not request {'them' if more else 'one'}",
+        evidence=tuple(dict.fromkeys(source for _, variant in found for source in variant.sources)),
+        edits=(FileEdit(how="write", entries=tuple(_other(package, variant.any_cuda) for package, variant in found)),),
+    )
 
 
 def cpu_builds(
