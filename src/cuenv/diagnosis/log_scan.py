@@ -1,12 +1,10 @@
 """Read a log of any size in bounded memory: which symptoms stand in it, on which lines, and what the lines tell.
 
-The log is bytes: ranks interleaved, colours, carriage returns of progress bars, text that is no UTF-8. Of lines of one
-shape (`log_lines.shape_of`) the first is looked at; only where a shape holds a mark, all its lines are.
+Of lines of one shape (`log_lines.shape_of`) the first is looked at; only where a shape holds a mark, all its lines are.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from bisect import bisect_right
 from collections import deque
@@ -16,7 +14,6 @@ from itertools import accumulate
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.core.urls import printable, redact
 from cuenv.diagnosis.log_lines import (
     FAILURE_MARKS,
     Grade,
@@ -26,7 +23,6 @@ from cuenv.diagnosis.log_lines import (
     fails_weakly,
     foreign_marks,
     grade_of,
-    in_box,
     is_envelope,
     of_the_gpu,
     of_the_user,
@@ -37,18 +33,15 @@ from cuenv.diagnosis.log_lines import (
     uncoloured,
 )
 from cuenv.diagnosis.log_marks import MarkIndex
+from cuenv.diagnosis.log_text import AT_WORK, backwards, goes_on, shown, unboxed, whole_lines
 from cuenv.host.paste.reading import Passages
 from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
 
-LINE = 64 * 1024
-"""Bytes after which an endless line is cut."""
 WINDOW = 2000
 """Bytes before and after a mark that a pattern may look at."""
 MANY = 1000
 """Sightings of one symptom that are counted."""
-_OVERLAP = 1024
-_SHOWN = 300
 _KEPT = 16
 _OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
@@ -57,7 +50,6 @@ _HEAD, _TAIL = 64 * 1024, 256 * 1024
 _WRAPPED_FROM = 36
 _WRAPPED_OVER = 6
 _NEAR = 12
-_AT_END = 8
 _LAST = 3
 
 _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
@@ -71,12 +63,6 @@ _CHAINED = (b"During handling of the above exception", b"direct cause of the fol
 _RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
 _ROOT = b"(local_rank: "
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
-_GOES_ON = regex(
-    rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
-    rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
-    rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
-    rb"\bit/s\b|\bs/it\b"
-)
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
 
 
@@ -166,7 +152,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     seeker = _Seeker(tuple(symptoms), passages)
     size = lines = 0
     head = tail = b""
-    for text, first, raw in _whole_lines(blocks):
+    for text, first, raw in whole_lines(blocks):
         size += raw
         seeker.look(text, first)
         lines = first - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
@@ -187,48 +173,8 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         chain=seeker.chain,
         many=seeker.many,
         root=seeker.root,
-        goes_on=_goes_on(tail, total),
+        goes_on=goes_on(tail, total),
     )
-
-
-def shown(line: bytes, at: int = 0) -> str:
-    """A line for people: the part around a place, without colours, control characters and credentials."""
-    start = max(0, at - _SHOWN // 2) if at > _SHOWN else 0
-    part = line[start : start + _SHOWN]
-    text = redact(printable(part.decode("utf-8", "replace").strip()))
-    return ("..." if start else "") + text + ("..." if start + _SHOWN < len(line) else "")
-
-
-def _whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
-    """Pieces of whole lines, the number of their first line, and how many bytes they were in the log."""
-    rest, number, raw = b"", 1, 0
-    wide: codecs.IncrementalDecoder | None = None
-    for block in blocks:
-        if number == 1 and not rest and not raw and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            wide = codecs.getincrementaldecoder("utf-16")("replace")
-        raw += len(block)
-        text = rest + (wide.decode(block).encode("utf-8", "replace") if wide else block)
-        cut = text.rfind(b"\n") + 1
-        if not cut and len(text) < LINE:
-            rest = text
-            continue
-        if not cut:  # an endless line: its end is looked at again, so that nothing is cut in two
-            yield _readable(text), number, raw
-            rest, raw = text[-_OVERLAP:], 0
-            continue
-        rest = text[cut:]
-        yield _readable(text[:cut]), number, raw
-        raw = 0
-        number += text.count(b"\n", 0, cut)
-    if rest or raw:
-        yield _readable(rest), number, raw
-
-
-def _readable(text: bytes) -> bytes:
-    """UTF-16 as the ASCII in it, and the ends of lines as they are on Linux."""
-    if b"\0" in text:
-        text = text.replace(b"\0", b"")
-    return text.replace(b"\r\n", b"\n") if b"\r" in text else text
 
 
 class _LineShape:
@@ -521,9 +467,9 @@ class _Seeker:
         """Lines at the end that fail in weaker words, unless the log goes on after them."""
         known = {line for where in self.where.values() for line in where}
         found: list[FailedLine] = []
-        for count, (number, raw) in enumerate(_backwards(tail, total), 1):
+        for count, (number, raw) in enumerate(backwards(tail, total), 1):
             line = english(plain(raw))[:WINDOW]
-            if _GOES_ON.search(line):
+            if AT_WORK.search(line):
                 break
             if number not in known and fails_weakly(line) and (count <= _LAST or not _QUIET.search(line)):
                 found.append(FailedLine(line=number, text=shown(line), grade="line", gpu=of_the_gpu(line)))
@@ -538,7 +484,7 @@ class _Seeker:
             return
         read = {name for name, item in self.first.items() if not item.symptom.general}
         known = {line for name in read for line in self.where[name]}
-        lines, numbers = _unboxed(text, first)
+        lines, numbers = unboxed(text, first)
         shapes = [shape_of(line) for line in lines]
         whole = b"".join(shapes)
         starts = list(accumulate(map(len, shapes), initial=0))
@@ -596,24 +542,6 @@ def _fails(part: bytes) -> bool:
     return fails(part) or fails_weakly(part)
 
 
-def _backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
-    """The last lines of a log that are not empty, from its end, and their numbers."""
-    lines = tail.rstrip(b"\n").split(b"\n")
-    last = total - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)
-    count = 0
-    for back, line in enumerate(reversed(lines)):
-        if line.strip():
-            count += 1
-            yield max(1, last - back), line
-        if count >= _AT_END:
-            return
-
-
-def _goes_on(tail: bytes, total: int) -> int:
-    """The last line that shows a run at work."""
-    return next((number for number, line in _backwards(tail, total) if _GOES_ON.search(line)), 0)
-
-
 def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
     """A line, or of a long one the surroundings of each mark."""
     if len(line) <= 2 * WINDOW:
@@ -624,18 +552,6 @@ def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
         while at >= 0:
             yield line[max(0, at - WINDOW) : at + WINDOW]
             at = line.find(mark.encode(), at + WINDOW)
-
-
-def _unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
-    """Lines without the borders of boxes and the prefixes of ranks, and their numbers."""
-    lines, numbers = [], []
-    for index, raw in enumerate(text.split(b"\n")):
-        for part in raw.split(b"\r"):
-            line = in_box(uncoloured(part))
-            if line is not None and line.strip():
-                lines.append(line.strip())
-                numbers.append(first + index)
-    return lines, numbers
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,96 @@
+"""The lines of a log of any size: whole ones out of blocks, those at its end, those in boxes, and one for people.
+
+The log is bytes: ranks interleaved, colours, carriage returns of progress bars, text that is no UTF-8, or UTF-16.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+
+from cuenv.core.regex import regex
+from cuenv.core.urls import printable, redact
+from cuenv.diagnosis.log_lines import in_box, uncoloured
+
+LINE = 64 * 1024
+"""Bytes after which an endless line is cut."""
+_OVERLAP = 1024
+_SHOWN = 300
+_AT_END = 8
+AT_WORK = regex(
+    rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
+    rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
+    rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
+    rb"\bit/s\b|\bs/it\b"
+)
+"""A run at work."""
+
+
+def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
+    """Pieces of whole lines, the number of their first line, and how many bytes they were in the log."""
+    rest, number, raw = b"", 1, 0
+    wide: codecs.IncrementalDecoder | None = None
+    for block in blocks:
+        if number == 1 and not rest and not raw and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            wide = codecs.getincrementaldecoder("utf-16")("replace")
+        raw += len(block)
+        text = rest + (wide.decode(block).encode("utf-8", "replace") if wide else block)
+        cut = text.rfind(b"\n") + 1
+        if not cut and len(text) < LINE:
+            rest = text
+            continue
+        if not cut:  # an endless line: its end is looked at again, so that nothing is cut in two
+            yield _readable(text), number, raw
+            rest, raw = text[-_OVERLAP:], 0
+            continue
+        rest = text[cut:]
+        yield _readable(text[:cut]), number, raw
+        raw = 0
+        number += text.count(b"\n", 0, cut)
+    if rest or raw:
+        yield _readable(rest), number, raw
+
+
+def _readable(text: bytes) -> bytes:
+    """UTF-16 as the ASCII in it, and the ends of lines as they are on Linux."""
+    if b"\0" in text:
+        text = text.replace(b"\0", b"")
+    return text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+def shown(line: bytes, at: int = 0) -> str:
+    """A line for people: the part around a place, without colours, control characters and credentials."""
+    start = max(0, at - _SHOWN // 2) if at > _SHOWN else 0
+    part = line[start : start + _SHOWN]
+    text = redact(printable(part.decode("utf-8", "replace").strip()))
+    return ("..." if start else "") + text + ("..." if start + _SHOWN < len(line) else "")
+
+
+def backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
+    """The last lines of a log that are not empty, from its end, and their numbers."""
+    lines = tail.rstrip(b"\n").split(b"\n")
+    last = total - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)
+    count = 0
+    for back, line in enumerate(reversed(lines)):
+        if line.strip():
+            count += 1
+            yield max(1, last - back), line
+        if count >= _AT_END:
+            return
+
+
+def goes_on(tail: bytes, total: int) -> int:
+    """The last line that shows a run at work."""
+    return next((number for number, line in backwards(tail, total) if AT_WORK.search(line)), 0)
+
+
+def unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
+    """Lines without the borders of boxes and the prefixes of ranks, and their numbers."""
+    lines, numbers = [], []
+    for index, raw in enumerate(text.split(b"\n")):
+        for part in raw.split(b"\r"):
+            line = in_box(uncoloured(part))
+            if line is not None and line.strip():
+                lines.append(line.strip())
+                numbers.append(first + index)
+    return lines, numbers
