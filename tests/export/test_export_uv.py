@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from channel_builder import Server
-from commands import run
+from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import load_toml
 from cuenv.core.versions import parse_version_spec

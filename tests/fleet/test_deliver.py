@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from channel_builder import write
-from commands import run
+from commands import inside as run
 from cuenv.demo.io.sample import write_sample
 from cuenv.fleet.nodes import FleetNode
 from fleets import host, written

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cases import quick_and_slow
-from commands import run
+from commands import inside as run
 from cuenv.core.record import replace
 from cuenv.fleet.check import check_fleet
 from cuenv.fleet.diff import diff_fleets

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cases import collect, quick_and_slow
-from commands import run
+from commands import inside as run
 from cuenv.core.record import replace
 from cuenv.fleet.nodes import FleetNode
 from cuenv.fleet.plan import plan

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from channel_builder import pkg, serve, write
-from commands import run
+from commands import inside as run
 
 FILE = "channels: [conda-forge]\ndependencies: [leaf]\n"
 

@@ -17,7 +17,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.version import Version
 
 from channel_builder import Server, pkg, write
-from commands import run
+from commands import inside as run
 from cuenv.core.errors import ChannelError
 from cuenv.core.io.files import load_toml
 from cuenv.core.versions import parse_version_spec

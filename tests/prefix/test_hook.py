@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import collect
-from commands import run
+from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability
 from cuenv.lockfile.companions import hook_command

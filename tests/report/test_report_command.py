@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.report.page import styles
 from elf_files import cubins, elf, fatbin
 from fleets import NODES, written

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from commands import run
+from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts
