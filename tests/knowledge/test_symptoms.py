@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cases import collect, quick_and_slow
 from cuenv.diagnosis.causes import JOINS
+from cuenv.diagnosis.log_lines import shape_of
 from cuenv.diagnosis.log_marks import keyed
 from cuenv.diagnosis.log_scan import WINDOW, scan
 from cuenv.knowledge.guidance import ANY, LAYERS, compiled
@@ -125,6 +129,43 @@ def test_every_mark_is_in_a_line_that_its_row_finds() -> None:
     for row in rows().values():
         text = b"".join(path.read_bytes() for path in LOGS.joinpath(row.id).glob("*.log"))
         assert any(mark.encode() in text for mark in row.marks), row.id
+
+
+def _texts(parsed: Any) -> list[list[str]]:
+    """What a parsed pattern finds, one list of literal runs for each of its alternatives."""
+    texts = [[""]]
+    for code, value in parsed:
+        name, inner = str(code), None
+        if name == "LITERAL":
+            inner = [[chr(value)]]
+        elif name == "SUBPATTERN":
+            inner = _texts(value[3])
+        elif name == "BRANCH":
+            inner = [text for branch in value[1] for text in _texts(branch)]
+        elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[1] == 1:
+            inner = _texts(value[2]) + ([[""]] if value[0] == 0 else [])
+        elif name == "IN" and len(value) <= 3 and all(str(one) == "LITERAL" for one, _ in value):
+            inner = [[chr(letter)] for _, letter in value]
+        elif name in ("AT", "ASSERT", "ASSERT_NOT"):
+            continue
+        inner = [["", ""]] if inner is None else inner
+        texts = [[*text[:-1], text[-1] + new[0], *new[1:]] for text in texts for new in inner][:4000]
+    return texts
+
+
+BY_PLACES = ("cuda-status", "download-failed", "nvcc-refused", "scope-windows", "source-refused", "tensorrt-failed")
+"""Rows whose patterns have alternatives that hold no word: a mark reaches them in the text that stands between."""
+
+
+def test_every_alternative_of_a_pattern_is_reached_by_a_mark() -> None:
+    """A line that holds no mark is never looked at: its pattern would be there for nothing."""
+    parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+    for row in rows().values():
+        marks = [shape_of(mark.encode()) for mark in row.looked_for]
+        for pattern in row.patterns if row.id not in BY_PLACES and row.kind != "words" else ():
+            for text in _texts(parser.parse(pattern)):
+                shapes = (shape_of("".join(text).encode()), shape_of("\0".join(text).encode()))
+                assert any(mark in shape for mark in marks for shape in shapes), (row.id, pattern, text)
 
 
 def test_the_keys_cover_every_mark() -> None:

@@ -82,7 +82,8 @@ _FAILURE = regex(
     rb"\b[Ee]xit(?:ed)?[ _]?(?:with )?(?:code|status) {0,3}[:=]? {0,3}(?:of |is )?-?[1-9]|"
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
-    rb"free\(\): invalid|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|HYDRA_FULL_ERROR=1 for|"
+    rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
+    rb"HYDRA_FULL_ERROR=1 for|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
 _HARMLESS = regex(
