@@ -355,6 +355,10 @@ SAID = {
     "ImportError: /opt/gcc/10/lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /h/envs/t/x.so)": (
         "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib"
     ),
+    "importlib.metadata.PackageNotFoundError: No package metadata was found for rsl-rl-lib": "pip install rsl-rl-lib",
+    "ImportError: /e/site-packages/functorch/../torch/lib/libtorch_cuda_cpp.so: undefined symbol: _ZTIN4c10d4WorkE": (
+        "'^torch[ =]'"
+    ),
     "unable to execute '/usr/local/cuda/bin/nvcc': No such file or directory": "export CUDA_HOME=$CONDA_PREFIX",
 }
 
@@ -370,3 +374,11 @@ def test_a_failure_of_cublas_that_tells_no_second_copy_has_no_command() -> None:
         "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
     ).command
     assert led("RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(x)`\n").command
+
+
+def test_pip_is_not_told_to_put_its_torch_over_that_of_conda() -> None:
+    line = "ImportError: /opt/conda/envs/x/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: "
+    for symbol in ("_ZN3c104impl", "cusparseSpSM_analysis, version libcusparse.so.11"):
+        cause = led(f"{line}{symbol}\n")
+        assert not cause.command
+        assert "by conda or pip as it was installed" in cause.remedy

@@ -177,8 +177,14 @@ def toolkit_of_torch() -> str:
     return f'conda install -c "nvidia/label/cuda-$({_ASK_CUDA}).0" cuda-toolkit'
 
 
+def straight(text: str) -> str:
+    """A text whose paths go up nowhere."""
+    return re.sub(r"[^/\s]+/\.\./", "", text)
+
+
 def package_in(text: str) -> str:
     """The package that a line speaks of: the folder in site-packages, else the name of the binary."""
+    text = straight(text)
     for name in _INNER.findall(text):
         if name.split(".")[0] not in _OWN:
             return package_of(name)
@@ -459,8 +465,12 @@ def built_again(case: LogContext) -> Joined:
     A file of torch itself is of another release than its neighbours; one beside the sources of a program is built
     there.
     """
-    if "-packages/torch/" in case.line:
+    if "-packages/torch/" in straight(case.line):
         remedy = "install the same release of torch again, with the libraries that it pins"
+        if case.mentions.get("manager") == "conda" or re.search(r"conda|/envs/", case.line):
+            return Joined(
+                remedy=f"{remedy}, by conda or pip as it was installed; a new environment is surest", command=""
+            )
         return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {again(case, 'torch')}")
     if _IN_TREE.search(case.line):
         return Joined(remedy="remove its build folder, and build it again where its setup.py lies")

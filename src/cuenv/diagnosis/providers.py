@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures import ASK_TAG, SOURCES, again, on_search_path, package_in, package_of
+from cuenv.diagnosis.cures import ASK_TAG, SOURCES, again, built_again, on_search_path, package_in, package_of, straight
 from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import Joined, LogContext, torch_of
 
@@ -257,6 +257,9 @@ _LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
 def module(case: LogContext) -> Joined:
     """How the package of a module is installed, where that is known."""
     name = case.told.get("module", "")
+    if found := re.search(r"No package metadata was found for ([A-Za-z][\w.-]{1,60})\b", case.line):
+        remedy = f"install {found[1]} into the Python that runs"
+        return Joined(remedy=remedy, command=f"{PIP} install {found[1]}")
     if name in _OLD_PYTHON:
         because = (f"{name} was in the standard library up to Python {_OLD_PYTHON[name]}",)
         remedy = f"an environment with Python {_OLD_PYTHON[name]}, or a release of the package that does without {name}"
@@ -525,8 +528,10 @@ def apt_key(case: LogContext) -> Joined:
 
 def symbol(case: LogContext) -> Joined:
     """The package whose file expects a symbol that is not there, built or installed again."""
-    if " undefined symbol: cu" in case.line:
+    if re.search(r"undefined symbol: cu[A-Z]", case.line):
         return Joined(remedy="the symbol is the driver's: run where nvidia-smi shows a GPU")
+    if "-packages/torch/" in straight(case.line):
+        return built_again(case)
     package = package_in(case.line)
     if not package:
         return Joined()
