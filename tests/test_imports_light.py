@@ -72,7 +72,7 @@ _DECIDES = {"__main__", "cli", "config", "core", "host", "knowledge", "resolver"
     ("words", "packages", "spared"),
     [
         (("resolve", *HOST), _DECIDES, {"hashlib", "tempfile", "pyexpat", "cuenv.host.paste.reading"}),
-        (("check", "conda-lock.yml", *HOST), {*_DECIDES, "lockfile", "prefix"}, {"tempfile", "textwrap"}),
+        (("check", "conda-lock.yml", *HOST), {*_DECIDES, "lockfile", "prefix"}, {"tempfile", "textwrap", "hashlib"}),
     ],
     ids=("resolve", "check"),
 )

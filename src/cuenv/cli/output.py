@@ -84,8 +84,7 @@ def colour_as(option: str) -> None:
 def laid_out(line: str, stream: IO[str], colours: Mapping[str, str] = _COLOURS) -> str:
     """One line of ours for a stream: nothing in it starts another, its first word in colour, wrapped on a terminal."""
     lines = _wrapped(one_line(line), _columns(stream)) if stream.isatty() else [one_line(line)]
-    found = _WORD.match(lines[0])
-    if found:
+    if wants_colour(stream, _colour_option()) and (found := _WORD.match(lines[0])):
         word = found["word"]
         kind = "error" if found["count"] else word
         lines[0] = f"{found['before']}{styled(word, kind, stream, colours)}{lines[0][found.end() :]}"

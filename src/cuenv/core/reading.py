@@ -7,6 +7,8 @@ All faults of one input are collected and reported together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, TypeVar
 
 from cuenv.core.errors import InputError
@@ -176,3 +178,11 @@ def _nearest(word: str, known: set[str]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
     return next(iter(get_close_matches(word, known, n=1)), None)
+
+
+def sha256_of(data: bytes) -> str:
+    """SHA-256 as hex by Python's own code, as `random` takes it: `hashlib` loads OpenSSL, which costs 3 ms."""
+    for name in ("_sha2", "_sha256", "hashlib"):  # since Python 3.12; before; where Python was built without its own
+        with suppress(ImportError):
+            return str(import_module(name).sha256(data).hexdigest())
+    raise ImportError("hashlib")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, FrozenInstanceError, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +37,22 @@ else:
 
     class NamedTuple(metaclass=_NamedTupleMaker):
         """The base of a named tuple: its fields are annotated, those with a default last."""
+
+
+MISSING: Any = object()
+"""The default of a field that has none."""
+
+
+class Field:
+    """How a field differs from its annotation: see the library's ``field``."""
+
+    default: Any = MISSING
+    default_factory: Any = MISSING
+    repr: bool = True
+    compare: bool = True
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
 
 
 class _Shape(NamedTuple):
@@ -130,26 +145,42 @@ def _repr(self: Any) -> str:
 
 
 def _setattr(_: Any, name: str, value: Any) -> None:  # noqa: ARG001 - as Python calls it
+    from dataclasses import FrozenInstanceError  # noqa: PLC0415 - the library costs 1 ms, and nobody tries
+
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _delattr(_: Any, name: str) -> None:
+    from dataclasses import FrozenInstanceError  # noqa: PLC0415 - as above
+
     raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _as_in_library(default: Any) -> Any:
+    """A default as the library declares it."""
+    from dataclasses import field as made  # noqa: PLC0415 - seldom asked
+
+    if not isinstance(default, Field):
+        return default
+    return made(**vars(default))
 
 
 class _LibraryFields:
     """``__dataclass_fields__``, by which the library knows its classes: made when it is asked for."""
 
-    def __get__(self, _: object, owner: Any) -> Mapping[str, Field[Any]]:
+    def __get__(self, _: object, owner: Any) -> Mapping[str, Any]:
         from dataclasses import make_dataclass  # noqa: PLC0415 - seldom asked
 
         declared = owner.__shape__.declared.items()
         made: Any = make_dataclass(
             owner.__name__,
-            [(name, kind) if default is MISSING else (name, kind, default) for name, (kind, default) in declared],
+            [
+                (name, kind) if default is MISSING else (name, kind, _as_in_library(default))
+                for name, (kind, default) in declared
+            ],
             kw_only=True,
         )
-        found: Mapping[str, Field[Any]] = made.__dataclass_fields__
+        found: Mapping[str, Any] = made.__dataclass_fields__
         owner.__dataclass_fields__ = found
         return found
 
@@ -158,8 +189,9 @@ _library_fields = _LibraryFields()
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass, replace
+    from dataclasses import dataclass, field, replace
 else:
+    field = Field
 
     def dataclass(
         *,

@@ -358,10 +358,10 @@ def parse_version_spec(text: str, *, what: str) -> VersionSpec:
         UsageError: the text is none of them.
     """
     stripped = text.strip() if len(text) <= _LONGEST else ""  # int() refuses thousands of digits
-    _refuse_habits(stripped, what)
     prefix = _WISH.fullmatch(stripped)
     if prefix:
         return VersionSpec(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
+    _refuse_habits(stripped, what)
     try:
         releases_named(stripped or "?")
     except ValueError as error:

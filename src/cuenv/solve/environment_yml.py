@@ -59,16 +59,25 @@ def _list(key: str, items: Iterable[str]) -> list[str]:
 
 
 def _comments(texts: Iterable[str], indent: str) -> list[str]:
-    import textwrap  # noqa: PLC0415 - reading, as `cuenv check` does, writes no comments
-
     lines: list[str] = []
     for text in texts:
         clean = blanked(text)
         lead = f"{indent}# "
         room = _WIDTH - len(lead)
         whole = len(clean) <= room or clean.startswith("  ")  # what is indented is a command, to be copied
-        wrapped = [clean] if whole else textwrap.wrap(clean, room, break_long_words=False, break_on_hyphens=False)
+        wrapped = [clean] if whole else _filled(clean, room)
         lines += [(lead + line).rstrip() for line in wrapped]
+    return lines
+
+
+def _filled(text: str, room: int) -> list[str]:
+    """A text on lines of at most so many characters, if its words allow it."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > room:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".lstrip()
     return lines
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from packaging.version import Version
 
 from cuenv.core.findings import Finding
+from cuenv.core.reading import sha256_of
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -276,14 +277,8 @@ class Lock:
 
 def digest(*parts: str) -> str:
     """SHA-256 over texts, with their lengths, as hex."""
-    import hashlib  # noqa: PLC0415 - OpenSSL costs 3 ms, and most runs digest nothing
-
-    total = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        total.update(f"{len(data)}:".encode())
-        total.update(data)
-    return total.hexdigest()
+    whole = [part.encode() for part in parts]
+    return sha256_of(b"".join(b"%d:%b" % (len(data), data) for data in whole))
 
 
 VARIABLES = "cuenv_variables"

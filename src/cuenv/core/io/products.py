@@ -10,6 +10,7 @@ from pathlib import Path
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, look, make_folder, shown, why
 from cuenv.core.io.writing import write_atomically
+from cuenv.core.reading import sha256_of
 from cuenv.core.regex import regex
 
 _KEPT = "An edited file is kept as FILE.bak when cuenv writes it again; it was written with sha256"
@@ -48,9 +49,7 @@ def as_written(raw: bytes, own: str) -> bool:
 
 
 def _digest(raw: bytes) -> str:
-    import hashlib  # noqa: PLC0415 - most runs write nothing
-
-    return hashlib.sha256(raw).hexdigest()[:32]
+    return sha256_of(raw)[:32]
 
 
 def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | None:

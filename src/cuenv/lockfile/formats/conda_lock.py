@@ -6,7 +6,6 @@ the solver was told of, and the solver. A requirement keeps its build (``2.5.1 c
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.reading import Faults, Reader, describe, sha256_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
@@ -58,7 +57,7 @@ def content_hash(spec: EnvironmentSpec, platform: str, virtual_packages: tuple[V
             },
         },
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(content, sort_keys=True).encode())
 
 
 def _row(name: str, manager: str, version: str, **more: Any) -> dict[str, Any]:

@@ -84,7 +84,9 @@ def _in_cache(sources: Sources, url: str, platform: str) -> list[float]:
     """When each of the subdirs was written to the cache; nothing where one is not there."""
     place = sources.repodata_folder()
     times: dict[str, float] = {}
-    for path in [*place.glob("*.info.json"), *place.glob("*.shards-cache-v1")]:
+    for path in place.iterdir():
+        if not path.name.endswith((".info.json", ".shards-cache-v1")):
+            continue
         with path.open("rb") as file:
             head = file.read(_HEAD)
         for subdir in (platform, "noarch"):
