@@ -23,6 +23,9 @@ needs_loader = pytest.mark.skipif(
 )
 
 
+_MADE: dict[tuple[object, ...], bytes] = {}
+
+
 def compile_library(
     path: Path,
     source: str = "",
@@ -35,8 +38,14 @@ def compile_library(
     more: Sequence[str] = (),
     executable: bool = False,
 ) -> Path:
-    """Build a library with gcc; ``needs`` are linked against."""
+    """Build a library with gcc; ``needs`` are linked against. What was built alike before is copied."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    linked = tuple((item.name, item.read_bytes()) for item in needs)
+    key = (path.name, source, soname, linked, rpath, runpath, versions, tuple(more), executable)
+    if key in _MADE:
+        path.write_bytes(_MADE[key])
+        path.chmod(0o755)
+        return path
     code = path.with_suffix(".c")
     code.write_text(source)
     command = [GCC or "gcc", "-o", str(path), str(code), "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
@@ -54,6 +63,9 @@ def compile_library(
     command += [*more, *(str(item) for item in needs)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     code.unlink()
+    data = path.read_bytes()
+    if not any(str(item.parent).encode() in data for item in (path, *needs)):  # then it is of its place
+        _MADE[key] = data
     return path
 
 

@@ -26,8 +26,10 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
 TASKS = [name for name, text in PAGES.items() if text.startswith(RUN)]
 QUICK = (
-    *("check-an-installed-environment.md", "from-any-environment-file-to-a-lock.md", "in-conda.md"),
-    *("login-node-without-gpu.md", "paste.md", "report.md"),
+    "check-an-installed-environment.md",
+    "from-any-environment-file-to-a-lock.md",
+    "login-node-without-gpu.md",
+    "paste.md",
 )
 """The pages whose commands the fast tests run: one of each kind."""
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")

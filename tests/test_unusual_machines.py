@@ -157,6 +157,7 @@ def test_a_lock_is_made_without_a_home(tmp_path: Path, channel: Path, usual: dic
         assert products(tmp_path) == usual
 
 
+@pytest.mark.slow
 def test_a_lock_is_made_for_a_user_whom_the_machine_does_not_know(
     tmp_path: Path, channel: Path, usual: dict[str, bytes]
 ) -> None:
@@ -215,7 +216,7 @@ def test_a_lock_is_made_in_the_c_locale(tmp_path: Path, channel: Path, usual: di
         assert run("explain", "gpu", "RTX 4090", folder=tmp_path, **more).returncode == 0
 
 
-@pytest.mark.parametrize("clock", quick(["0", "4102444800"], first=1), ids=["1970", "2100"])
+@pytest.mark.parametrize("clock", quick(["0", "4102444800"]), ids=["1970", "2100"])
 def test_a_lock_is_made_when_the_clock_is_wrong(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, channel: Path, usual: dict[str, bytes], clock: str
 ) -> None:

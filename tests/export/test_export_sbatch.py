@@ -93,6 +93,7 @@ def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, loc
         assert out == f"the facts of {node}\nit's run\n"
 
 
+@pytest.mark.slow
 def test_a_node_without_cuenv_is_named(tmp_path: Path, slurm: Slurm, lock: Path) -> None:
     assert lock.exists()
     state, out = ended(slurm, tmp_path, tmp_path / "empty", "--nodes=2", "--nodelist=gpu[01-02]")

@@ -106,6 +106,7 @@ def test_a_node_in_use_is_named(tmp_path: Path, slurm: Slurm, programs: Path) ->
     assert "hint: cuenv fleet gather --slurm --nodes mix01 --timeout 3" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_job_of_a_node_that_is_too_slow_does_not_keep_it(tmp_path: Path, slurm: Slurm) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "cuenv").write_text("#!/bin/sh\ntrap '' TERM INT HUP; while :; do sleep 1; done\n")

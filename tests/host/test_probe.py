@@ -583,6 +583,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_cannot_even_be_killed_is_given_up(tmp_path: Path) -> None:
     """As nvidia-smi on a driver that hangs: here a tracer keeps what was killed from its parent."""
     (tmp_path / "held.py").write_text(HELD)

@@ -16,6 +16,7 @@ from packaging.pylock import Pylock, is_valid_pylock_path
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.version import Version
 
+from cases import quick
 from channel_builder import Server, pkg, write
 from commands import inside as run
 from cuenv.core.errors import ChannelError
@@ -183,7 +184,7 @@ def test_a_pylock_remembers_its_host(tmp_path: Path, server: Server) -> None:
     assert done.stdout.endswith("fine\n")
 
 
-@pytest.mark.parametrize("kind", ["pylock", "requirements"])
+@pytest.mark.parametrize("kind", quick(["pylock", "requirements"], first=1))
 def test_lock_check_knows_whether_it_is_up_to_date(tmp_path: Path, server: Server, kind: str) -> None:
     (path,) = locked(tmp_path, server, kind).written
     source, text = tmp_path / "environment.yml", path.read_text()

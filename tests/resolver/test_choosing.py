@@ -109,6 +109,7 @@ def test_what_a_rule_rejects_whatever_the_host_is_never_chosen(monkeypatch: pyte
     assert first(chosen.build) is None
 
 
+@pytest.mark.slow
 def test_every_fact_that_rules_can_read_varies() -> None:
     """What a rule can name of a host is made up in more than one way: a new name wants hosts that differ in it."""
     read: dict[str, set[Hashable]] = {name: set() for name in engine._OF_HOST}
