@@ -206,7 +206,7 @@ def test_bitsandbytes_asks_torch_and_not_nvcc() -> None:
     assert "installed is bitsandbytes 0.44.1" in text
     assert "nvcc 10.1 on PATH does not matter" in text
     assert "library for CUDA 12.6 since 0.45" in text
-    assert cause.command == "'/env with space'/bin/python -m pip install --upgrade 'bitsandbytes>=0.45'"
+    assert cause.command == "'/env with space'/bin/python -m pip install --upgrade --no-deps 'bitsandbytes>=0.45'"
 
 
 def test_the_two_bad_releases_of_deepspeed_are_named() -> None:

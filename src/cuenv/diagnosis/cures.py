@@ -427,12 +427,16 @@ def cudnn_compiled(case: LogContext) -> Joined:
     found = re.search(r"but source was compiled with:? ?([0-9]{1,2})\.([0-9]{1,2})", case.line)
     if not found:
         return library_path(case)
+    if int(found[1]) < _OLDEST_WHEEL:
+        return Joined(command=f"conda install -c conda-forge 'cudnn>={found[1]}.{found[2]},<{int(found[1]) + 1}'")
     old = int(found[1]) == 8 and int(found[2]) < _CUDNN_12
     remedy = f"put a cuDNN {found[1]}.{found[2]} or later of its major on the search path"
     pin = f">={found[1]}.{found[2]},<{int(found[1]) + 1}"
     return Joined(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
 
 
+_OLDEST_WHEEL = 8
+"""The first cuDNN that is a wheel; earlier ones are packages of conda."""
 _CUDNN_12 = 9
 """From 8.9 on TensorFlow and JAX take the cuDNN for CUDA 12 (the tested build configurations of TensorFlow)."""
 

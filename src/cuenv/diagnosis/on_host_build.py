@@ -8,6 +8,7 @@ from shlex import quote
 
 from packaging.version import Version
 
+from cuenv.core.regex import regex
 from cuenv.core.versions import target_for, version
 from cuenv.diagnosis.cures import again, is_wheel, on_search_path, package_in, toolkit_of_torch
 from cuenv.diagnosis.managers import PIP
@@ -26,6 +27,9 @@ from cuenv.host.facts import FoundToolkit
 from cuenv.knowledge.rows import PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
 
+_OF_CMAKE = regex(
+    r"CMake|CMAKE_|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|default CUDA arch"
+)
 _ASK_GPU = "python -c \"import torch; print('%d.%d' % torch.cuda.get_device_capability())\""
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
@@ -73,7 +77,7 @@ def _without_toolkit(case: LogContext) -> str:
         return "conda install -c conda-forge nccl"
     if re.search(r"(?:^|[\s'\"]):/\S*cuda", case.line):
         return "export CUDA_HOME=/usr/local/cuda"
-    if re.search(r"CMake|CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit", case.line):
+    if _OF_CMAKE.search(case.line):
         nvcc = "export CUDACXX=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
         return f"{nvcc} && export PATH=$(dirname $CUDACXX):$PATH"
     return ""
@@ -148,9 +152,15 @@ def host_compiler(case: LogContext) -> Joined:
     if not told:
         return Joined(because=tuple(because))
     because.append(f"this nvcc supports gcc up to {told}")
+    if int(told) < _OLDEST_GXX:
+        return Joined(because=tuple(because), remedy=f"install gcc-{told} and g++-{told} of the system", command="")
     platform = case.facts.platform if case.facts else PLATFORMS[0]
     command = f"conda install{_into(case)} -c conda-forge 'gxx_{platform}={told}.*'"
     return Joined(because=tuple(because), command=command)
+
+
+_OLDEST_GXX = 7
+"""The first g++ of conda-forge."""
 
 
 def runtime(case: LogContext) -> Joined:
@@ -172,7 +182,7 @@ def runtime(case: LogContext) -> Joined:
         f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
     ]
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
-    if "ai.onnxruntime" in case.line or "onnxruntime-java" in case.line:
+    if re.search(r"ai\.onnxruntime|onnxruntime-java|OrtException", case.line):
         remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
         return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
@@ -226,7 +236,7 @@ def bitsandbytes(case: LogContext) -> Joined:
     if first is None:
         return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
     because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    return Joined(because=tuple(because), command=f"{PIP} install --upgrade 'bitsandbytes>={first}'")
+    return Joined(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
 
 
 def _toolkits(case: LogContext) -> Iterable[str]:

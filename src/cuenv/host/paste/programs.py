@@ -78,7 +78,7 @@ MESSAGE_MARKS = (
     *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
     *("uv pip", "uv sync", "uv run", "uv add", "uv lock", "/.pixi/", "pixi run", "pixi install", "pixi add"),
     *("pypoetry", "poetry run", "poetry add", "poetry install", "conda env ", "mamba env ", "unsafe-best-match"),
-    *("You're on Linux", "The build backend returned an error", ".cache/uv/"),
+    *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
 )
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
 _MESSAGES = (
@@ -93,6 +93,7 @@ _MESSAGES = (
     ("torch.cuda", regex(r"PyTorch has CUDA Version=([0-9]{1,2}\.[0-9]{1,2})\b")),
     ("torch", regex(r"\(you have ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})\)")),
     ("built", regex(r"PyTorch ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20}) with CUDA [0-9]+ \(you have")),
+    ("driver.cuda", regex(r"^\W*__cuda ([0-9]{1,2}\.[0-9]{1,2})\s*$")),
     ("image", regex(r"Unable to find image '([\w./:@-]{2,120})' locally")),
     ("image", regex(r"\bdocker run .*\s([a-z][\w.-]*(?:/[\w.-]+){0,4}:[A-Za-z0-9_][\w.-]*)(?:\s|$)")),
     ("manager", regex(r"(?:^|[\s$`'\"(])(uv) (?:pip|sync|run|add|lock)\b")),
