@@ -550,7 +550,6 @@ class _Repair:
         rows = [
             _Row(item=item, made=self._composed(decision, item, intent))
             for item in _nearest(decision, intent, lambda python: len(lost(python)))
-            if needed.isdisjoint(lost(item.candidate.python))
         ]
         return _Judged(intent=intent, rows=rows, needed=needed)
 
@@ -630,30 +629,27 @@ class _Repair:
         except NoChannelError as error:
             self.skipped.append((str(rows[0].item.candidate), error.message))
             return None
+        kinds = {_kind(row): row for row in reversed(rows)}
         fixed: list[Pin] = []
-        varied: list[Pin] = []
+        varied: dict[tuple[object, ...], list[Pin]] = {kind: [] for kind in kinds}
         free: list[ListedEntry] = []
         for pin in intent.packages:
-            forms = self._forms(pin, rows[0], shelf)[-1:]
-            if pin.name not in hard:
-                loose = (
-                    Pin(name=form.name, channel=form.channel, build=_RELEASE.sub("*", form.build)) for form in forms
-                )
-                free += (ListedEntry(pin=pin, forms=(form,)) for form in loose)
-            elif not forms:
+            forms = {kind: self._forms(pin, row, shelf)[-1:] for kind, row in kinds.items()}
+            widest = [form for each in forms.values() for form in each]
+            if pin.name in hard and not widest:
                 return None
-            elif forms[0].build or made.pin(pin.name):
-                varied.append(pin)
+            if pin.name not in hard:
+                free += (ListedEntry(pin=pin, forms=(_loose(form),)) for form in widest[:1])
+            elif len(dict.fromkeys(widest)) == 1 and all(forms.values()) and not made.pin(pin.name):
+                fixed += widest[:1]
             else:
-                fixed += forms
-        kinds: dict[tuple[object, ...], tuple[Pin, ...]] = {}
+                for kind, each in forms.items():
+                    varied[kind] += each or [_NOTHING]
         choice: list[tuple[Pin, ...]] = []
         for row in rows:
-            key = (row.item.candidate.cuda, row.item.candidate.build.cuda)
-            if key not in kinds:
-                kinds[key] = tuple(form for pin in varied for form in self._forms(pin, row, shelf)[-1:] or [_NOTHING])
-            own = {pin.name for pin in kinds[key]}
-            choice.append((*(pin for pin in row.made.pins if pin.name not in own), *kinds[key]))
+            mine = varied[_kind(row)]
+            own = {pin.name for pin in mine}
+            choice.append((*(pin for pin in row.made.pins if pin.name not in own), *mine))
         return _Beside(spec=made, fixed=tuple(fixed), free=tuple(free), choice=tuple(choice))
 
     def _ask_beside(self, beside: _Beside, pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
@@ -774,6 +770,16 @@ class _Beside:
     fixed: tuple[Pin, ...]
     free: tuple[ListedEntry, ...]
     choice: Choice
+
+
+def _kind(row: _Row) -> tuple[object, ...]:
+    """What the forms of entries depend on, among candidates of the same channels."""
+    return row.item.candidate.cuda, row.item.candidate.build.cuda
+
+
+def _loose(pin: Pin) -> Pin:
+    """Any release of a package, for any release of CUDA."""
+    return Pin(name=pin.name, channel=pin.channel, build=_RELEASE.sub("*", pin.build))
 
 
 _NOTHING = Pin(name="cuenv-nothing")

@@ -117,10 +117,6 @@ def choose(
     homes = {pin.name: sources.urls((pin.channel,))[0] for pin in reversed(pins) if pin.channel}
     for pin in pins:
         parse_spec(pin)
-    # What must be there is asked for by a package as well: the solver decides first what is asked for directly.
-    asked = (*choices, (tuple(pin for pin in request.spec.pins if not pin.channel),))
-    specs = [parse_spec(pin) for pin in request.spec.pins if pin.channel]
-    specs += [MatchSpec(f"{_NAME}{number}") for number in range(len(asked))]
     virtual = [virtual_package(item) for item in request.virtual_packages]
     with translated("the solver failed"):
         parts = channels.open(request.channels, request.platform)
@@ -128,6 +124,11 @@ def choose(
             (part.channel, memory) for part in parts if isinstance(memory := channels.handle(part), FolderRecords)
         )
         online = [part.source for part in parts if isinstance(part.source, Channel)]
+        # What must be there is required by a package as well: the solver decides first what is asked for directly. On
+        # the network, a channel that is named must be: only so does it count before the priority of channels.
+        direct = [pin for pin in request.spec.pins if pin.channel and online]
+        asked = (*choices, (tuple(pin for pin in request.spec.pins if pin not in direct),))
+        specs = [*map(parse_spec, direct), *(MatchSpec(f"{_NAME}{number}") for number in range(len(asked)))]
         there: list[Any] = [_lockable(folders, tuple(sorted(homes.items())), channels.cutoff)] if folders else []
 
         async def question(gateway: Gateway, _: list[Source]) -> list[RepoDataRecord]:
