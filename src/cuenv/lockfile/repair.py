@@ -470,15 +470,21 @@ class _Repair:
         spec = draft.spec
         shelf = self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
         fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
+        asked = [pin for pin in fixed if pin.build and pin.name not in _FIRST]
+        fixed = [pin for pin in fixed if pin not in asked]
         free = [pin for pin in spec.pins if pin not in fixed]
         entries = []
         for entry in entries_of(free, shelf):
             forms = entry.forms
-            if entry.pin.name in _TORCH:
+            if entry.pin in asked:
+                loose = replace(entry.pin, version="")
+                forms = tuple(form for form in (entry.pin, loose) if shelf.has(form))
+            elif entry.pin.name in _TORCH:
                 forms = tuple(form for form in release_pins(entry.pin) if shelf.has(form))
             elif entry.pin.name == "python":
                 forms = tuple(_pythons_near(entry.pin, shelf)) or forms
-            must = entry.pin.name in (*_TORCH, "python") or (bool(forms) and entry.pin.name in needed)
+            must = entry.pin.name in (*_TORCH, "python") or entry.pin in asked
+            must = must or (bool(forms) and entry.pin.name in needed)
             entries.append(replace(entry, forms=forms, needed=must))
         found = self._solved(spec, entries, fixed)
         return _with_entries(draft, free, found.pins, shelf) if found else None
@@ -589,7 +595,9 @@ class _Repair:
         plain = _Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost)
         judged = self._judged(plain, needed)
         mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
-        for _ in range(_LOCKS):
+        for tried in range(_LOCKS):
+            if tried and self.late:
+                return None
             place = self._first_that_closes(judged)
             if mine and (place is None or mine[0] <= place):
                 label = f"{mine[2]} from the channels of the file"

@@ -158,6 +158,7 @@ class FolderRecords:
     def __init__(self, source: SparseRepoData, subdir: str) -> None:
         self._source, self.subdir = source, subdir
         self._records: dict[str, list[RepoDataRecord]] = {}
+        self.empty = not source.package_names()
 
     def records(self, name: str) -> list[RepoDataRecord]:
         """Those of one package."""
@@ -281,7 +282,9 @@ class Channels:
         source = part.source
         if not self.remembers or not isinstance(source, SparseRepoData):
             return source
-        return self._memories.setdefault(source, FolderRecords(source, part.subdir))
+        if source not in self._memories:
+            self._memories[source] = FolderRecords(source, part.subdir)
+        return self._memories[source]
 
     def _say_fault(self, parts: Sequence[Part], error: Exception) -> None:
         """Say what the relay met, if it met anything: it knows more than rattler."""
@@ -296,7 +299,9 @@ class Channels:
         raise self._network_error(part, f"{place}\n{fault.text}") from error
 
     def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
-        handles = list(dict.fromkeys(map(self.handle, parts)))
+        known = list(dict.fromkeys(map(self.handle, parts)))
+        # each costs a call for each name
+        handles = [item for item in known if not (isinstance(item, FolderRecords) and item.empty)] or known
         gateway = self._gateway()
         if self._relay:
             self._relay.begin()
