@@ -211,6 +211,15 @@ WELL = {
     "INFO 05-21 11:34:45 selector.py:32] Using XFormers backend.\nINFO:     Uvicorn running on http://0.0.0.0:8000\n",
     "xformers": "A matching Triton is not available, some optimizations will not be enabled\n"
     "Error caught was: No module named 'triton'\nStarting server\n",
+    "conda": "Solving environment: failed with initial frozen solve. Retrying with flexible solve.\n"
+    "Solving environment: done\nExecuting transaction: done\n",
+    "cmake": "-- Performing Test HAVE_FOO - Failed\n-- Looking for pthread_create in pthreads - not found\n"
+    "-- Configuring done\n-- Generating done\n",
+    "weights": "2024-05-02 10:00:01 - mmdet - WARNING - The model and loaded state dict do not match exactly\n\n"
+    "size mismatch for head.weight: copying a param with shape torch.Size([80]) from checkpoint, the shape is [20].\n"
+    "2024-05-02 10:00:09 - mmdet - INFO - Epoch [1][100/100] lr: 1e-3, loss_cls: 0.4\n",
+    "git": "fatal: not a git repository (or any of the parent directories): .git\nSuccessfully built foo\n",
+    "metrics": "top1_err 24.1 top5_error 7.2\ntest_error_rate: 0.013, failed requests: 0\nmean absolute error: 0.03\n",
     "nvcc": "nvcc warning : The 'compute_35' architectures are deprecated\nLoading extension module fused_adam...\n",
 }
 

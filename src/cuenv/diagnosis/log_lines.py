@@ -20,7 +20,7 @@ _WARNING = regex(
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
     rb"No CUDA runtime is found, using|unavailable_reason|we were unable to detect it|"
     rb"^[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|"
-    rb"^\W{0,3}W[0-9]{4} |\[W[ 0-9]|: W (?:tensorflow|external)/"
+    rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )
 _EXCEPTION = regex(
     rb"(?:^|[\]:|>$\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8})(?:[A-Za-z_]\w{0,60}\.){0,8}"
@@ -95,7 +95,9 @@ _HARMLESS = regex(
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"NCCL_ASYNC_ERROR_HANDLING|\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
-    rb"\bon_error\b|^debconf: |Could not collect|fatal: not a git repository|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
+    rb"\bon_error\b|^debconf: |Could not collect|fatal: not a git repository|"
+    rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
+    rb"detect the name of this notebook|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
     rb"[Ee]xit(?:ed)? (?:code|"
     rb"status):? 0\b"
 )
@@ -125,6 +127,8 @@ _ENVELOPE = regex(
     rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"
     rb"The above exception|During handling|finished with status|command '.{0,200}' failed with exit|"
     rb"libmamba Could not solve|recipe for target|\.o' failed|didn't exit successfully|"
+    rb"errored out with exit status|failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
+    rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
     rb"executor failed running|HYDRA_FULL_ERROR=1 for"
 )
 _OF_GPU = regex(
