@@ -184,7 +184,8 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
         request = replace(request, unbuilt=(*request.unbuilt, answer))
     if isinstance(answer, PipConflict):
         answer = replace(answer, text=f"as of {run.as_of}, {answer.text}") if run.as_of else answer
-        return solution, [conflict_finding(answer, named=" ".join(run.spec.pip))]
+        pin = run.spec.pin(answer.provided.conda) if answer.provided else None
+        return solution, [conflict_finding(answer, free=not (pin and pin.version), named=" ".join(run.spec.pip))]
     packages = answer if isinstance(answer, tuple) else ()
     broken = next((item for item in over if _breaks_conda(item, packages, solution)), None)
     if broken:
