@@ -495,3 +495,18 @@ def test_lines_with_one_fault_are_one_finding(tmp_path: Path) -> None:
     assert found.message.endswith(
         "and 1 more cannot be locked, and pip does not take them: what stands behind == is not a version"
     )
+
+
+def test_no_edit_asks_for_cuda_on_macos(tmp_path: Path) -> None:
+    text = "channels: [pytorch]\ndependencies:\n  - pytorch=2.1.0{}\n  - pytorch-cuda=11.8 # [linux]\nplatforms: [{}]\n"
+    for mark, platforms, mends in (
+        ("", "linux-64, osx-arm64", False),
+        (" # [linux]", "linux-64, osx-arm64", True),
+        ("", "linux-64", True),
+    ):
+        found = linted(tmp_path, text.format(mark, platforms)).lints
+        (told,) = (item for item in found if item.finding.code == "CU104")
+        assert bool(told.edits) == mends
+        assert ((told.finding.fix or "").endswith("in a line for Linux alone, which ends with # [linux]")) == (
+            not edited
+        )

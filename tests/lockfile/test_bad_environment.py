@@ -183,3 +183,16 @@ def test_a_profile_that_contradicts_itself(tmp_path: Path) -> None:
     done = run("resolve", *HOST, "--profile", "odd.yml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pytorch=2.4: cuenv chooses the version of pytorch" in done.stderr
+
+
+def test_a_list_of_requirements_is_told_how_to_lock_it(tmp_path: Path) -> None:
+    lists = ("# torch\n\ntorch==2.4.1\n", "--extra-index-url https://x.example\ntorch\n", "einops[all]>=0.7 ; x\n")
+    for text in lists:
+        (tmp_path / "requirements.txt").write_text(text)
+        told = run("lock", "requirements.txt", "--format", "pylock", *HOST, folder=tmp_path)
+        assert told.returncode == 3
+        assert "is a list of requirements for pip" in told.stderr
+        assert "echo 'dependencies: [python=3.12, {pip: [-r requirements.txt]}]' > environment.yml" in told.stderr
+        assert "cuenv check requirements.txt" in run("lint", "requirements.txt", folder=tmp_path).stderr
+    (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
+    assert "list of requirements" not in run("lock", "env.txt", *HOST, folder=tmp_path).stderr

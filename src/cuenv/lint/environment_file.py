@@ -172,7 +172,8 @@ def environment_lints(
     unlisted = None if machine.gpus else unlisted_finding(spec, knowledge)  # where a host is known, the rules say it
     judged = (*spec_findings(spec, knowledge), *((unlisted,) if unlisted else ()))
     yield from _on_host(tree, entries, spec, machine, knowledge)
-    yield from _policy(text, tree, entries, judged)
+    for item in _policy(text, tree, entries, judged):
+        yield _of_linux(item, text, spec)
     yield from _aside(tree, spec, folder, knowledge)
     yield from _frozen(tree, spec, knowledge)
     yield from _post_link(entries, judged, knowledge)
@@ -277,6 +278,16 @@ def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Fin
             yield Lint(finding=finding, at=entry.node.start, edits=_replace(entry.node, better))
         else:
             yield Lint(finding=finding, at=entry.node.start)
+
+
+def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
+    """A lint without the edit that asks for CUDA on macOS, in a file for both whose line is for both."""
+    first, last = lines_at(text, lint.at, lint.at)
+    elsewhere = any(platform.startswith("osx") for platform in spec.platforms)
+    if lint.finding.code != "CU104" or not elsewhere or "[linux" in text[first:last]:
+        return lint
+    fix = f"{lint.finding.fix} in a line for Linux alone, which ends with # [linux]"
+    return replace(lint, edits=(), finding=replace(lint.finding, fix=fix))
 
 
 def _meant(entry: _Entry, finding: Finding) -> bool:

@@ -18,7 +18,7 @@ from cuenv.core.regex import regex
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
-from cuenv.lockfile.files import LOCK_NAME, locked_from
+from cuenv.lockfile.files import LOCK_NAME, is_requirements, locked_from
 from cuenv.lockfile.formats import mended_there, parse_lock, readers
 
 if TYPE_CHECKING:  # types alone
@@ -141,7 +141,8 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     text = _read(path)
     kind = kind or _recognised(path.name, text)
     if kind is None:
-        instead = "check" if _is_list_of_packages(text) else "lint --as environment.yml"
+        listed = _is_list_of_packages(text) or (path.suffix == ".txt" and is_requirements(text))
+        instead = "check" if listed else "lint --as environment.yml"
         raise UsageError(
             f"{path} is not a known kind of file by its name or content (known are {', '.join(KINDS)})",
             hint=f"cuenv {instead} {shlex.quote(str(path))}",

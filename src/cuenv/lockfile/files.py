@@ -33,6 +33,11 @@ _PROJECT = 1024 * 1024
 _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 
+_REQUIREMENTS = regex(
+    r"(?:\s*(?:#[^\n]*)?\n)*\s*(?:--?[a-zA-Z][a-zA-Z-]*[ =]\S|[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]\n]*\])?\s*"
+    r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z))"
+)
+"""How a list of requirements for pip begins."""
 _NO_CHANNELS = (
     "channels: the file names no channels, so conda's default channels are used: repo.anaconda.com/pkgs/main "
     "and pkgs/r unless .condarc says "
@@ -51,10 +56,22 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     if not exists(path):
         hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
-    spec, warnings = environment_yml.parse(read_text(path), str(path))
+    text = read_text(path)
+    if path.suffix == ".txt" and is_requirements(text):
+        line = shlex.quote(f"dependencies: [python=3.12, {{pip: [-r {path.name}]}}]")
+        raise InputError(
+            f"{path} is a list of requirements for pip; cuenv lock reads an environment file, which may name it",
+            hint=f"echo {line} > {ENVIRONMENT}, with your Python, then: cuenv lock --format pylock",
+        )
+    spec, warnings = environment_yml.parse(text, str(path))
     if spec.pip:
         spec = with_lists(spec, path.parent)
     return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
+
+
+def is_requirements(text: str) -> bool:
+    """Whether a text begins as a list of requirements for pip does."""
+    return _REQUIREMENTS.match(text.lstrip("\ufeff")) is not None
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:
