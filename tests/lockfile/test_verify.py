@@ -223,6 +223,13 @@ def test_cpu_builds_of_one_channel_are_one_finding() -> None:
     assert ", ...)" in finding.message
 
 
+def test_the_main_package_leads_a_finding_on_several_cpu_builds() -> None:
+    cpu = [package(name, "2.18.0", "cpu_h0_2") for name in ("libtensorflow_cc", "tensorflow-base", "tensorflow")]
+    finding = only(law(*FORGE, *cpu), "CU103")
+    assert (finding.severity, finding.subject) == ("error", "tensorflow")
+    assert finding.message.startswith("tensorflow 2.18.0 cpu_h0_2, tensorflow-base 2.18.0")
+
+
 def test_a_package_for_the_cpu_by_its_name_is_found_where_another_has_cuda_builds() -> None:
     finding = only(law(*FORGE, package("faiss-cpu", "1.9", "h0_0"), package("pocl-cpu", "7.0", "h0_0")), "CU103")
     assert (finding.severity, finding.subject, finding.fix) == (

@@ -161,9 +161,14 @@ def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Ite
 
 
 def cpu_finding(packages: Iterable[LockedPackage], knowledge: Knowledge) -> tuple[Finding, ...]:
-    """As `cpu_variants`, in one finding: torch and what comes with it are CPU builds for one reason."""
-    found = sorted(_variants(packages, knowledge), key=lambda pair: pair[0].name != "pytorch")
+    """As `cpu_variants`, in one finding that the main package leads: they are CPU builds for one reason."""
+    found = sorted(_variants(packages, knowledge), key=lambda pair: _leads(pair[0].name))
     return (_unasked(found),) if found else ()
+
+
+def _leads(name: str) -> tuple[bool, bool, int]:
+    """The order of packages in a finding on them all: torch, then ``tensorflow`` before ``libtensorflow_cc``."""
+    return name != "pytorch", name.startswith("lib"), len(name)
 
 
 def _variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[tuple[LockedPackage, CudaVariant]]:
