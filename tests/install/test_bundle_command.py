@@ -21,6 +21,7 @@ from cases import quick
 from channel_builder import pkg, serve
 from commands import in_shell
 from cuenv.core.io.exclusive import alone, patiently
+from cuenv.install.io.bundles import publish
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import SetAside
@@ -379,6 +380,16 @@ def test_a_full_disk_leaves_the_old(lock: tuple[Path, Sources], made: Path, tmp_
         assert "Traceback" not in done.stderr
     assert tree(bundle) == before
     assert not (tmp_path / "b.tar").exists()
+
+
+def test_what_another_run_still_clears_away_is_no_obstacle(tmp_path: Path) -> None:
+    """It gave its bundle the name, and removes the one before it while this run is done already."""
+    for name in ("new", "b", ".b.cuenv-old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    publish(tmp_path / "new", tmp_path / "b")
+    assert (tmp_path / "b" / "file").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b"]
 
 
 def test_several_at_one_place_take_turns(lock: tuple[Path, Sources], tmp_path: Path) -> None:

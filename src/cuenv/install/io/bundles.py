@@ -37,6 +37,8 @@ def install_script() -> str:
 
 _WHEN = 315532800
 """1980-01-01, the day that every file in a tar bears: some programs warn about older ones."""
+_CLEARINGS = 100
+"""Times that what stood at the place is cleared away before it counts as one that stays."""
 
 
 def is_tar(out: Path) -> bool:
@@ -147,6 +149,10 @@ def publish(folder: Path, out: Path) -> None:
         _publish_tar(folder, out)
         return
     before = out.with_name(f".{out.name}.cuenv-old")
+    for _ in range(_CLEARINGS):
+        if not before.exists():
+            break
+        shutil.rmtree(before, ignore_errors=True)  # as another run does at this moment, which was done before
     if out.exists():
         out.rename(before)
     try:
