@@ -26,7 +26,7 @@ def sources(tmp_path: Path) -> Sources:
 
 def test_the_whole_line_in_python(tmp_path: Path, sources: Sources) -> None:
     host = cuenv.read_host("rtx4090-535")
-    answer = cuenv.resolve(host, cuenv.wishes(name="team"), prove=sources)
+    answer = cuenv.resolve(host, cuenv.make_request(name="team"), prove=sources)
     assert answer.fits
     assert answer.spec is not None
     path = tmp_path / "environment.yml"
@@ -74,7 +74,7 @@ def test_a_plan_of_many_hosts_is_that_of_the_command() -> None:
     found = cuenv.plan(hosts)
     assert len(found.environments) == 2
     assert [kind.names for item in found.environments for kind in item.kinds]
-    assert len(cuenv.plan(iter(hosts[1:]), cuenv.wishes(), at_most=1, glibc="2.28").environments) == 1
+    assert len(cuenv.plan(iter(hosts[1:]), cuenv.make_request(), at_most=1, glibc="2.28").environments) == 1
     with pytest.raises(UsageError, match="told of twice"):
         cuenv.plan([hosts[0], replace(hosts[1], name=hosts[0].name)])
     with pytest.raises(TypeError):
@@ -84,7 +84,7 @@ def test_a_plan_of_many_hosts_is_that_of_the_command() -> None:
 def test_the_choices_of_many_hosts_are_those_of_each() -> None:
     hosts = [cuenv.read_host(name) for name in ("a800-470", "no-gpu", "rtx4090-535")]
     hosts.append(replace(hosts[1], driver=hosts[0].driver))  # a driver without a GPU decides nothing
-    requested, tables = cuenv.wishes(pytorch="2.5"), cuenv.load_knowledge()
+    requested, tables = cuenv.make_request(pytorch="2.5"), cuenv.load_knowledge()
     chosen = [cuenv.resolve(host, requested, tables=tables).decision.chosen for host in hosts]
     expected = [str(one.candidate if one else None) for one in chosen]
     assert list(map(str, cuenv.choices(hosts, requested, tables=tables))) == expected
@@ -95,7 +95,8 @@ def test_the_choices_of_many_hosts_are_those_of_each() -> None:
 
 
 def test_one_text_is_not_taken_for_its_letters() -> None:
-    assert cuenv.wishes(packages="numpy", pip="einops").packages == ("numpy",)
+    assert cuenv.make_request(packages="numpy", pip="einops").packages == ("numpy",)
+    assert cuenv.wishes is cuenv.make_request  # the name in version 0.1
     assert cuenv.channels("conda-forge=/srv/conda-forge").mirrors[0].target == "/srv/conda-forge"
 
 
@@ -105,7 +106,7 @@ def test_one_text_is_not_taken_for_its_letters() -> None:
 )
 def test_a_wish_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError):
-        cuenv.wishes(**wrong)  # type: ignore[arg-type]  # that it is wrong is the point
+        cuenv.make_request(**wrong)  # type: ignore[arg-type]  # that it is wrong is the point
 
 
 def test_a_host_needs_a_gpu_that_exists() -> None:
@@ -122,21 +123,27 @@ anyhow: Any = cuenv  # as from a notebook, where nobody checks types
 @collect(
     ("call", "said"),
     [
-        (lambda: anyhow.wishes(pytorch=2.5), "wishes: pytorch takes a text such as '2.5', got the number 2.5"),
-        (lambda: anyhow.wishes(cuda=12), "wishes: cuda .* the number 12"),
-        (lambda: anyhow.wishes(python=(3, 12)), "wishes: python .* a tuple"),
-        (lambda: anyhow.wishes(packages=5), "wishes: packages .* the number 5"),
-        (lambda: anyhow.wishes(pip=["einops", None]), "wishes: pip .* None among them"),
-        (lambda: anyhow.wishes({"pytorch": "2.5"}), "wishes: name .* a dict"),
+        (
+            lambda: anyhow.make_request(pytorch=2.5),
+            "make_request: pytorch takes a text such as '2.5', got the number 2.5",
+        ),
+        (lambda: anyhow.make_request(cuda=12), "make_request: cuda .* the number 12"),
+        (lambda: anyhow.make_request(python=(3, 12)), "make_request: python .* a tuple"),
+        (lambda: anyhow.make_request(packages=5), "make_request: packages .* the number 5"),
+        (lambda: anyhow.make_request(pip=["einops", None]), "make_request: pip .* None among them"),
+        (lambda: anyhow.make_request({"pytorch": "2.5"}), "make_request: name .* a dict"),
         (lambda: anyhow.make_host(["A100", "H100"]), "make_host: gpus .* a list"),
         (lambda: anyhow.make_host(8.9), "make_host: gpus .* the number 8.9"),
         (lambda: anyhow.make_host("A100", driver=535), "make_host: driver .* the number 535"),
         (lambda: anyhow.make_host("A100", glibc=2.31), "make_host: glibc .* the number 2.31"),
         (lambda: anyhow.read_host(None), "read_host takes a text such as 'rtx4090-535'.* got None"),
-        (lambda: anyhow.read_host(["rtx4090-535", "no-gpu"]), "read_host takes one host, got 2"),
+        (lambda: anyhow.resolve(HOST, {"pytorch": "2.5"}), "resolve: asked takes what make_request.. gives, got a"),
         (lambda: anyhow.pool(["rtx4090-535"]), "pool: each host takes what read_host.. .*, got a list"),
         (lambda: anyhow.resolve("rtx4090-535"), "resolve: host takes what read_host.*, got 'rtx4090-535'"),
-        (lambda: anyhow.resolve(HOST, {"pytorch": "2.5"}), "resolve: asked takes what wishes.. gives, got a dict"),
+        (
+            lambda: anyhow.resolve(HOST, {"pytorch": "2.5"}),
+            "resolve: asked takes what make_request.. gives, got a dict",
+        ),
         (lambda: anyhow.resolve(HOST, prove=True), "resolve: prove takes what channels.. gives, got True"),
         (lambda: anyhow.render(anyhow.resolve(HOST)), "render takes what resolve.* gives, got a Resolution"),
         (lambda: anyhow.why(anyhow.resolve(HOST), "pytorch"), "why: decision .* got a Resolution"),

@@ -4,7 +4,7 @@ The same line as the command line, as functions: look at a host, choose an envir
 
     >>> import cuenv
     >>> host = cuenv.read_host("rtx4090-535")
-    >>> answer = cuenv.resolve(host, cuenv.wishes(pytorch="2.5"))
+    >>> answer = cuenv.resolve(host, cuenv.make_request(pytorch="2.5"))
     >>> str(answer.decision.chosen.candidate.build.version)
     '2.5.1'
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # types only: `import cuenv` stays light
         load_knowledge,
         lock,
         make_host,
+        make_request,
         plan,
         pool,
         read_host,
@@ -56,6 +57,7 @@ __all__ = [
     "load_knowledge",
     "lock",
     "make_host",
+    "make_request",
     "plan",
     "pool",
     "read_host",

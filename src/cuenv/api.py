@@ -267,7 +267,7 @@ def pool(*hosts: HostFacts) -> HostFacts:
     return merge(instance(host, Host, "pool: each host", "read_host() or make_host()") for host in hosts)
 
 
-def wishes(
+def make_request(
     name: str = "cuenv",
     *,
     stack: str | None = None,
@@ -281,7 +281,7 @@ def wishes(
     prefer: str = "newest",
     as_of: str | None = None,
 ) -> Request:
-    """Wishes, as the options of ``cuenv resolve`` make them.
+    """A request, as the options of ``cuenv resolve`` make it.
 
     Args:
         name: of the environment.
@@ -303,33 +303,37 @@ def wishes(
     from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
     from cuenv.core.versions import parse_version_spec  # noqa: PLC0415 - as above
     from cuenv.host.request import PREFER  # noqa: PLC0415 - as above
-    from cuenv.host.request import Request as Wishes  # noqa: PLC0415 - as above
+    from cuenv.host.request import Request as Asked  # noqa: PLC0415 - as above
     from cuenv.knowledge.rows import EVERY_STACK  # noqa: PLC0415 - as above
 
-    name = text(name, "wishes: name", "train")
-    pytorch = text_or_none(pytorch, "wishes: pytorch", "2.5")
-    cuda = text_or_none(cuda, "wishes: cuda", "12.4")
-    python = text_or_none(python, "wishes: python", "3.12")
+    name = text(name, "make_request: name", "train")
+    pytorch = text_or_none(pytorch, "make_request: pytorch", "2.5")
+    cuda = text_or_none(cuda, "make_request: cuda", "12.4")
+    python = text_or_none(python, "make_request: python", "3.12")
     if prefer not in PREFER or stack not in (None, *EVERY_STACK):
         raise UsageError(
             f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(EVERY_STACK)}",
-            hint="cuenv.wishes(prefer='native')",
+            hint="cuenv.make_request(prefer='native')",
         )
     if cpu and cuda:
-        raise UsageError("cpu and cuda exclude each other", hint="cuenv.wishes(cpu=True)")
-    return Wishes(
+        raise UsageError("cpu and cuda exclude each other", hint="cuenv.make_request(cpu=True)")
+    return Asked(
         name=name,
         stack=stack,
         pytorch=parse_version_spec(pytorch, what="pytorch") if pytorch else None,
         cuda=parse_version_spec(cuda, what="cuda") if cuda else None,
         python=parse_version_spec(python, what="python") if python else None,
-        packages=several(packages, "wishes: packages", "numpy>=1.26"),
-        pip=several(pip, "wishes: pip", "einops"),
+        packages=several(packages, "make_request: packages", "numpy>=1.26"),
+        pip=several(pip, "make_request: pip", "einops"),
         dev=dev,
         cpu=cpu,
         prefer=prefer,
-        as_of=_day(as_of, "wishes"),
+        as_of=_day(as_of, "make_request"),
     )
+
+
+wishes = make_request
+"""The name of `make_request` in version 0.1."""
 
 
 def _day(value: object, of: str) -> str:
@@ -350,7 +354,7 @@ def resolve(
 
     Args:
         host: from `inspect_host`, `read_host`, `make_host` or `pool`.
-        asked: from `wishes`; none by default.
+        asked: from `make_request`; none by default.
         prove: from `channels`: take the best choice that they can satisfy. No solver and no network otherwise.
         tables: from `load_knowledge`; the bundled ones by default.
 
@@ -361,11 +365,11 @@ def resolve(
         TypeError: an argument is of another type.
     """
     from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.host.request import Request as Wishes  # noqa: PLC0415 - as above
+    from cuenv.host.request import Request as Asked  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve as choose  # noqa: PLC0415 - as above
 
     host = instance(host, Host, "resolve: host", "read_host(), make_host(), inspect_host() or pool()")
-    wanted = wishes() if asked is None else instance(asked, Wishes, "resolve: asked", "wishes()")
+    wanted = make_request() if asked is None else instance(asked, Asked, "resolve: asked", "make_request()")
     if prove is not None:
         from cuenv.solve.io.sources import Sources as Reached  # noqa: PLC0415 - only with channels
 
@@ -588,7 +592,7 @@ def choices(
 
     Args:
         hosts: as for `cuenv.resolve`.
-        asked: from `cuenv.wishes`; none by default.
+        asked: from `cuenv.make_request`; none by default.
         tables: from `cuenv.load_knowledge`; the bundled ones by default.
 
     Returns:
@@ -614,7 +618,7 @@ def plan(
 
     Args:
         hosts: from `cuenv.read_hosts`, each with the name of its node.
-        asked: from `cuenv.wishes`; none by default.
+        asked: from `cuenv.make_request`; none by default.
         at_most: how many environments there may be; as few as serve all GPUs as well as their best by default.
         glibc: assumed of hosts whose glibc is not known.
         tables: from `cuenv.load_knowledge`; the bundled ones by default.
@@ -633,7 +637,7 @@ def plan(
     if odd:
         raise UsageError("; ".join(odd), hint="keep one record of each node")
     libc = library(text(glibc, "plan: glibc", "2.28")) if glibc is not None else None
-    return find(nodes, asked or wishes(), tables or load_knowledge(), at_most=at_most, glibc=libc)
+    return find(nodes, asked or make_request(), tables or load_knowledge(), at_most=at_most, glibc=libc)
 
 
 def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | str | None = None) -> Diagnosis:

@@ -29,7 +29,7 @@ def test_there_are_recorded_hosts() -> None:
 @pytest.mark.parametrize(("name", "case"), _cases())
 def test_a_recorded_host_gets_what_is_expected(name: str, case: dict[str, Any]) -> None:
     host = cuenv.read_host(str(HOSTS / name))
-    answer = cuenv.resolve(host, cuenv.wishes(**case["wish"]))
+    answer = cuenv.resolve(host, cuenv.make_request(**case["wish"]))
     plain = decision_plain(answer.decision)
     if "chosen" in case:
         assert plain["chosen"] is not None
