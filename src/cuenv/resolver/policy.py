@@ -158,7 +158,7 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
         return  # it is for several systems
     for system, name in _OF_SYSTEM.items():
         foreign = [pin.yaml_text() for pin in spec.pins if name.fullmatch(pin.name)]
-        place = f"prefix: {spec.prefix}" if _PREFIX[system].match(spec.prefix) else ""
+        place = f"prefix: {spec.prefix}" if spec.prefix and _PREFIX[system].match(spec.prefix) else ""
         if not foreign and not place:
             continue
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""

@@ -21,7 +21,6 @@ from cuenv.resolver.health import machine_findings
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import Context
-from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
 
 if TYPE_CHECKING:  # only --prove pays for them
@@ -93,7 +92,7 @@ def resolve(
         decision, spec, solution, more = decide_together(
             case, platforms, lambda item: composed(item, name), prove, progress
         )
-        more += tuple(undated_findings(solution, request.as_of)) if solution else ()
+        more += _undated(solution, request)
         return replace(_resolution(decision, spec, facts, more), solution=solution)
     if platforms:
         facts = replace(facts, platform=platforms[0])
@@ -108,8 +107,16 @@ def resolve(
 
         decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
     spec = composed(decision, name) if decision.chosen else None
-    more = tuple(undated_findings(solution, request.as_of)) if solution else ()
+    more = _undated(solution, request)
     return replace(_resolution(decision, spec, facts, more), solution=solution)
+
+
+def _undated(solution: Solution | None, request: Request) -> tuple[Finding, ...]:
+    if solution is None:
+        return ()
+    from cuenv.resolver.solution_policy import undated_findings  # noqa: PLC0415 - most choices ask no solver
+
+    return tuple(undated_findings(solution, request.as_of))
 
 
 def _resolution(
@@ -138,7 +145,7 @@ def _proven_here(
         return None
     if solution is None or any("offline" in why for _, why in decision.skipped):
         return None
-    more = tuple(undated_findings(solution, request.as_of))
+    more = _undated(solution, request)
     whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts, more)
     return replace(whole, solution=solution, records=at_hand.day)
 
