@@ -642,7 +642,7 @@ class _Repair:
         varied: dict[tuple[object, ...], list[Pin]] = {kind: [] for kind in kinds}
         free: list[ListedEntry] = []
         for pin in intent.packages:
-            forms = {kind: self._forms(pin, row, shelf)[-1:] for kind, row in kinds.items()}
+            forms = {kind: self._weakest(pin, row, shelf) for kind, row in kinds.items()}
             widest = [form for each in forms.values() for form in each]
             if pin.name in hard and not widest:
                 return None
@@ -664,17 +664,25 @@ class _Repair:
         found = self._ask(beside.spec, [*beside.fixed, *pins], (beside.choice, *choices))
         return replace(found, taken=found.taken[1:]) if isinstance(found, Settled) else found
 
+    def _weakest(self, pin: Pin, row: _Row, shelf: Shelf) -> tuple[Pin, ...]:
+        """The form of an entry that asks for least beside a candidate; none where the channels have none."""
+        own = row.made.pin(pin.name)
+        if own:
+            return (own,)
+        forms = [*forms_of(replace(pin, channel="")), *forms_of(pin)] if pin.channel else [*forms_of(pin)]
+        return next(((form,) for each in reversed(forms) if shelf.has(form := self._form(each, row))), ())
+
+    def _form(self, pin: Pin, row: _Row) -> Pin:
+        own = row.made.pin(pin.name)
+        asked = requested(pin, row.item.candidate, self.knowledge, f"of {self.request.path.name}")
+        return overruled(own, asked) if own else asked
+
     def _forms(self, pin: Pin, row: _Row, shelf: Shelf) -> list[Pin]:
         """What may stand for an entry beside a candidate, nearest first."""
-        own, candidate = row.made.pin(pin.name), row.item.candidate
-
-        def form(pin: Pin) -> Pin:
-            asked = requested(pin, candidate, self.knowledge, f"of {self.request.path.name}")
-            return overruled(own, asked) if own else asked
-
-        forms = [done for each in forms_of(pin) if shelf.has(done := form(each))]
+        own = row.made.pin(pin.name)
+        forms = [done for each in forms_of(pin) if shelf.has(done := self._form(each, row))]
         if not forms and pin.channel:
-            forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := form(each))]
+            forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := self._form(each, row))]
         return [*forms, own] if own else forms
 
     def _candidate(self, row: _Row, intent: Intent, needed: frozenset[str], first: _Draft) -> _Draft | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from rattler import RepoDataRecord
 
@@ -31,6 +32,11 @@ def _minors(depends: Iterable[str]) -> range:
         low = max(low, int(least[1]) if least else 0)
         high = min(high, int(below[1]) if below else _LAST)
     return range(low, high)
+
+
+@lru_cache(maxsize=256)
+def _channel(url: str) -> str:
+    return strip_credentials(url).rstrip("/")
 
 
 def _pinnable(record: RepoDataRecord) -> bool:
@@ -62,15 +68,19 @@ class Shelf:
             if _ELSEWHERE.isdisjoint(word for text in record.depends for word in text.split()[:1]):
                 self._records.setdefault(record.name.normalized, []).append(record)
         self._first: dict[str, list[RepoDataRecord]] = {}
+        self._had: dict[str, bool] = {}
         for name, records in self._records.items():
-            homes = {strip_credentials(item.channel or "").rstrip("/") for item in records}
+            homes = [_channel(item.channel or "") for item in records]
             home = next((url for url in order if url in homes), "")
-            mine = [item for item in records if strip_credentials(item.channel or "").rstrip("/") == home]
+            mine = [item for item, url in zip(records, homes, strict=True) if url == home]
             self._first[name] = mine or records
 
     def has(self, pin: Pin) -> bool:
         """Whether a record satisfies a pin; virtual packages always do."""
-        return pin.name.startswith("__") or any(map(_pinnable, self._found(pin)))
+        text = pin.match_spec()
+        if text not in self._had:
+            self._had[text] = pin.name.startswith("__") or any(map(_pinnable, self._found(pin)))
+        return self._had[text]
 
     def unhashed(self, pin: Pin) -> bool:
         """Whether records satisfy a pin, none of which a lock can hold: they have no hash."""
